@@ -1,0 +1,1 @@
+"""Penstock: continuous queries in CQL on Spark."""

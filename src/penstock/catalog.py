@@ -1,0 +1,37 @@
+"""What is registered in a session: streams and tables by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.schema import TimeDomain
+
+
+@dataclass(frozen=True)
+class StreamDef:
+    """A registered stream. ``schema`` holds every column, the timestamp column among them if it is one.
+
+    ``timestamp`` names that column, or is None where elements carry their time beside the row.
+    ``skew`` and ``idle_after`` are in ticks. ``source`` is opaque to all but the host that reads it.
+    """
+
+    name: str
+    schema: pa.Schema
+    time: TimeDomain
+    timestamp: str | None = None
+    skew: int = 0
+    idle_after: int | None = None
+    heartbeat: str | None = None
+    source: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class TableDef:
+    """A registered static table."""
+
+    name: str
+    schema: pa.Schema
+    source: Any = field(default=None, compare=False)

@@ -1,0 +1,38 @@
+"""The errors a user can meet: one sentence that says where, what, and what to do."""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Base of everything Penstock raises on purpose."""
+
+
+class CQLError(PenstockError):
+    """A mistake in CQL text, with the place it was found.
+
+    >>> print(CQLError("unknown stream 'Q'", line=2, column=7, hint="did you mean 'C'?"))
+    line 2, column 7: unknown stream 'Q'; did you mean 'C'?
+    """
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, hint: str | None = None
+    ) -> None:
+        self.message, self.line, self.column, self.hint = message, line, column, hint
+        where = f"line {line}, column {column}: " if line is not None else ""
+        super().__init__(f"{where}{message}" + (f"; {hint}" if hint else ""))
+
+
+class UnsupportedError(CQLError):
+    """CQL that is understood and refused, with the reason."""
+
+
+class CatalogError(PenstockError):
+    """A wrong registration: missing timestamp, a name already taken, a schema that changed."""
+
+
+class DataError(PenstockError):
+    """Input data that the query cannot take: a null timestamp, an overflowing sum, a failing cast."""
+
+
+class EngineError(PenstockError):
+    """The run time's own failure; a defect of Penstock or of the machine, never the user's."""

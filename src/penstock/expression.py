@@ -1,0 +1,107 @@
+"""Scalar expressions after binding: columns, literals and calls, every one with its type.
+
+The binder makes them (all coercions explicit as ``cast`` calls), the engine evaluates them over Arrow
+columns, and the Spark side writes them as Spark SQL. A column is named once and for all by
+``qualified name`` (``"C.pid"``), which is its field name in the schema of whatever it is evaluated over.
+
+Functions are named as Spark names them, in lower case; operators by these words::
+
+    = <> < <= > >= <=>   + - * / % negative   and or not   isnull isnotnull   in   like   case   cast
+    coalesce  ...
+
+``between`` is bound to two comparisons, ``<>`` and ``not in`` keep three-valued logic.
+``case`` takes condition, value, condition, value, ..., else (always present, a null literal if need be).
+``in`` takes the value and then literals. ``like`` takes value, pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the input, by its qualified name."""
+
+    name: str
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant; ``None`` is NULL of the given type."""
+
+    value: Any
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        return repr(self.value) if isinstance(self.value, str) else str(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function or operator applied to arguments."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return _show(self)
+
+
+Expression = Column | Literal | Call
+
+_INFIX = {"=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like"}
+
+
+def _show(call: Call) -> str:
+    args = [f"({a})" if isinstance(a, Call) and a.function in _INFIX else str(a) for a in call.args]
+    if call.function in _INFIX and len(args) == 2:
+        return f"{args[0]} {call.function.upper()} {args[1]}"
+    if call.function == "cast":
+        return f"CAST({args[0]} AS {call.type})"
+    if call.function == "in":
+        return f"{args[0]} IN ({', '.join(args[1:])})"
+    if call.function in ("isnull", "isnotnull"):
+        return f"{args[0]} IS {'NOT ' if call.function == 'isnotnull' else ''}NULL"
+    return f"{call.function.upper()}({', '.join(args)})"
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first."""
+    yield expression
+    if isinstance(expression, Call):
+        for arg in expression.args:
+            yield from walk(arg)
+
+
+def columns(expression: Expression) -> set[str]:
+    """Names of the columns an expression reads."""
+    return {e.name for e in walk(expression) if isinstance(e, Column)}
+
+
+def transform(expression: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
+    """A copy where each node for which ``replace`` gives an expression is that expression instead."""
+    new = replace(expression)
+    if new is not None:
+        return new
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(transform(a, replace) for a in expression.args), expression.type)
+    return expression
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """The parts of a conjunction, flattened."""
+    if isinstance(expression, Call) and expression.function == "and":
+        return [c for arg in expression.args for c in conjuncts(arg)]
+    return [expression]

@@ -1,0 +1,73 @@
+"""The physical plan: stages of operators, and what the host does before, between and after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.catalog import StreamDef, TableDef
+from penstock.engine.stage import Stage
+from penstock.expression import Expression
+from penstock.schema import TimeDomain
+
+
+@dataclass(frozen=True)
+class SourceInput:
+    """How the host prepares one stream for a stage.
+
+    ``columns`` are what the engine gets, named as the stage input's schema names them; ``filter`` is
+    evaluated by the host. Both are written over the stream's columns qualified by ``alias``
+    (``"C.pid"``). Rows go to the partition that ``partition_by`` hashes to; with no key, all go to one.
+    """
+
+    name: str
+    alias: str
+    stream: StreamDef
+    columns: tuple[tuple[str, Expression], ...]
+    filter: Expression | None = None
+    partition_by: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """A static table for a stage: read once by the host, and whole in every partition."""
+
+    name: str
+    alias: str
+    table: TableDef
+    columns: tuple[tuple[str, Expression], ...]
+    filter: Expression | None = None
+
+
+@dataclass(frozen=True)
+class ExchangeInput:
+    """Elements of the stage before, moved by the hash of ``partition_by`` (column names of its output)."""
+
+    name: str
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage, its number of partitions, and where its inputs come from."""
+
+    stage: Stage
+    partitions: int
+    inputs: tuple[SourceInput | TableInput | ExchangeInput, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """A chain of stages; the last one's elements are the result.
+
+    ``kind`` is ``"stream"`` (only insertions) or ``"relation"`` (a changelog). ``schema`` is the
+    payload of a result element.
+    """
+
+    stages: tuple[PlannedStage, ...]
+    time: TimeDomain
+    kind: str
+    schema: pa.Schema
+    notes: tuple[str, ...] = field(default=())
