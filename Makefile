@@ -1,0 +1,47 @@
+# Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check lint types bench lock hooks clean python java
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+export PYTHON
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+python:
+	@sh scripts/setup.sh python
+
+java: python
+	@sh scripts/setup.sh java
+
+demo: java  ## the network-monitoring query on generated packets, live (ARGS="--seconds 60")
+	@$(BIN)/penstock demo $(ARGS)
+
+test: java  ## all tests
+	@$(PYTEST) $(ARGS)
+
+test-fast: python  ## the tests that need no Spark
+	@$(PYTEST) -m "not spark" $(ARGS)
+
+lint: python  ## ruff
+	@$(BIN)/ruff check .
+
+types: python  ## mypy
+	@$(BIN)/mypy
+
+check: lint types test  ## lint, types and tests: what CI runs
+
+bench: java  ## Penstock beside Spark's own stream-stream join (ARGS="--json")
+	@$(BIN)/penstock bench join $(ARGS)
+
+lock: python  ## resolve pyproject.toml into requirements.lock again
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --quiet --output-file requirements.lock
+
+hooks: python  ## lint and check types at every git commit
+	@$(BIN)/pre-commit install
+
+clean:  ## remove what was built, the virtual environment included
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist artifacts spark-warehouse
+	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
