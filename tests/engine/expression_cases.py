@@ -75,7 +75,8 @@ ZERO = num(0)
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 COMPARED = [
     (C["i"], C["j"]), (C["i"], num(3)), (num(None), C["i"]), (C["x"], C["y"]), (C["x"], lit(NAN, DOUBLE)),
-    (C["s"], C["t"]), (C["p"], C["q"]), (C["d"], lit(Decimal("1.25"), DEC)), (C["a"], lit(dt.date(2000, 6, 5), DATE)),
+    (C["s"], C["t"]), (C["p"], C["q"]), (C["d"], lit(Decimal("1.25"), DEC)),
+    (C["a"], lit(dt.date(2000, 6, 5), DATE)),
     (C["ts"], lit(_moment(1970, 1, 1), TIMESTAMP)),
 ]  # fmt: skip
 
@@ -103,7 +104,7 @@ _CONDITIONAL: list[Expression] = [
     call("if", call("=", C["b"], lit(0, BIGINT)), lit(0.0, DOUBLE), _RATIO, type=DOUBLE),
     call("coalesce", C["i"], C["j"], num(5), type=INT),
     call("coalesce", C["s"], text("none"), type=STRING),
-    call("coalesce", lit(2.0, DOUBLE), call("/", lit(1.0, DOUBLE), lit(0.0, DOUBLE), type=DOUBLE), type=DOUBLE),
+    call("coalesce", lit(2.0, DOUBLE), _RATIO, type=DOUBLE),
     call("and", call("<>", C["b"], lit(0, BIGINT)), call(">", _RATIO, lit(0.0, DOUBLE))),
     call("or", call("=", C["b"], lit(0, BIGINT)), call(">", _RATIO, lit(0.0, DOUBLE))),
     call("nullif", C["i"], num(7), type=INT), call("nullif", C["x"], lit(NAN, DOUBLE), type=DOUBLE),
@@ -121,26 +122,34 @@ _ARITHMETIC: list[Expression] = [
     *(call(op, _WIDE_I, C["b"], type=BIGINT) for op in "+-"),
     call("*", _WIDE_I, cast(C["j"], BIGINT), type=BIGINT),
     *(call(op, C["x"], C["y"], type=DOUBLE) for op in "+-*"),
-    call("/", C["x"], lit(3.0, DOUBLE), type=DOUBLE), call("/", _RATIO.args[0], cast(_NONZERO, DOUBLE), type=DOUBLE),
-    call("%", C["i"], C["j"], type=INT), call("%", C["i"], num(-4), type=INT), call("%", C["b"], _NONZERO, type=BIGINT),
+    call("/", C["x"], lit(3.0, DOUBLE), type=DOUBLE),
+    call("/", _RATIO.args[0], cast(_NONZERO, DOUBLE), type=DOUBLE),
+    call("%", C["i"], C["j"], type=INT), call("%", C["i"], num(-4), type=INT),
+    call("%", C["b"], _NONZERO, type=BIGINT),
     call("%", C["x"], lit(0.4, DOUBLE), type=DOUBLE), call("%", C["y"], lit(-2.0, DOUBLE), type=DOUBLE),
-    call("negative", C["b"], type=BIGINT), call("negative", C["x"], type=DOUBLE), call("negative", C["d"], type=DEC),
+    call("negative", C["b"], type=BIGINT), call("negative", C["x"], type=DOUBLE),
+    call("negative", C["d"], type=DEC),
     call("abs", C["b"], type=BIGINT), call("abs", C["x"], type=DOUBLE), call("abs", C["d"], type=DEC),
-    call("+", C["d"], C["d"], type=pa.decimal128(11, 2)), call("-", C["d"], C["d"], type=pa.decimal128(11, 2)),
+    call("+", C["d"], C["d"], type=pa.decimal128(11, 2)),
+    call("-", C["d"], C["d"], type=pa.decimal128(11, 2)),
     call("*", C["d"], C["d"], type=pa.decimal128(21, 4)),
     call("/", C["d"], lit(Decimal("3.00"), DEC), type=pa.decimal128(23, 13)),
     call("%", C["d"], lit(Decimal("-0.70"), DEC), type=DEC),
 ]  # fmt: skip
 
 _MATH: list[Expression] = [
-    *(call("round", C[c], *more, type=DOUBLE) for c, more in product("xy", [(), (ZERO,), (num(1),), (num(-1),)])),
+    *(call("round", C[c], *more, type=DOUBLE)
+      for c, more in product("xy", [(), (ZERO,), (num(1),), (num(-1),)])),
     *(call("round", lit(v, DOUBLE), num(n), type=DOUBLE)
       for v, n in [(2.675, 2), (1.005, 2), (-2.5, 0), (0.5, 0), (1e20, 3), (123456.789, -2), (1.45, 1)]),
     call("round", C["j"], num(-1), type=INT), call("round", C["d"], num(1), type=pa.decimal128(10, 1)),
-    call("floor", C["x"], type=BIGINT), call("ceil", C["x"], type=BIGINT),
-    call("floor", C["y"], type=BIGINT), call("ceil", C["y"], type=BIGINT),
+    *(call(f, cast(C["d"], DOUBLE), type=BIGINT) for f in ("floor", "ceil")),
+    call("floor", lit(NAN, DOUBLE), type=BIGINT),
+    *(call(f, C["d"], type=pa.decimal128(9, 0)) for f in ("floor", "ceil")),
+    *(call(f, C["b"], type=BIGINT) for f in ("floor", "ceil")),
     *(call(f, C[c], type=DOUBLE) for f, c in product(("sqrt", "exp", "ln", "log10", "sign"), "xy")),
-    call("power", C["y"], lit(2.0, DOUBLE), type=DOUBLE), call("power", C["y"], lit(0.5, DOUBLE), type=DOUBLE),
+    call("power", C["y"], lit(2.0, DOUBLE), type=DOUBLE),
+    call("power", C["y"], lit(0.5, DOUBLE), type=DOUBLE),
 ]  # fmt: skip
 
 _STRINGS: list[Expression] = [
@@ -150,9 +159,11 @@ _STRINGS: list[Expression] = [
     *(call("substring", C["s"], num(p), num(n), type=STRING)
       for p, n in product((-5, -2, 0, 1, 2, 9), (-1, 0, 1, 3))),
     call("substring", C["s"], num(2), type=STRING), call("substring", C["s"], num(-2), type=STRING),
-    call("substring", C["s"], C["j"], num(2), type=STRING), call("substring", C["s"], num(None), num(2), type=STRING),
+    call("substring", C["s"], C["j"], num(2), type=STRING),
+    call("substring", C["s"], num(None), num(2), type=STRING),
     call("substring", text("abcdef"), C["j"], type=STRING),
-    call("replace", C["s"], text("b"), text("XY"), type=STRING), call("replace", C["s"], text(""), text("-"), type=STRING),
+    call("replace", C["s"], text("b"), text("XY"), type=STRING),
+    call("replace", C["s"], text(""), text("-"), type=STRING),
     call("replace", C["s"], C["t"], text("!"), type=STRING), call("replace", C["s"], text("a"), type=STRING),
     *(call("like", C["s"], text(p)) for p in
       ("a%", "%c", "%b%", "_bc", "a\\%b", "a\\_b%", "abc", "", "%", "__%__", "%é_L%", "a_b_c")),
@@ -215,6 +226,8 @@ FAILING: list[tuple[Expression, str]] = [
     (cast(C["x"], INT), "cannot cast nan to INT"),
     (cast(lit(1e10, DOUBLE), INT), "cannot cast 10000000000.0 to INT"),
     (cast(C["b"], INT), "cannot cast 1099511627776 to INT"),
+    (call("ceil", lit(INF, DOUBLE), type=BIGINT), "cannot cast inf to BIGINT"),
+    (call("floor", lit(1e19, DOUBLE), type=BIGINT), "to BIGINT"),
     (cast(C["i"], pa.decimal128(3, 1)), "to DECIMAL"),
     (cast(C["d"], pa.decimal128(4, 2)), "to DECIMAL"),
     (call("like", C["s"], text("a\\bc")), "LIKE pattern"),

@@ -200,18 +200,18 @@ def _round_floats(value: pa.Array, digits: int) -> pa.Array:
     return pa.array(result, mask=value.is_null().to_numpy(zero_copy_only=False)).cast(value.type)
 
 
-def _to_whole(call: Call, args: Sequence[Datum], kernel: Callable[..., pa.Array]) -> pa.Array:
-    """FLOOR and CEIL: doubles beyond BIGINT stop at its ends and NaN is 0, as in Java."""
-    (value,) = args
-    if pa.types.is_integer(value.type):
-        return value
-    whole = kernel(value)
-    if pa.types.is_decimal(value.type) or not pa.types.is_integer(call.type):
-        return cast(whole, call.type)
-    numbers = np.nan_to_num(whole.to_numpy(zero_copy_only=False).astype(np.float64))
-    inside = np.clip(numbers, -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
-    inside[numbers >= 2.0**63] = np.iinfo(np.int64).max
-    return pa.array(inside, mask=value.is_null().to_numpy(zero_copy_only=False))
+def _to_whole(kernel: Callable[..., pa.Array]) -> Function:
+    """FLOOR and CEIL: NaN is 0, as in Java; what the result's type does not hold is refused."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        (value,) = args
+        if pa.types.is_decimal(value.type):
+            value = value.cast(pa.decimal128(38, value.type.scale))
+        elif _has_nan(args):
+            value = pc.if_else(pc.is_nan(value), 0.0, value)
+        return cast(kernel(value), call.type)
+
+    return apply
 
 
 def _logarithm(kernel: Callable[..., pa.Array]) -> Function:
@@ -330,8 +330,8 @@ FUNCTIONS: dict[str, Function] = {
     "negative": _kernel(pc.negate_checked),
     "abs": _kernel(pc.abs_checked),
     "round": _round,
-    "floor": lambda call, args: _to_whole(call, args, pc.floor),
-    "ceil": lambda call, args: _to_whole(call, args, pc.ceil),
+    "floor": _to_whole(pc.floor),
+    "ceil": _to_whole(pc.ceil),
     "sqrt": _kernel(pc.sqrt),
     "power": _kernel(pc.power),
     "exp": _kernel(pc.exp),
