@@ -159,3 +159,38 @@ def inputs(node: Logical) -> tuple[Logical, ...]:
     if isinstance(node, StreamSource | TableSource):
         return ()
     return (node.input,)
+
+
+def show(node: Logical, indent: str = "") -> str:
+    """A plan as text, one node a line, inputs below what reads them.
+
+    The notation is the algebra's: ``Project C.size AS size``, ``Window C [RANGE 10 MINUTES]``.
+    """
+    lines = [f"{indent}{_describe(node)}"]
+    below = () if isinstance(node, Window) else inputs(node)
+    return "\n".join([*lines, *(show(i, indent + "  ") for i in below)])
+
+
+def _describe(node: Logical) -> str:
+    match node:
+        case StreamSource(stream, alias):
+            return f"Stream {stream.name}" + _as(alias, stream.name)
+        case TableSource(table, alias):
+            return f"Table {table.name}" + _as(alias, table.name)
+        case Window(source, spec):
+            return f"Window {source.stream.name} {spec.text}" + _as(source.alias, source.stream.name)
+        case Select(_, conjuncts):
+            return "Select " + " AND ".join(map(str, conjuncts))
+        case Join(_, conjuncts, cross):
+            return " ".join(["Join", *["CROSS"] * cross, " AND ".join(map(str, conjuncts))]).strip()
+        case Project(_, columns):
+            return "Project " + ", ".join(f"{e} AS {name}" for name, e in columns)
+        case Aggregate(_, keys, calls):
+            by = [f"BY {', '.join(str(e) for _, e in keys)}"] if keys else []
+            return " ".join(["Aggregate", ", ".join(str(c) for _, c in calls), *by]).replace("  ", " ")
+        case ToStream(_, kind, every):
+            return kind.capitalize() + (f" every {every}" if every else "")
+
+
+def _as(alias: str, name: str) -> str:
+    return "" if alias == name else f" AS {alias}"

@@ -1,0 +1,217 @@
+"""Statements: CREATE STREAM, CREATE TABLE, DROP, and a query, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from penstock.catalog import StreamDef, TableDef
+from penstock.cql import types
+from penstock.cql.dialect import CQL, RelationToStream, Source, StreamDefinition, TableDefinition
+from penstock.cql.duration import ticks
+from penstock.cql.errors import did_you_mean, error, from_sqlglot, unsupported
+from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
+
+RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """Where rows come from: ``format`` as Spark names it, a path (none for ``rate``), reader options."""
+
+    format: str
+    path: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """``skew`` and ``idle_after`` are in ticks of ``time``."""
+
+    name: str
+    schema: pa.Schema
+    timestamp: str
+    time: TimeDomain
+    source: SourceSpec
+    skew: int = 0
+    idle_after: int | None = None
+
+    def definition(self, source: object = None) -> StreamDef:
+        """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
+        return StreamDef(
+            self.name,
+            self.schema,
+            self.time,
+            self.timestamp,
+            self.skew,
+            self.idle_after,
+            source=self.source if source is None else source,
+        )
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """A static table in files."""
+
+    name: str
+    schema: pa.Schema
+    source: SourceSpec
+
+    def definition(self, source: object = None) -> TableDef:
+        """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
+        return TableDef(self.name, self.schema, self.source if source is None else source)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """``kind`` is ``"stream"`` or ``"table"``."""
+
+    kind: str
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class SelectStatement:
+    """A query, parsed and not yet bound."""
+
+    expression: exp.Expr
+
+
+Statement = CreateStream | CreateTable | Drop | SelectStatement
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of a text, separated by ``;``.
+
+    >>> [type(s).__name__ for s in parse("DROP TABLE t; SELECT * FROM S [ROWS 2] -- the last two")]
+    ['Drop', 'SelectStatement']
+    """
+    return [statement(e) for e in parse_expressions(text)]
+
+
+def parse_expressions(text: str) -> list[exp.Expr]:
+    """The syntax trees of a text."""
+    try:
+        parsed = CQL().parse(text)
+    except SqlglotError as failure:
+        raise from_sqlglot(failure, text) from None
+    return [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
+
+
+def statement(node: exp.Expr) -> Statement:
+    """The statement that a syntax tree is."""
+    if isinstance(node, StreamDefinition):
+        return _create_stream(node)
+    if isinstance(node, TableDefinition):
+        return CreateTable(node.name, _schema(node, "CREATE TABLE"), _source(node, "CREATE TABLE"))
+    if isinstance(node, exp.Drop):
+        return Drop(node.args["kind"].lower(), node.name, bool(node.args.get("exists")))
+    if isinstance(node, exp.Query | RelationToStream):
+        return SelectStatement(node)
+    word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
+    raise unsupported(f"the statement {word}", node, "write SELECT, CREATE STREAM, CREATE TABLE or DROP")
+
+
+def schema_of(text: str) -> pa.Schema:
+    """A schema as SQL writes it.
+
+    >>> schema_of("a INT, b STRING").names
+    ['a', 'b']
+    """
+    (node,) = parse_expressions(f"CREATE TABLE t ({text})")
+    return _schema(node, "a schema")
+
+
+def duration_ticks(text: str, time: TimeDomain, what: str = "interval") -> int:
+    """A length of time as text (``"2 seconds"``, or ``"5"`` ticks) in ticks of ``time``."""
+    (node,) = parse_expressions(f"CREATE STREAM s SKEW {text}")
+    return ticks(node.args["skew"], time, what)
+
+
+def _create_stream(node: StreamDefinition) -> CreateStream:
+    source = _source(node, "CREATE STREAM")
+    schema = RATE_SCHEMA if source.format == "rate" else _schema(node, "CREATE STREAM")
+    timestamp = _timestamp(node, schema)
+    time = _time(node, timestamp)
+    skew, idle = node.args.get("skew"), node.args.get("idle_after")
+    return CreateStream(
+        node.name,
+        schema,
+        timestamp.name,
+        time,
+        source,
+        ticks(skew, time, "SKEW") if skew else 0,
+        ticks(idle, time, "IDLE AFTER", least=1) if idle else None,
+    )
+
+
+def _timestamp(node: StreamDefinition, schema: pa.Schema) -> pa.Field:
+    column = node.args.get("timestamp")
+    if column is None:
+        raise error(
+            f"stream '{node.name}' has no timestamp",
+            node,
+            "add TIMESTAMP BY with the column that holds the time",
+        )
+    found = [f for f in schema if f.name.casefold() == column.name.casefold()]
+    if not found:
+        hint = did_you_mean(column.name, schema.names, f"the columns are {', '.join(schema.names)}")
+        raise error(f"TIMESTAMP BY names an unknown column '{column.name}'", column, hint)
+    return found[0]
+
+
+def _time(node: StreamDefinition, timestamp: pa.Field) -> TimeDomain:
+    unit, type_ = node.args.get("unit"), timestamp.type
+    if types.is_integer(type_):
+        return TimeDomain("integer", _unit(unit))
+    if not types.is_timestamp(type_):
+        raise error(
+            f"TIMESTAMP BY column '{timestamp.name}' is {types.sql_name(type_)}",
+            node.args["timestamp"],
+            "the time of a stream is a TIMESTAMP or an integer",
+        )
+    if unit is not None:
+        raise error(f"IN {unit.name.upper()} is for integer columns, and this is a TIMESTAMP", unit)
+    return TIMESTAMP_TIME
+
+
+def _unit(unit: exp.Expr | None) -> str:
+    if unit is None:
+        return "seconds"
+    name = unit.name.lower()
+    name = name if name.endswith("s") else f"{name}s"
+    if name not in TICKS_PER_SECOND:
+        raise error(f"unknown unit of time '{unit.name}'", unit, f"use {', '.join(TICKS_PER_SECOND).upper()}")
+    return name
+
+
+def _schema(node: exp.Expr, what: str) -> pa.Schema:
+    columns: Iterable[exp.Expr] = node.args.get("columns") or ()
+    fields: dict[str, pa.Field] = {}
+    for column in columns:
+        if column.name.casefold() in fields:
+            raise error(f"column '{column.name}' is defined twice", column)
+        fields[column.name.casefold()] = pa.field(column.name, types.from_sql(column.args["kind"]))
+    if not fields:
+        raise error(f"{what} '{node.name}' needs its columns", node, "write (name TYPE, ...) after the name")
+    return pa.schema(fields.values())
+
+
+def _source(node: exp.Expr, what: str) -> SourceSpec:
+    source: Source | None = node.args.get("source")
+    if source is None:
+        raise error(f"{what} '{node.name}' needs a source", node, "write e.g. FROM PARQUET 'directory'")
+    path, rate = source.args.get("path"), source.args.get("rate")
+    options = {o.this.name: _option(o.args["value"]) for o in source.args.get("options") or ()}
+    if rate is not None:
+        options["rowsPerSecond"] = rate.name
+    return SourceSpec(source.args["format"], path.name if path else None, options)
+
+
+def _option(value: exp.Expr) -> str:
+    return str(value.this).lower() if isinstance(value, exp.Boolean) else value.name

@@ -1,0 +1,311 @@
+"""CQL as a sqlglot dialect: Spark's SQL plus windows, relation-to-stream operators and stream DDL.
+
+sqlglot parses the SQL. What is added here, each where sqlglot has a hook for it:
+
+* ``S [RANGE 10 MINUTES] AS x``: a :class:`StreamWindow` in the ``window`` argument of the FROM item;
+* ``SELECT ISTREAM(a, b)``: the select list is one :class:`RelationToStream` around the items;
+* ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query;
+* ``CREATE STREAM``, ``CREATE TABLE ... FROM``: :class:`StreamDefinition`, :class:`TableDefinition`.
+
+Functions are left as they are written (``Anonymous`` nodes): which there are, and what types they take,
+is the binder's business, by Spark's names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from penstock.cql.errors import error, unsupported
+
+RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+FILE_FORMATS = ("PARQUET", "JSON", "CSV")
+
+
+class StreamWindow(exp.Expression):
+    """``kind`` is rows, range or now; ``size`` a number or a :class:`Duration`, absent if unbounded."""
+
+    arg_types = {"kind": True, "size": False, "partition_by": False, "text": True}
+
+
+class Duration(exp.Expression):
+    """A length of time: :class:`DurationPart` s that add up."""
+
+    arg_types = {"expressions": True}
+
+
+class DurationPart(exp.Expression):
+    """A number with its unit, or a bare number of ticks."""
+
+    arg_types = {"this": True, "unit": False}
+
+
+class RelationToStream(exp.Expression):
+    """ISTREAM, DSTREAM or RSTREAM of a query (``this``) or around a select list (``expressions``)."""
+
+    arg_types = {"kind": True, "this": False, "expressions": False, "every": False}
+
+
+class StreamDefinition(exp.Expression):
+    """CREATE STREAM."""
+
+    arg_types = {
+        "this": True,
+        "columns": False,
+        "timestamp": False,
+        "unit": False,
+        "skew": False,
+        "idle_after": False,
+        "source": False,
+    }
+
+
+class TableDefinition(exp.Expression):
+    """CREATE TABLE."""
+
+    arg_types = {"this": True, "columns": False, "source": False}
+
+
+class Source(exp.Expression):
+    """FROM PARQUET 'dir' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
+
+    arg_types = {"format": True, "path": False, "rate": False, "options": False}
+
+
+class CQLParser(SparkParser):
+    """Spark's parser with CQL's constructs."""
+
+    STRICT_CAST = True  # CAST stays CAST: it fails on what it cannot convert, as in ANSI Spark
+    JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma is not CROSS JOIN: it needs a predicate
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS = {
+        name: SparkParser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "SUBSTRING", "SUBSTR", "TRIM", "EXTRACT", "POSITION")
+    }
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+    # relation-to-stream
+
+    def _parse_statement(self) -> exp.Expr | None:
+        operator = self._match_relation_to_stream()
+        if not operator:
+            return super()._parse_statement()
+        query = self._parse_wrapped(self._parse_select)
+        return self._relation_to_stream(operator, this=query)
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        operator = self._match_relation_to_stream()
+        if not operator:
+            return super()._parse_projections()
+        items = self._parse_wrapped(self._parse_expressions)
+        return [self._relation_to_stream(operator, expressions=items)], None
+
+    def _match_relation_to_stream(self) -> Token | None:
+        if self._next and self._next.token_type == TokenType.L_PAREN:
+            if self._match_texts(RELATION_TO_STREAM):
+                return self._prev
+        return None
+
+    def _relation_to_stream(self, operator: Token, **args: Any) -> RelationToStream:
+        every = self._parse_duration() if self._match_text_seq("EVERY") else None
+        kind = operator.text.lower()
+        return self.expression(RelationToStream(kind=kind, every=every, **args), operator)
+
+    # windows
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        item = super()._parse_table(*args, **kwargs)
+        return self._parse_stream_window(item) if isinstance(item, exp.Table | exp.Subquery) else item
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        return (
+            self._parse_stream_window(this) if isinstance(this, exp.Table) else super()._parse_bracket(this)
+        )
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        start, window = self._curr, self._parse_window_in_brackets()
+        subquery = super()._parse_subquery(this, parse_alias)
+        if window and subquery is None:
+            raise error("a window stands after a stream", start)
+        if window and subquery:
+            subquery.set("window", window)
+        return subquery
+
+    def _parse_stream_window(self, item: exp.Expr) -> exp.Expr:
+        start, window = self._curr, self._parse_window_in_brackets()
+        if window and item.args.get("window"):
+            raise error(f"'{item.alias_or_name}' has two windows", start)
+        if window:
+            item.set("window", window)
+        return item
+
+    def _parse_window_in_brackets(self) -> StreamWindow | None:
+        start = self._curr
+        if not self._match(TokenType.L_BRACKET):
+            return None
+        columns = self._parse_csv(self._parse_column) if self._match(TokenType.PARTITION_BY) else []
+        kind, size = self._parse_window_frame()
+        if self._match_text_seq("SLIDE"):
+            raise unsupported("SLIDE in a window", self._prev)
+        if not self._match(TokenType.R_BRACKET):
+            raise error("a window ends with ']'", self._curr or self._prev)
+        text = " ".join(self._find_sql(start, self._prev).split())
+        window = StreamWindow(kind=kind, size=size, partition_by=columns, text=text)
+        return self.expression(window, start)
+
+    def _parse_window_frame(self) -> tuple[str, exp.Expr | None]:
+        if self._match_text_seq("NOW"):
+            return "now", None
+        if self._match_text_seq("ROWS"):
+            return "rows", None if self._match_text_seq("UNBOUNDED") else self._parse_signed_number("ROWS")
+        if self._match_text_seq("RANGE"):
+            return "range", None if self._match_text_seq("UNBOUNDED") else self._parse_duration()
+        raise error(
+            "a window is [ROWS n], [ROWS UNBOUNDED], [RANGE t unit], [RANGE UNBOUNDED], [NOW] "
+            "or [PARTITION BY columns ROWS n]",
+            self._curr or self._prev,
+        )
+
+    def _parse_signed_number(self, after: str) -> exp.Expr:
+        start = self._curr or self._prev
+        minus = "-" if self._match(TokenType.DASH) else ""
+        if not self._match(TokenType.NUMBER):
+            raise error(f"{after} takes a number", start)
+        return self.expression(exp.Literal.number(minus + self._prev.text), start)
+
+    def _parse_duration(self) -> Duration:
+        after = self._prev.text.upper()
+        parts = [self._parse_duration_part(after)]
+        while self._curr and self._curr.token_type == TokenType.NUMBER:
+            parts.append(self._parse_duration_part(after))
+        return self.expression(Duration(expressions=parts))
+
+    def _parse_duration_part(self, after: str) -> DurationPart:
+        number = self._parse_signed_number(after)
+        unit = self._parse_var(any_token=True) if self._curr_is_word() else None
+        return self.expression(DurationPart(this=number, unit=unit))
+
+    def _curr_is_word(self) -> bool:
+        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "SLIDE")
+        return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in stops
+
+    # DDL
+
+    def _parse_create(self) -> Any:
+        start = self._prev
+        if self._match_text_seq("STREAM"):
+            return self._parse_create_stream(start)
+        if self._match_text_seq("TABLE"):
+            return self._parse_create_table(start)
+        what = self._curr.text.upper() if self._curr else ""
+        raise unsupported(f"CREATE {what}".strip(), start, "write CREATE STREAM or CREATE TABLE")
+
+    def _parse_create_stream(self, start: Token) -> StreamDefinition:
+        name = self._parse_defined_name("CREATE STREAM")
+        node = StreamDefinition(this=name, columns=self._parse_column_types())
+        while self._parse_stream_clause(node):
+            pass
+        return self.expression(node, start)
+
+    def _parse_stream_clause(self, node: StreamDefinition) -> bool:
+        if self._match_text_seq("TIMESTAMP", "BY"):
+            node.set("timestamp", self._parse_id_var(any_token=True))
+            if self._match_text_seq("IN"):
+                node.set("unit", self._parse_var(any_token=True))
+        elif self._match_text_seq("SKEW"):
+            node.set("skew", self._parse_duration())
+        elif self._match_text_seq("IDLE", "AFTER"):
+            node.set("idle_after", self._parse_duration())
+        elif self._match(TokenType.FROM):
+            node.set("source", self._parse_source((*FILE_FORMATS, "RATE")))
+        elif self._match(TokenType.ALIAS):
+            raise unsupported("a stream defined by a query (CREATE STREAM ... AS)", self._prev)
+        else:
+            return False
+        return True
+
+    def _parse_create_table(self, start: Token) -> TableDefinition:
+        node = TableDefinition(
+            this=self._parse_defined_name("CREATE TABLE"), columns=self._parse_column_types()
+        )
+        if self._match(TokenType.ALIAS):
+            raise unsupported("CREATE TABLE ... AS", self._prev)
+        if self._match(TokenType.FROM):
+            node.set("source", self._parse_source(FILE_FORMATS))
+        return self.expression(node, start)
+
+    def _parse_defined_name(self, after: str) -> exp.Expr:
+        start = self._curr or self._prev
+        name = self._parse_id_var(any_token=False)
+        if not name:
+            raise error(f"{after} needs a name", start)
+        return name
+
+    def _parse_column_types(self) -> list[exp.Expr]:
+        if not self._match(TokenType.L_PAREN, advance=False):
+            return []
+        return self._parse_wrapped_csv(self._parse_column_type)
+
+    def _parse_column_type(self) -> exp.Expr:
+        start = self._curr or self._prev
+        name = self._parse_id_var(any_token=True)
+        kind = self._parse_types(schema=True)
+        if not name or not kind:
+            raise error("a column is written as name TYPE", start)
+        return self.expression(exp.ColumnDef(this=name, kind=kind))
+
+    def _parse_source(self, formats: tuple[str, ...]) -> Source:
+        start = self._curr or self._prev
+        if not self._match_texts(formats):
+            raise error(f"FROM takes one of {', '.join(formats)}", start)
+        name = self._prev.text.lower()
+        source = Source(format=name)
+        if name != "rate":
+            source.set("path", self._parse_source_path(name))
+        elif self._match(TokenType.NUMBER, advance=False):
+            source.set("rate", self._parse_rate())
+        if self._match_text_seq("OPTIONS"):
+            source.set("options", self._parse_wrapped_csv(self._parse_option))
+        return self.expression(source, start)
+
+    def _parse_source_path(self, name: str) -> exp.Expr:
+        start = self._curr or self._prev
+        path = self._parse_string()
+        if not path:
+            raise error(f"FROM {name.upper()} takes a path in quotes", start)
+        return path
+
+    def _parse_rate(self) -> exp.Expr:
+        number = self._parse_signed_number("RATE")
+        if not self._match_text_seq("ROWS", "PER", "SECOND"):
+            raise error("a rate is written as n ROWS PER SECOND", self._curr or self._prev)
+        return number
+
+    def _parse_option(self) -> exp.Expr:
+        start = self._curr or self._prev
+        key = self._parse_string() or self._parse_id_var(any_token=True)
+        self._match(TokenType.EQ)
+        value = self._parse_primary()
+        if not key or not isinstance(value, exp.Literal | exp.Boolean):
+            raise error("an option is written as name 'value'", start)
+        return self.expression(exp.Property(this=key, value=value))
+
+    def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
+        start = self._prev
+        if not self._match_texts(("STREAM", "TABLE")):
+            what = self._curr.text.upper() if self._curr else ""
+            raise unsupported(f"DROP {what}".strip(), start, "write DROP STREAM or DROP TABLE")
+        what = self._prev.text.upper()
+        if_exists = self._parse_exists()
+        name = self._parse_defined_name(f"DROP {what}")
+        return self.expression(exp.Drop(this=name, kind=what, exists=if_exists), start)
+
+
+class CQL(Spark):
+    """The dialect: Spark's tokens and SQL, CQL's parser."""
+
+    Parser = CQLParser

@@ -1,0 +1,118 @@
+"""Errors that point at the place: where a node stands in the text, and the name it may have meant.
+
+Every function that finds a mistake says ``raise error(message, node)``; the place is worked out here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import Token
+
+from penstock.errors import CQLError, UnsupportedError
+
+Place = tuple[int, int] | tuple[None, None]
+
+
+def _own_place(node: exp.Expr) -> Place:
+    meta = node.meta
+    if "line" not in meta:
+        return None, None
+    return meta["line"], meta["col"] - (meta["end"] - meta["start"])
+
+
+def _first_place(node: exp.Expr) -> Place:
+    """The place of the leftmost part of a node that knows its own."""
+    places = [p for p in (_own_place(n) for n in node.walk()) if p[0] is not None]
+    return min(places) if places else (None, None)
+
+
+def place(node: exp.Expr | Token | None) -> Place:
+    """Line and column, from 1, of a node or token; of the nearest node around it if it has none itself."""
+    if isinstance(node, Token):
+        return node.line, node.col - (node.end - node.start)
+    while node is not None:
+        found = _first_place(node)
+        if found[0] is not None:
+            return found
+        node = node.parent
+    return None, None
+
+
+def error(message: str, at: exp.Expr | Token | None = None, hint: str | None = None) -> CQLError:
+    """A mistake of the user's, at a node."""
+    line, column = place(at)
+    return CQLError(message, line=line, column=column, hint=hint)
+
+
+def unsupported(
+    construct: str, at: exp.Expr | Token | None = None, hint: str | None = None
+) -> UnsupportedError:
+    """A construct that is understood and refused."""
+    line, column = place(at)
+    return UnsupportedError(f"{construct} is not supported", line=line, column=column, hint=hint)
+
+
+def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str | None:
+    """A hint with the nearest candidate; ``instead`` if none is near.
+
+    >>> did_you_mean("sise", ["pid", "size"])
+    "did you mean 'size'?"
+    """
+    by_folded = {c.casefold(): c for c in candidates}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean '{by_folded[near[0]]}'?" if near else instead or None
+
+
+def from_sqlglot(failure: SqlglotError, text: str) -> CQLError:
+    """A readable error from the parser's own."""
+    if isinstance(failure, ParseError) and failure.errors:
+        return _from_parse_error(failure.errors[0], text)
+    if isinstance(failure, TokenError):
+        return _from_token_error(failure, text)
+    return CQLError(f"syntax error: {failure}")
+
+
+def _from_parse_error(details: dict[str, Any], text: str) -> CQLError:
+    token = details.get("highlight") or ""
+    line, column = details.get("line"), details.get("col")
+    if line is not None and column is not None:
+        column -= max(len(token) - 1, 0)
+    at_end = not token or not (details.get("end_context") or "").strip() and not _is_token(token, text)
+    where = "at the end of the text" if at_end else f"near '{token}'"
+    reason = _reason(details.get("description") or "")
+    return CQLError(f"syntax error {where}" + (f": {reason}" if reason else ""), line=line, column=column)
+
+
+def _is_token(token: str, text: str) -> bool:
+    return text.rstrip().rstrip(";").rstrip().endswith(token)
+
+
+_REASONS = (
+    (re.compile(r"Invalid expression / Unexpected token"), ""),
+    (re.compile(r"Required argument '(\w+)' missing for .*"), "something is missing here"),
+    (re.compile(r" but got <Token.*", re.S), ""),
+    (re.compile(r"^(Expect)(ed|ing)"), "expected"),
+)
+
+
+def _reason(description: str) -> str:
+    for pattern, text in _REASONS:
+        description = pattern.sub(text, description)
+    return description.strip().rstrip(".")
+
+
+def _from_token_error(failure: TokenError, text: str) -> CQLError:
+    cause = failure.__cause__ or failure
+    missing = re.match(r"Missing (\S+) from \d+:(\d+)", str(cause))
+    if not missing:
+        return CQLError("syntax error: the text cannot be read as CQL")
+    offset = int(missing[2])
+    before = text[:offset]
+    line, column = before.count("\n") + 1, offset - before.rfind("\n")
+    return CQLError(f"syntax error: a closing {missing[1]} is missing", line=line, column=column)

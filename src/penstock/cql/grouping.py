@@ -1,0 +1,111 @@
+"""GROUP BY and aggregates: what a SELECT item may say once rows have become groups.
+
+Items are bound over the rows first. Each aggregate call becomes a column of the Aggregate node, named by
+its text; each part that equals a key becomes that key's column. A column of the rows that is then left
+over is neither, and an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from penstock.cql.aggregates import aggregate_call, contains_aggregate, is_aggregate
+from penstock.cql.errors import error, unsupported
+from penstock.cql.expressions import ExpressionBinder
+from penstock.cql.scope import Scope
+from penstock.expression import Column, Expression, transform, walk
+from penstock.plan.logical import Aggregate, AggregateCall, Logical
+
+
+@dataclass
+class Grouping:
+    """The keys of a grouped SELECT, and the aggregate calls its items make."""
+
+    scope: Scope
+    keys: dict[str, Expression] = field(default_factory=dict)
+    calls: dict[str, AggregateCall] = field(default_factory=dict)
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """An item of the SELECT list, over the groups."""
+        return self.over_groups(ExpressionBinder(self.scope, self.aggregate).bind(node), node)
+
+    def aggregate(self, node: exp.Anonymous) -> Expression:
+        """An aggregate call, as the column that will hold it."""
+        call = aggregate_call(node, row_binder(self.scope, "another aggregate").bind)
+        self.calls[str(call)] = call
+        return Column(str(call), call.type)
+
+    def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
+        """A bound item with its keys replaced by the key columns; nothing else of the rows may be left."""
+        names = {expression: name for name, expression in self.keys.items()}
+        replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
+        for part in walk(replaced):
+            if isinstance(part, Column) and part.name not in self.keys and part.name not in self.calls:
+                raise error(
+                    f"column '{part.name}' is neither in GROUP BY nor in an aggregate",
+                    _where_used(node, part, self.scope),
+                    f"add it to GROUP BY or write e.g. MAX({part.name})",
+                )
+        return replaced
+
+    def over(self, node: Logical) -> Aggregate:
+        """The Aggregate of all that was bound."""
+        return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
+
+
+def row_binder(scope: Scope, clause: str) -> ExpressionBinder:
+    """A binder for a clause over rows, where an aggregate is a mistake."""
+
+    def refuse(node: exp.Anonymous) -> Expression:
+        name = node.name.upper()
+        raise error(f"{name} is an aggregate and cannot stand in {clause}", node)
+
+    return ExpressionBinder(scope, refuse)
+
+
+def is_grouped(select: exp.Select, items: Sequence[exp.Expr]) -> bool:
+    """Whether a SELECT aggregates."""
+    return bool(select.args.get("group")) or any(contains_aggregate(i) for i in items)
+
+
+def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> Grouping:
+    """The keys of GROUP BY: columns, expressions, SELECT aliases or positions in the SELECT list."""
+    grouping, group = Grouping(scope), select.args.get("group")
+    if group is None:
+        return grouping
+    for arg in ("grouping_sets", "cube", "rollup", "totals", "all"):
+        if group.args.get(arg):
+            raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
+    for node in group.expressions:
+        key = row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))
+        grouping.keys.setdefault(str(key), key)
+    return grouping
+
+
+def _key_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return _at_position(node, items)
+    if isinstance(node, exp.Column) and not node.table and not scope.has(node.name):
+        aliased = [i.this for i in items if isinstance(i, exp.Alias) and i.alias.lower() == node.name.lower()]
+        if aliased:
+            return aliased[0]
+    return node
+
+
+def _at_position(node: exp.Literal, items: Sequence[exp.Expr]) -> exp.Expr:
+    if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+        raise error(
+            f"GROUP BY {node.name} is not a position in the SELECT list", node, f"it has {len(items)}"
+        )
+    return items[int(node.name) - 1].unalias()
+
+
+def _where_used(node: exp.Expr, column: Column, scope: Scope) -> exp.Expr:
+    """The first place in an item, outside aggregates, that names a column."""
+    for part in node.walk(bfs=False, prune=is_aggregate):
+        if isinstance(part, exp.Column) and not part.is_star and scope.column(part) == column:
+            return part
+    return node
