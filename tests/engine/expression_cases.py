@@ -21,6 +21,7 @@ INT, BIGINT, DOUBLE, STRING, BOOL, DATE = (
 )  # fmt: skip
 DEC = pa.decimal128(10, 2)
 NAN, INF = float("nan"), float("inf")
+NULL = pa.null()
 
 
 def _moment(*args: int) -> dt.datetime:
@@ -86,6 +87,8 @@ _LOGIC: list[Expression] = [
     call("not", C["p"]), call("isnull", C["s"]), call("isnotnull", C["x"]),
     call("in", C["i"], num(1), num(7)), call("in", C["i"], num(1), num(None)),
     call("in", C["x"], lit(0.0, DOUBLE), lit(NAN, DOUBLE)), call("in", C["s"], text("abc"), text("10")),
+    *(call(op, lit(None, NULL), lit(None, NULL)) for op in ("=", "<=>")), call("isnull", lit(None, NULL)),
+    call("coalesce", lit(None, NULL), lit(None, NULL), type=NULL),
     call("in", C["i"], C["j"], num(7)), call("not", call("in", C["i"], num(1), num(None))),
 ]  # fmt: skip
 
@@ -135,6 +138,10 @@ _ARITHMETIC: list[Expression] = [
     call("*", C["d"], C["d"], type=pa.decimal128(21, 4)),
     call("/", C["d"], lit(Decimal("3.00"), DEC), type=pa.decimal128(23, 13)),
     call("%", C["d"], lit(Decimal("-0.70"), DEC), type=DEC),
+    call("*", cast(C["b"], pa.decimal128(20, 0)), lit(Decimal("1.5"), pa.decimal128(2, 1)),
+         type=pa.decimal128(23, 1)),
+    call("*", cast(C["b"], pa.decimal128(30, 10)), lit(Decimal("1.5"), pa.decimal128(30, 20)),
+         type=pa.decimal128(38, 7)),
 ]  # fmt: skip
 
 _MATH: list[Expression] = [
@@ -167,7 +174,10 @@ _STRINGS: list[Expression] = [
     call("replace", C["s"], C["t"], text("!"), type=STRING), call("replace", C["s"], text("a"), type=STRING),
     *(call("like", C["s"], text(p)) for p in
       ("a%", "%c", "%b%", "_bc", "a\\%b", "a\\_b%", "abc", "", "%", "__%__", "%é_L%", "a_b_c")),
-    call("like", C["s"], C["t"]), call("like", C["s"], text(None)),
+    call("like", C["s"], C["t"]), call("like", C["s"], text(None)), call("reverse", C["s"], type=STRING),
+    *(call(f, C["s"], part) for f, part in
+      product(("startswith", "endswith", "contains"), (text("bc"), text(""), text(None), C["t"]))),
+    cast(cast(C["s"], pa.binary()), STRING),
 ]  # fmt: skip
 
 _TIMES: list[Expression] = [

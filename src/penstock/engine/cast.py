@@ -31,6 +31,7 @@ _NAMES: dict[pa.DataType, str] = {
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
     pa.string(): "STRING",
+    pa.binary(): "BINARY",
     pa.date32(): "DATE",
     pa.null(): "VOID",
 }
@@ -160,6 +161,12 @@ def to_decimal(value: Decimal, target: pa.DataType) -> Decimal:
 def _number_to_decimal(value: Any, target: pa.DataType) -> Decimal | None:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return to_decimal(number, target) if number.is_finite() else None
+
+
+def _integer_to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if target.precision - target.scale >= len(str(1 << (array.type.bit_width - 1))):
+        return array.cast(target)
+    return _each_distinct(_number_to_decimal)(array, target)
 
 
 def _decimal_to_integer(value: Decimal, target: pa.DataType) -> int:
@@ -340,7 +347,7 @@ def _parse_float(text: str, target: pa.DataType) -> float:
 _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integer", "integer"): _exactly,
     ("integer", "float"): _plain,
-    ("integer", "decimal"): _each_distinct(_number_to_decimal),
+    ("integer", "decimal"): _integer_to_decimal,
     ("integer", "string"): _plain,
     ("integer", "bool"): _to_boolean,
     ("integer", "timestamp"): _integer_to_timestamp,
@@ -363,6 +370,8 @@ _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("string", "float"): _string_to_float,
     ("string", "decimal"): _each_distinct(_parse_decimal),
     ("string", "string"): _plain,
+    ("string", "binary"): _plain,
+    ("binary", "string"): _each(lambda value: value.decode("utf-8", "replace")),
     ("string", "bool"): _each_distinct(_parse_boolean),
     ("string", "date32[day]"): _each_distinct(_parse_date),
     ("string", "timestamp"): _each_distinct(_parse_timestamp),

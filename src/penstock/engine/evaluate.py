@@ -30,6 +30,7 @@ __all__ = ["FORMS", "FUNCTIONS", "evaluate", "true_mask"]
 _NEVER_RAISES = frozenset(
     """= <> < <= > >= <=> and or not isnull isnotnull in like coalesce case if nullif least greatest
     sqrt power exp ln log10 sign upper lower length concat substring trim ltrim rtrim replace
+    reverse startswith endswith contains
     year month day hour minute second""".split()
 )
 
@@ -84,6 +85,9 @@ def _call(call: Call, args: list[Datum]) -> Datum:
     function = FUNCTIONS.get(call.function)
     if function is None:
         raise EngineError(f"no function {call.function!r}, needed for {call}")
+    if pa.types.is_null(call.type):
+        return pa.scalar(None)
+    args = [arg.cast(pa.bool_()) if pa.types.is_null(arg.type) else arg for arg in args]
     constant = all(isinstance(arg, pa.Scalar) for arg in args)
     if constant:
         args = [_broadcast(arg, 1) for arg in args]

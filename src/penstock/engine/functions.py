@@ -117,7 +117,7 @@ def _arithmetic(checked: Callable[..., pa.Array], exact: Callable[..., Decimal])
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
         if not pa.types.is_decimal(call.type):
             return checked(*args)
-        if max(arg.type.precision for arg in args) <= 18 and (result := checked(*args)).type == call.type:
+        if sum(arg.type.precision for arg in args) < 38 and (result := checked(*args)).type == call.type:
             return result
         return _by_row(lambda *row: to_decimal(exact(*row), call.type))(call, args)
 
@@ -272,6 +272,18 @@ def _replace(call: Call, args: Sequence[Datum]) -> pa.Array:
     return _by_row(lambda s, old, by: s.replace(old, by) if old else s)(call, (text, search, new))
 
 
+def _affix(kernel: Callable[..., pa.Array], one: Callable[[str, str], bool]) -> Function:
+    """Whether a text has another at a place, by kernel if the other is constant."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        text, part = args
+        if isinstance(text, pa.Array) and isinstance(part, pa.Scalar) and part.is_valid:
+            return kernel(text, pattern=part.as_py())
+        return _by_row(one)(call, args)
+
+    return apply
+
+
 def _like(call: Call, args: Sequence[Datum]) -> pa.Array:
     value, pattern = args
     if isinstance(value, pa.Array) and isinstance(pattern, pa.Scalar) and pattern.is_valid:
@@ -350,7 +362,11 @@ FUNCTIONS: dict[str, Function] = {
     "trim": _trim(pc.utf8_trim),
     "ltrim": _trim(pc.utf8_ltrim),
     "rtrim": _trim(pc.utf8_rtrim),
+    "reverse": _kernel(pc.utf8_reverse),
     "replace": _replace,
+    "startswith": _affix(pc.starts_with, str.startswith),
+    "endswith": _affix(pc.ends_with, str.endswith),
+    "contains": _affix(pc.match_substring, str.__contains__),
     "like": _like,
     "year": _time_field(pc.year),
     "month": _time_field(pc.month),
