@@ -8,10 +8,10 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.cql.ddl import SelectStatement, parse
-from penstock.cql.dialect import RelationToStream
 from penstock.cql.duration import ticks
 from penstock.cql.errors import error, unsupported
 from penstock.cql.from_clause import Catalog, Context
+from penstock.cql.nodes import RelationToStream
 from penstock.cql.select import bind_select, operator_of
 from penstock.plan.logical import Aggregate, Logical, Query, ToStream, Window, inputs
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.cql import types
 from penstock.cql.errors import error
+from penstock.errors import CQLError
 from penstock.expression import Call, Expression, Literal
 
 
@@ -26,26 +27,37 @@ def coerce(expression: Expression, type_: pa.DataType) -> Expression:
     return Call("cast", (expression,), type_)
 
 
-def unify(expressions: Sequence[Expression], node: exp.Expr, what: str) -> list[Expression]:
+def unify(
+    expressions: Sequence[Expression], node: exp.Expr, what: str, hint: str | None = None
+) -> list[Expression]:
     """Expressions that meet (``what`` says where), each as their common type."""
-    constants_read = [_read_as_neighbour(e, expressions, node) for e in expressions]
-    type_ = types.common(e.type for e in constants_read)
+    read = [_read_as_neighbour(e, expressions, node) for e in expressions]
+    if any(types.is_decimal(e.type) for e in read):
+        read = [decimal_operand(e) if types.is_integer(e.type) else e for e in read]
+    type_ = types.common(e.type for e in read)
     if type_ is None:
-        raise mismatch(constants_read, node, what)
-    return [coerce(e, type_) for e in constants_read]
+        raise mismatch(read, node, what, hint)
+    return [coerce(e, type_) for e in read]
 
 
-def mismatch(expressions: Sequence[Expression], node: exp.Expr, what: str) -> Exception:
-    """The error for types that do not meet, with the CAST that would make them."""
+def decimal_operand(operand: Expression) -> Expression:
+    """An integer beside a DECIMAL; a constant takes only the digits it has."""
+    if isinstance(operand, Literal) and isinstance(operand.value, int):
+        return coerce(operand, pa.decimal128(len(str(abs(operand.value))), 0))
+    return coerce(operand, types.as_decimal(operand.type))
+
+
+def mismatch(
+    expressions: Sequence[Expression], node: exp.Expr, what: str, hint: str | None = None
+) -> CQLError:
+    """The error for types that do not meet; unless a hint is given, with the CAST of the string."""
     names = list(dict.fromkeys(types.sql_name(e.type) for e in expressions))
-    target = next((types.sql_name(e.type) for e in expressions if not types.is_string(e.type)), names[0])
     text = next((e for e in expressions if types.is_string(e.type)), None)
-    hint = f"write CAST({_name(text)} AS {target})" if text else "write CAST to say which type is meant"
+    target = next((types.sql_name(e.type) for e in expressions if not types.is_string(e.type)), None)
+    if hint is None:
+        cast = f"write CAST({text} AS {target})" if text and target else None
+        hint = cast or "write CAST to say which type is meant"
     return error(f"type mismatch: {what} {' and '.join(names)}", node, hint)
-
-
-def _name(expression: Expression) -> str:
-    return str(expression)
 
 
 def _read_as_neighbour(expression: Expression, others: Sequence[Expression], node: exp.Expr) -> Expression:

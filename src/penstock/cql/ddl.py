@@ -11,9 +11,10 @@ from sqlglot.errors import SqlglotError
 
 from penstock.catalog import StreamDef, TableDef
 from penstock.cql import types
-from penstock.cql.dialect import CQL, RelationToStream, Source, StreamDefinition, TableDefinition
+from penstock.cql.dialect import CQL, STATEMENTS
 from penstock.cql.duration import ticks
 from penstock.cql.errors import did_you_mean, error, from_sqlglot, unsupported
+from penstock.cql.nodes import DropDefinition, RelationToStream, Source, StreamDefinition, TableDefinition
 from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -109,12 +110,12 @@ def statement(node: exp.Expr) -> Statement:
         return _create_stream(node)
     if isinstance(node, TableDefinition):
         return CreateTable(node.name, _schema(node, "CREATE TABLE"), _source(node, "CREATE TABLE"))
-    if isinstance(node, exp.Drop):
-        return Drop(node.args["kind"].lower(), node.name, bool(node.args.get("exists")))
+    if isinstance(node, DropDefinition):
+        return Drop(node.args["kind"], node.name, bool(node.args.get("exists")))
     if isinstance(node, exp.Query | RelationToStream):
         return SelectStatement(node)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
-    raise unsupported(f"the statement {word}", node, "write SELECT, CREATE STREAM, CREATE TABLE or DROP")
+    raise unsupported(f"the statement {word}", node, STATEMENTS)
 
 
 def schema_of(text: str) -> pa.Schema:

@@ -13,6 +13,7 @@ is the binder's business, by Spark's names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -21,59 +22,35 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.errors import error, unsupported
+from penstock.cql.nodes import (
+    DropDefinition,
+    Duration,
+    DurationPart,
+    RelationToStream,
+    Source,
+    StreamDefinition,
+    StreamWindow,
+    TableDefinition,
+)
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+AROUND_LIST = "{} goes around the whole SELECT list"
+STATEMENTS = "write SELECT, CREATE STREAM, CREATE TABLE or DROP"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
 
-class StreamWindow(exp.Expression):
-    """``kind`` is rows, range or now; ``size`` a number or a :class:`Duration`, absent if unbounded."""
-
-    arg_types = {"kind": True, "size": False, "partition_by": False, "text": True}
+Modifier = tuple[str, Any]
 
 
-class Duration(exp.Expression):
-    """A length of time: :class:`DurationPart` s that add up."""
+def _placed(parse: Callable[[SparkParser], Modifier]) -> Callable[[SparkParser], Modifier]:
+    """A clause's parser that marks what it gives with the place of the clause's first word."""
 
-    arg_types = {"expressions": True}
+    def parse_and_place(parser: SparkParser) -> Modifier:
+        start = parser._curr
+        key, node = parse(parser)
+        return key, node.update_positions(start) if isinstance(node, exp.Expr) else node
 
-
-class DurationPart(exp.Expression):
-    """A number with its unit, or a bare number of ticks."""
-
-    arg_types = {"this": True, "unit": False}
-
-
-class RelationToStream(exp.Expression):
-    """ISTREAM, DSTREAM or RSTREAM of a query (``this``) or around a select list (``expressions``)."""
-
-    arg_types = {"kind": True, "this": False, "expressions": False, "every": False}
-
-
-class StreamDefinition(exp.Expression):
-    """CREATE STREAM."""
-
-    arg_types = {
-        "this": True,
-        "columns": False,
-        "timestamp": False,
-        "unit": False,
-        "skew": False,
-        "idle_after": False,
-        "source": False,
-    }
-
-
-class TableDefinition(exp.Expression):
-    """CREATE TABLE."""
-
-    arg_types = {"this": True, "columns": False, "source": False}
-
-
-class Source(exp.Expression):
-    """FROM PARQUET 'dir' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
-
-    arg_types = {"format": True, "path": False, "rate": False, "options": False}
+    return parse_and_place
 
 
 class CQLParser(SparkParser):
@@ -88,12 +65,32 @@ class CQLParser(SparkParser):
     }
     NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
+    QUERY_MODIFIER_PARSERS = {
+        token: _placed(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
+    }
+
+    # places for errors
+
+    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        """A set operation, with the place of its word."""
+        start, node = self._curr, super().parse_set_operation(*args, **kwargs)
+        return node.update_positions(start) if node else None
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        start, join = self._curr, super()._parse_join(*args, **kwargs)
+        is_comma = start.token_type == TokenType.COMMA
+        return join.update_positions(start) if join and not is_comma else join
+
+    def _warn_unsupported(self) -> None:
+        raise unsupported(f"the statement {self._tokens[0].text.upper()}", self._tokens[0], STATEMENTS)
+
     # relation-to-stream
 
     def _parse_statement(self) -> exp.Expr | None:
-        operator = self._match_relation_to_stream()
+        start, operator = self._curr, self._match_relation_to_stream()
         if not operator:
-            return super()._parse_statement()
+            node = super()._parse_statement()
+            return node.update_positions(start) if node and "line" not in node.meta else node
         query = self._parse_wrapped(self._parse_select)
         return self._relation_to_stream(operator, this=query)
 
@@ -102,6 +99,8 @@ class CQLParser(SparkParser):
         if not operator:
             return super()._parse_projections()
         items = self._parse_wrapped(self._parse_expressions)
+        if self._match(TokenType.COMMA):
+            raise error(AROUND_LIST.format(operator.text.upper()), operator)
         return [self._relation_to_stream(operator, expressions=items)], None
 
     def _match_relation_to_stream(self) -> Token | None:
@@ -175,7 +174,7 @@ class CQLParser(SparkParser):
         minus = "-" if self._match(TokenType.DASH) else ""
         if not self._match(TokenType.NUMBER):
             raise error(f"{after} takes a number", start)
-        return self.expression(exp.Literal.number(minus + self._prev.text), start)
+        return self.expression(exp.Literal(this=minus + self._prev.text, is_string=False), start)
 
     def _parse_duration(self) -> Duration:
         after = self._prev.text.upper()
@@ -186,8 +185,13 @@ class CQLParser(SparkParser):
 
     def _parse_duration_part(self, after: str) -> DurationPart:
         number = self._parse_signed_number(after)
-        unit = self._parse_var(any_token=True) if self._curr_is_word() else None
+        unit = self._parse_word() if self._curr_is_word() else None
         return self.expression(DurationPart(this=number, unit=unit))
+
+    def _parse_word(self) -> exp.Expr:
+        word = self._curr
+        self._advance()
+        return self.expression(exp.Var(this=word.text), word)
 
     def _curr_is_word(self) -> bool:
         stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "SLIDE")
@@ -215,7 +219,7 @@ class CQLParser(SparkParser):
         if self._match_text_seq("TIMESTAMP", "BY"):
             node.set("timestamp", self._parse_id_var(any_token=True))
             if self._match_text_seq("IN"):
-                node.set("unit", self._parse_var(any_token=True))
+                node.set("unit", self._parse_word())
         elif self._match_text_seq("SKEW"):
             node.set("skew", self._parse_duration())
         elif self._match_text_seq("IDLE", "AFTER"):
@@ -251,11 +255,12 @@ class CQLParser(SparkParser):
         return self._parse_wrapped_csv(self._parse_column_type)
 
     def _parse_column_type(self) -> exp.Expr:
-        start = self._curr or self._prev
         name = self._parse_id_var(any_token=True)
+        start = self._curr or self._prev
         kind = self._parse_types(schema=True)
         if not name or not kind:
-            raise error("a column is written as name TYPE", start)
+            hint = "types are Spark's, e.g. BIGINT or STRING"
+            raise error(f"a column is written as name TYPE, and '{start.text}' is no type", start, hint)
         return self.expression(exp.ColumnDef(this=name, kind=kind))
 
     def _parse_source(self, formats: tuple[str, ...]) -> Source:
@@ -302,7 +307,7 @@ class CQLParser(SparkParser):
         what = self._prev.text.upper()
         if_exists = self._parse_exists()
         name = self._parse_defined_name(f"DROP {what}")
-        return self.expression(exp.Drop(this=name, kind=what, exists=if_exists), start)
+        return self.expression(DropDefinition(this=name, kind=what.lower(), exists=if_exists), start)
 
 
 class CQL(Spark):

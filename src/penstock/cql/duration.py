@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from penstock.cql.dialect import Duration, DurationPart
 from penstock.cql.errors import did_you_mean, error
+from penstock.cql.nodes import Duration, DurationPart
 from penstock.schema import TimeDomain
 
 SECONDS = {
@@ -35,7 +35,8 @@ def ticks(duration: Duration, time: TimeDomain, what: str, least: int = 0) -> in
             f"one tick is one {time.unit.removesuffix('s')}",
         )
     if total < least:
-        raise error(f"{what} {written(duration)} must not be less than {least}", duration)
+        bound = "at least one tick" if least else "0 or more"
+        raise error(f"{what} {written(duration)} is out of bounds", duration, f"it must be {bound}")
     return int(total)
 
 

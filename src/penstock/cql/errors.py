@@ -37,7 +37,8 @@ def place(node: exp.Expr | Token | None) -> Place:
     if isinstance(node, Token):
         return node.line, node.col - (node.end - node.start)
     while node is not None:
-        found = _first_place(node)
+        found = _own_place(node)
+        found = found if found[0] is not None else _first_place(node)
         if found[0] is not None:
             return found
         node = node.parent
@@ -72,32 +73,29 @@ def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str
 def from_sqlglot(failure: SqlglotError, text: str) -> CQLError:
     """A readable error from the parser's own."""
     if isinstance(failure, ParseError) and failure.errors:
-        return _from_parse_error(failure.errors[0], text)
+        return _from_parse_error(failure.errors[0])
     if isinstance(failure, TokenError):
         return _from_token_error(failure, text)
     return CQLError(f"syntax error: {failure}")
 
 
-def _from_parse_error(details: dict[str, Any], text: str) -> CQLError:
+def _from_parse_error(details: dict[str, Any]) -> CQLError:
     token = details.get("highlight") or ""
     line, column = details.get("line"), details.get("col")
     if line is not None and column is not None:
         column -= max(len(token) - 1, 0)
-    at_end = not token or not (details.get("end_context") or "").strip() and not _is_token(token, text)
-    where = "at the end of the text" if at_end else f"near '{token}'"
+    where = f"near '{token}'" if token else "at the end of the text"
     reason = _reason(details.get("description") or "")
     return CQLError(f"syntax error {where}" + (f": {reason}" if reason else ""), line=line, column=column)
 
 
-def _is_token(token: str, text: str) -> bool:
-    return text.rstrip().rstrip(";").rstrip().endswith(token)
-
-
 _REASONS = (
     (re.compile(r"Invalid expression / Unexpected token"), ""),
-    (re.compile(r"Required argument '(\w+)' missing for .*"), "something is missing here"),
+    (re.compile(r"Required (argument|keyword):? '(\w+)' missing for .*"), "something is missing after it"),
     (re.compile(r" but got <Token.*", re.S), ""),
     (re.compile(r"^(Expect)(ed|ing)"), "expected"),
+    (re.compile(r"expected table name"), "expected a stream or table"),
+    (re.compile(r"expected ([^\w\s]+)$"), r"expected '\1'"),
 )
 
 

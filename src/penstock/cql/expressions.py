@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from penstock.cql import functions, types
 from penstock.cql.aggregates import AGGREGATES
-from penstock.cql.coercion import coerce, mismatch, read_time, unify
+from penstock.cql.coercion import coerce, decimal_operand, mismatch, read_time, unify
+from penstock.cql.dialect import AROUND_LIST, RELATION_TO_STREAM
 from penstock.cql.errors import error, unsupported
 from penstock.cql.scope import Scope
 from penstock.cql.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
@@ -179,18 +180,11 @@ def arithmetic(operator: str, left: Expression, right: Expression) -> Expression
     """``left operator right`` for two numbers, by Spark's rules."""
     decimals = types.is_decimal(left.type) or types.is_decimal(right.type)
     if decimals and not any(types.is_fractional(e.type) or e.type == types.NULL for e in (left, right)):
-        left, right = _decimal_operand(left), _decimal_operand(right)
+        left, right = decimal_operand(left), decimal_operand(right)
         return Call(operator, (left, right), types.decimal_arithmetic(operator, left.type, right.type))
     type_ = DOUBLE if operator == "/" else types.common((left.type, right.type)) or DOUBLE
     type_ = INT if type_ == types.NULL else type_
     return Call(operator, (coerce(left, type_), coerce(right, type_)), type_)
-
-
-def _decimal_operand(operand: Expression) -> Expression:
-    """An integer beside a DECIMAL; a constant takes only the digits it has."""
-    if isinstance(operand, Literal) and isinstance(operand.value, int):
-        return coerce(operand, pa.decimal128(len(str(abs(operand.value))), 0))
-    return coerce(operand, types.as_decimal(operand.type))
 
 
 def _negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
@@ -211,7 +205,7 @@ def _case(binder: ExpressionBinder, node: exp.Case) -> Expression:
     default = node.args.get("default")
     values = [binder.bind(branch.args["true"]) for branch in node.args["ifs"]]
     values.append(binder.bind(default) if default else Literal(None, types.NULL))
-    values = unify(values, node, "CASE gives both")
+    values = unify(values, node, "CASE gives both", "write CAST so that every branch has one type")
     pairs = [arg for pair in zip(conditions, values, strict=False) for arg in pair]
     return Call("case", (*pairs, values[-1]), values[-1].type)
 
@@ -250,6 +244,8 @@ def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expression:
 
 
 def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
+    if node.name.upper() in RELATION_TO_STREAM:
+        raise error(AROUND_LIST.format(node.name.upper()), node)
     if node.name.lower() in AGGREGATES:
         return binder.aggregate(node)
     return functions.call(node.name, [binder.bind(a) for a in node.expressions], node)

@@ -131,12 +131,25 @@ def left(name: str, args: Args) -> Expression | None:
     return typed(STRING, STRING, INT, INT)("substring", (args[0], Literal(1, INT), args[1]))
 
 
+def date_field(name: str, args: Args) -> Expression | None:
+    """YEAR, MONTH or DAY of a date or timestamp."""
+    return Call(name, tuple(args), INT) if types.is_temporal(args[0].type) else None
+
+
+def clock_field(name: str, args: Args) -> Expression | None:
+    """HOUR, MINUTE or SECOND of a timestamp; a date is its midnight."""
+    if not types.is_temporal(args[0].type):
+        return None
+    value = coerce(args[0], types.TIMESTAMP) if args[0].type == types.DATE else args[0]
+    return Call(name, (value,), INT)
+
+
 def isnull(name: str, args: Args) -> Expression | None:
     """ISNULL(x), ISNOTNULL(x)."""
     return Call(name, tuple(args), BOOLEAN)
 
 
-NUMBER, TEXT, ALIKE = "a number", "a STRING", "arguments of one type"
+NUMBER, TEXT, TIME, ALIKE = "a number", "a STRING", "a DATE or TIMESTAMP", "arguments of one type"
 
 FUNCTIONS: dict[str, Function] = {
     "abs": Function(1, 1, same(types.is_numeric), NUMBER),
@@ -144,6 +157,7 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(1, 1, number_to_double, NUMBER),
     "exp": Function(1, 1, number_to_double, NUMBER),
     "ln": Function(1, 1, number_to_double, NUMBER),
+    "log10": Function(1, 1, number_to_double, NUMBER),
     "power": Function(2, 2, number_to_double, "two numbers"),
     "round": Function(1, 2, round_, "a number and a constant number of digits"),
     "floor": Function(1, 1, to_whole, NUMBER),
@@ -153,14 +167,16 @@ FUNCTIONS: dict[str, Function] = {
     "trim": Function(1, 1, text(STRING), TEXT),
     "ltrim": Function(1, 1, text(STRING), TEXT),
     "rtrim": Function(1, 1, text(STRING), TEXT),
-    "reverse": Function(1, 1, text(STRING), TEXT),
     "length": Function(1, 1, text(INT), TEXT),
     "replace": Function(3, 3, text(STRING, 3), "three STRINGs"),
-    "startswith": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
-    "endswith": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
-    "contains": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
     "substring": Function(2, 3, typed(STRING, STRING, INT, INT), "a STRING, a start and a length"),
     "left": Function(2, 2, left, "a STRING and a length"),
+    "year": Function(1, 1, date_field, TIME),
+    "month": Function(1, 1, date_field, TIME),
+    "day": Function(1, 1, date_field, TIME),
+    "hour": Function(1, 1, clock_field, TIME),
+    "minute": Function(1, 1, clock_field, TIME),
+    "second": Function(1, 1, clock_field, TIME),
     "concat": Function(1, None, concat, "anything"),
     "coalesce": Function(1, None, common, ALIKE),
     "least": Function(2, None, common, ALIKE),
@@ -173,6 +189,7 @@ FUNCTIONS: dict[str, Function] = {
 
 SYNONYMS = {
     "ceiling": "ceil",
+    "dayofmonth": "day",
     "char_length": "length",
     "character_length": "length",
     "ifnull": "coalesce",
@@ -200,7 +217,7 @@ def call(name: str, args: Args, node: exp.Expr) -> Expression:
         raise error(
             f"type mismatch: {name.upper()} takes {function.takes}, not {given}",
             node,
-            "write CAST(... AS type)",
+            "write CAST to convert it",
         )
     return bound
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.cql.dialect import RelationToStream
 from penstock.cql.errors import error, unsupported
 from penstock.cql.from_clause import Context, FromClause, bind_from, check_linked
 from penstock.cql.grouping import Grouping, bind_grouping, is_grouped, row_binder
 from penstock.cql.names import text_of, unique
+from penstock.cql.nodes import RelationToStream
 from penstock.cql.scope import Scope
 from penstock.expression import Column, Expression, conjuncts
 from penstock.plan.logical import Join, Logical, Project, Select

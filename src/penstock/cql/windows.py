@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.catalog import StreamDef
-from penstock.cql.dialect import StreamWindow
 from penstock.cql.duration import is_bare, ticks
 from penstock.cql.errors import error, unsupported
+from penstock.cql.nodes import StreamWindow
 from penstock.cql.scope import Item, Scope
 from penstock.plan.logical import StreamSource, WindowSpec
 

@@ -1,0 +1,61 @@
+"""The syntax nodes that CQL adds to sqlglot's."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+class StreamWindow(exp.Expression):
+    """``kind`` is rows, range or now; ``size`` a number or a :class:`Duration`, absent if unbounded."""
+
+    arg_types = {"kind": True, "size": False, "partition_by": False, "text": True}
+
+
+class Duration(exp.Expression):
+    """A length of time: :class:`DurationPart` s that add up."""
+
+    arg_types = {"expressions": True}
+
+
+class DurationPart(exp.Expression):
+    """A number with its unit, or a bare number of ticks."""
+
+    arg_types = {"this": True, "unit": False}
+
+
+class RelationToStream(exp.Expression):
+    """ISTREAM, DSTREAM or RSTREAM of a query (``this``) or around a select list (``expressions``)."""
+
+    arg_types = {"kind": True, "this": False, "expressions": False, "every": False}
+
+
+class StreamDefinition(exp.Expression):
+    """CREATE STREAM."""
+
+    arg_types = {
+        "this": True,
+        "columns": False,
+        "timestamp": False,
+        "unit": False,
+        "skew": False,
+        "idle_after": False,
+        "source": False,
+    }
+
+
+class TableDefinition(exp.Expression):
+    """CREATE TABLE."""
+
+    arg_types = {"this": True, "columns": False, "source": False}
+
+
+class DropDefinition(exp.Expression):
+    """DROP STREAM or DROP TABLE."""
+
+    arg_types = {"this": True, "kind": True, "exists": False}
+
+
+class Source(exp.Expression):
+    """FROM PARQUET 'dir' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
+
+    arg_types = {"format": True, "path": False, "rate": False, "options": False}
