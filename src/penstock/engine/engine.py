@@ -1,0 +1,130 @@
+"""One partition's engine: a deterministic state machine, ``step(arrivals) -> output``.
+
+The same arrivals in the same steps give the same outputs. An engine can therefore be rebuilt from the
+log of its arrivals: from the beginning, from a snapshot, or, since windows forget, from the first step it
+still needs (``StepOutput.needs_from``) together with the ``header`` of the last one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.input_manager import InputManager, Progress
+from penstock.engine.scheduler import Scheduler
+from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+
+
+class Engine:
+    """Runs one partition of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._inputs = InputManager(stage.inputs, stage.waits)
+        self._scheduler = Scheduler(stage.root)
+        self._steps = 0
+        # For each step that the state depends on: its largest timestamp, and the progress before it.
+        self._history: dict[int, tuple[int, Progress]] = {}
+        self._highest_in_snapshot = int(BEFORE_TIME)
+        self._feed_tables()
+
+    def _feed_tables(self) -> None:
+        for i in self._stage.inputs:
+            if i.kind == "table":
+                table = self._stage.tables[i.name].combine_chunks()
+                rows = table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], i.schema)
+                ts = np.full(rows.num_rows, BEFORE_TIME)
+                self._scheduler.feeds[i.name].put(Chunk.of(ts, rows))
+
+    def step(self, arrivals: Sequence[Arrival]) -> StepOutput:
+        """Take in one micro-batch."""
+        before = self._inputs.progress.copy()
+        clock, released = self._inputs.accept(arrivals)
+        for name, chunk in released.items():
+            self._scheduler.feeds[name].put(chunk)
+        out = self._scheduler.step(clock)
+        self._history[self._steps] = (max(_highest(arrivals), self._highest_in_snapshot), before)
+        self._highest_in_snapshot = int(BEFORE_TIME)
+        self._steps += 1
+        needs_from = self._forget_steps()
+        progress = clock.now if self._stage.waits else int(BEFORE_TIME)
+        return StepOutput(_batch(out), progress, needs_from, self.metrics())
+
+    def _forget_steps(self) -> int:
+        """Drop the steps that the state no longer depends on; the first it does, or the next."""
+        horizon = min([self._inputs.horizon(), *(e.operator.horizon() for e in self._scheduler.entities)])
+        while self._history:
+            oldest = min(self._history)
+            if self._history[oldest][0] >= horizon:
+                return oldest
+            del self._history[oldest]
+        return self._steps
+
+    def header(self) -> bytes:
+        """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
+        oldest = min(self._history, default=self._steps)
+        progress = self._history[oldest][1] if self._history else self._inputs.progress
+        return pickle.dumps((oldest, progress))
+
+    def restore_header(self, header: bytes) -> None:
+        """Make a new engine ready to replay the steps from ``needs_from`` on."""
+        self._steps, self._inputs.progress = pickle.loads(header)
+
+    def snapshot(self) -> bytes:
+        """The whole state; from here on the engine needs no step before this one."""
+        tops = [top for top, _ in self._history.values()]
+        self._highest_in_snapshot = max([self._highest_in_snapshot, *tops])
+        self._history = {}
+        return pickle.dumps(self, protocol=5)
+
+    @staticmethod
+    def restore(snapshot: bytes) -> Engine:
+        """The engine as it was."""
+        engine = pickle.loads(snapshot)
+        assert isinstance(engine, Engine)
+        return engine
+
+    def metrics(self) -> dict[str, Any]:
+        """What the visualizer, explain and the demo show."""
+        operators = [
+            {
+                "name": e.node.name,
+                "describe": e.node.describe(),
+                "rows": e.operator.rows(),
+                "bytes": e.operator.bytes(),
+                "elements": e.output.elements,
+                "seconds": e.seconds,
+                **e.operator.metrics(),
+            }
+            for e in self._scheduler.entities
+        ]
+        return {
+            "time": self._inputs.progress.now,
+            "late": dict(self._inputs.progress.late),
+            "waiting": self._inputs.rows(),
+            "held_back_by": self._inputs.held_back_by(),
+            "rows": sum(o["rows"] for o in operators) + self._inputs.rows(),
+            "bytes": sum(o["bytes"] for o in operators),
+            "operators": operators,
+        }
+
+
+def _highest(arrivals: Sequence[Arrival]) -> int:
+    """The largest timestamp among a step's rows (an exchange's producers do not say)."""
+    tops = [int(BEFORE_TIME)]
+    for a in arrivals:
+        if a.batch is not None and a.batch.num_rows:
+            tops.append(int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts)
+    return max(tops)
+
+
+def _batch(chunk: Chunk) -> pa.RecordBatch:
+    fields = [pa.field(TS, pa.int64()), pa.field(SIGN, pa.int8()), *chunk.columns.schema]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(chunk.ts), pa.array(chunk.sign), *chunk.columns.columns], schema=pa.schema(fields)
+    )

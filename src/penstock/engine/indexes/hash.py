@@ -1,0 +1,72 @@
+"""Hash index on one or several keys of a store: a probe reads the rows with an equal key only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.kernels import probing
+
+if TYPE_CHECKING:
+    from penstock.engine.synopses.store import Store
+
+Matches = tuple[Int64s, Int64s, Int64s, Int64s]
+
+
+class HashIndex:
+    """Chains of rows with arrival order kept in each bucket; expiry costs nothing."""
+
+    name = "hash"
+
+    def __init__(self, store: Store, keys: tuple[int, ...]) -> None:
+        self.keys = keys
+        self._heads = np.empty(0, np.int64)
+        self._entries = np.empty((0, 2), np.int64)
+        self.rebuild(store)
+
+    def rebuild(self, store: Store) -> None:
+        """Size to the store and take in its live rows."""
+        self._heads = np.full(store.capacity, -1, np.int64)
+        self._entries = np.empty((store.capacity, 2), np.int64)
+        self.insert(store, store.base, store.next - store.base)
+
+    def insert(self, store: Store, first: int, count: int) -> None:
+        """Take in rows just added to the store."""
+        keys, valid = combine([store.key_run(k, first, count) for k in self.keys])
+        probing.insert(self._heads, self._entries, keys, valid, first, store.mask)
+
+    def probe(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Matches:
+        """The matches of tuples with these keys and lives."""
+        return probing.probe_hash(
+            self._heads, self._entries, store.lives, store.base, store.mask, keys, valid, starts, ends, min_end
+        )
+
+    def find(self, store: Store, keys: Int64s) -> Int64s:
+        """The row of each key, where keys are unique; -1 for none."""
+        return probing.find_rows(self._heads, self._entries, store.base, store.mask, keys)
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return int(self._heads.nbytes + self._entries.nbytes)
+
+
+def combine(keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
+    """Several (key, valid) as one; equal keys combine alike, unequal ones may by chance."""
+    if len(keys) == 1:
+        return keys[0]
+    words = keys[0][0].view(np.uint64)
+    for key, _ in keys[1:]:
+        words = _mix_arrays(words, key.view(np.uint64))
+    return words.view(np.int64), np.logical_and.reduce([valid for _, valid in keys])
+
+
+def _mix_arrays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        x = (a ^ (a >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + b
+        x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,127 @@
+"""The input manager: puts arrivals in order, says how far time has come, counts what came too late.
+
+A source's future rows are no older than the largest timestamp it has shown less its skew; an exchange's
+upstream partitions each say so themselves. The query's time is the least of its inputs' progress. An
+input declared ``IDLE AFTER x`` that falls more than x behind the furthest one is taken to be silent and
+follows at that distance; everything is in stream time, so a replay sees the same.
+
+Rows older than the query's time cannot be placed any more: they are counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
+from penstock.engine.operator import Clock
+from penstock.engine.stage import SIGN, TS, Arrival, StageInput
+
+
+@dataclass
+class Progress:
+    """What the input manager must not forget: kept small, and stored with every step of the log."""
+
+    now: int = int(BEFORE_TIME)
+    first: int | None = None
+    highest: dict[str, int] = field(default_factory=dict)
+    upstream: dict[str, dict[int, int]] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> Progress:
+        """An independent copy."""
+        up = {k: dict(v) for k, v in self.upstream.items()}
+        return Progress(self.now, self.first, dict(self.highest), up, dict(self.late))
+
+
+class InputManager:
+    """Buffers, orders and releases the rows of a stage's inputs."""
+
+    def __init__(self, inputs: Sequence[StageInput], waits: bool) -> None:
+        self._inputs = {i.name: i for i in inputs if i.kind != "table"}
+        self._waits = waits
+        self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._inputs}
+        self.progress = Progress()
+
+    def accept(self, arrivals: Sequence[Arrival]) -> tuple[Clock, dict[str, Chunk]]:
+        """Take in a step's arrivals: the new time, and the rows that are released, by input."""
+        before = self.progress.now
+        for arrival in sorted(arrivals, key=lambda a: (a.input, a.producer)):
+            self._note(arrival)
+            if arrival.batch is not None and arrival.batch.num_rows:
+                self._waiting[arrival.input].append(self._in_time(arrival.input, arrival.batch))
+        now = max(before, self._now())
+        self.progress.now = now
+        released = {name: self._release(name, now) for name in self._inputs}
+        sources = [released[n].ts for n, i in self._inputs.items() if i.kind == "source"]
+        instants = np.unique(np.concatenate(sources)) if sources else np.empty(0, np.int64)
+        return Clock(before, now, self.progress.first, instants), released
+
+    def _note(self, arrival: Arrival) -> None:
+        p = self.progress
+        if arrival.min_ts is not None:
+            p.first = arrival.min_ts if p.first is None else min(p.first, arrival.min_ts)
+        if arrival.max_ts is not None:
+            p.highest[arrival.input] = max(p.highest.get(arrival.input, arrival.max_ts), arrival.max_ts)
+        if arrival.progress is not None:
+            p.upstream.setdefault(arrival.input, {})[arrival.producer] = arrival.progress
+
+    def _in_time(self, name: str, batch: pa.RecordBatch) -> Chunk:
+        chunk = _chunk(batch, self._inputs[name].schema)
+        late = chunk.ts < self.progress.now
+        if late.any():
+            self.progress.late[name] = self.progress.late.get(name, 0) + int(late.sum())
+            chunk = chunk.where(~late)
+        return chunk
+
+    def _now(self) -> int:
+        progress = {name: self._progress_of(i) for name, i in self._inputs.items()}
+        furthest = max(progress.values(), default=int(FOREVER))
+        for name, i in self._inputs.items():
+            if i.idle_after is not None and furthest > BEFORE_TIME:
+                progress[name] = max(progress[name], furthest - i.idle_after)
+        return min(progress.values(), default=int(FOREVER))
+
+    def _progress_of(self, i: StageInput) -> int:
+        if i.kind == "exchange":
+            reports = self.progress.upstream.get(i.name, {})
+            return min(reports.values()) if len(reports) == i.upstream else int(BEFORE_TIME)
+        highest = self.progress.highest.get(i.name)
+        return int(BEFORE_TIME) if highest is None else highest - i.skew
+
+    def _release(self, name: str, now: int) -> Chunk:
+        chunk = Chunk.concat(self._waiting[name], self._inputs[name].schema)
+        if not self._waits:
+            self._waiting[name] = []
+            return chunk
+        safe = chunk.ts < now
+        if safe.all():
+            self._waiting[name] = []
+            return chunk.in_order()
+        self._waiting[name] = [chunk.where(~safe)]
+        return chunk.where(safe).in_order()
+
+    def horizon(self) -> int:
+        """The smallest timestamp that still waits."""
+        waiting = [int(c.ts.min()) for chunks in self._waiting.values() for c in chunks if len(c)]
+        return min(waiting, default=int(FOREVER))
+
+    def rows(self) -> int:
+        """Rows that wait for safe time."""
+        return sum(len(c) for chunks in self._waiting.values() for c in chunks)
+
+    def held_back_by(self) -> str | None:
+        """The input whose progress is the least, where there are several."""
+        progress = {name: self._progress_of(i) for name, i in self._inputs.items()}
+        return min(progress, key=progress.__getitem__) if len(progress) > 1 else None
+
+
+def _chunk(batch: pa.RecordBatch, schema: pa.Schema) -> Chunk:
+    ts: Int64s = batch.column(TS).to_numpy(zero_copy_only=False)
+    columns = batch_of([batch.column(f.name) for f in schema], schema, batch.num_rows)
+    if SIGN not in batch.schema.names:
+        return Chunk.of(ts, columns)
+    return Chunk(ts, batch.column(SIGN).to_numpy(zero_copy_only=False), columns)

@@ -1,0 +1,51 @@
+"""Net per instant: what is left when equal tuples that enter and leave at one instant cancel.
+
+R(τ) is settled only when all elements of τ are in; what shows are the bag differences R(τ) − R(τ−1) and
+R(τ−1) − R(τ). Works on chunks that hold whole instants, in timestamp order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.engine.element import Bools, Chunk, Int64s
+from penstock.engine.synopses.directory import Directory
+
+
+def net(chunk: Chunk) -> Chunk:
+    """The elements that remain, in their order."""
+    mixed = _mixed_instants(chunk)
+    if not mixed.any():
+        return chunk
+    places = np.flatnonzero(mixed)
+    some = chunk.take(places)
+    numbers = Directory([f.type for f in some.columns.schema]).assign(some.columns.columns, len(some))
+    keep = np.ones(len(chunk), np.bool_)
+    keep[places] = _survivors(some.ts, numbers, some.sign)
+    return chunk.where(keep)
+
+
+def _mixed_instants(chunk: Chunk) -> Bools:
+    """Elements of instants at which something enters and something leaves."""
+    if len(chunk) == 0 or chunk.sign.min() == chunk.sign.max():
+        return np.zeros(len(chunk), np.bool_)
+    starts = np.flatnonzero(np.r_[True, chunk.ts[1:] != chunk.ts[:-1]])
+    least = np.minimum.reduceat(chunk.sign, starts)
+    most = np.maximum.reduceat(chunk.sign, starts)
+    return np.repeat(least < most, np.diff(np.r_[starts, len(chunk)]))
+
+
+def _survivors(ts: Int64s, numbers: Int64s, sign: np.ndarray) -> Bools:
+    """Of each (instant, tuple) as many elements as the net count, the last ones of the winning sign."""
+    order = np.lexsort((numbers, ts))
+    ts, numbers, sign = ts[order], numbers[order], sign[order].astype(np.int64)
+    starts = np.flatnonzero(np.r_[True, (ts[1:] != ts[:-1]) | (numbers[1:] != numbers[:-1])])
+    lengths = np.diff(np.r_[starts, len(ts)])
+    total = np.repeat(np.add.reduceat(sign, starts), lengths)
+    wins = sign == np.sign(total)
+    # Rank of each winner counted from the end of its run.
+    seen = np.cumsum(wins)
+    last = np.repeat(seen[starts + lengths - 1], lengths)
+    keep = np.empty(len(ts), np.bool_)
+    keep[order] = wins & (last - seen < np.abs(total))
+    return keep

@@ -1,0 +1,93 @@
+"""The operator contract: a frozen node in the plan, and the running operator it starts.
+
+A node says what an operator is (its inputs, schema, update pattern, parameters) and is printed by
+``explain``. ``start`` makes the running operator, which holds the synopses. Once a step the scheduler
+calls ``run`` with what the input queues hold; what it returns goes to the output queue.
+
+An operator is pickled whole for a snapshot, so its state is plain attributes: numbers, NumPy arrays,
+Arrow data, other such objects.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The query's time in a step.
+
+    Every element still to come has a timestamp of at least ``now``; all instants before it are complete.
+    The instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the
+    query's first input, None while there was none. ``instants`` are those of this step that have input.
+    """
+
+    before: int
+    now: int
+    first: int | None = None
+    instants: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Node(ABC):
+    """A plan node: one of the operators of thesis table 2.1 with its parameters."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose output queues it reads."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Names and types of the payload."""
+
+    @property
+    @abstractmethod
+    def pattern(self) -> Pattern:
+        """How its output changes."""
+
+    @abstractmethod
+    def start(self) -> Operator:
+        """The running operator, with empty synopses."""
+
+    def describe(self) -> str:
+        """Its parameters in a few words, for explain."""
+        return ""
+
+
+class Operator(ABC):
+    """A running operator."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        """Take one chunk from every input, change the synopses, give the output elements."""
+
+    def horizon(self) -> int:
+        """The smallest timestamp of an input row that the state still depends on; FOREVER for none.
+
+        ``BEFORE_TIME`` if it depends on everything that ever came.
+        """
+        return FOREVER
+
+    def rows(self) -> int:
+        """Rows held in synopses."""
+        return 0
+
+    def bytes(self) -> int:
+        """Bytes held in synopses."""
+        return 0
+
+    def metrics(self) -> dict[str, Any]:
+        """What else is worth knowing."""
+        return {}

@@ -1,0 +1,166 @@
+"""aggregate: grouping and aggregation, kept up to date change by change.
+
+The output holds one row a group. At each instant at which a group's row changes it emits −old +new; a
+group exists while it has rows. Without keys there is one group, and its row exists from the query's
+first input on, whatever it has (COUNT 0, the others NULL over nothing).
+
+The events of a step are sorted by group and instant; each accumulator then says what its value was
+before and after every (group, instant), and where any differs the change is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.synopses.accumulators import Segments, accumulators
+from penstock.engine.synopses.directory import Directory, same_rows
+
+
+@dataclass(frozen=True)
+class AggregateColumn:
+    """A function of a column (None: of whole rows), and the name and type of what it gives."""
+
+    name: str
+    function: str
+    argument: str | None
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """Groups its input by the ``keys`` columns; the schema is the keys, then the functions."""
+
+    input: Node
+    keys: tuple[str, ...]
+    functions: tuple[AggregateColumn, ...]
+
+    name = "aggregate"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Keys, then functions."""
+        keys = [self.input.schema.field(k) for k in self.keys]
+        return pa.schema([*keys, *(pa.field(f.name, f.type) for f in self.functions)])
+
+    @property
+    def pattern(self) -> Pattern:
+        """A group's row is replaced as it changes."""
+        return Pattern.CHANGING
+
+    def describe(self) -> str:
+        """The functions, and the keys."""
+        calls = ", ".join(f"{f.function.upper()}({f.argument or '*'})" for f in self.functions)
+        return calls + (f" by {', '.join(self.keys)}" if self.keys else "")
+
+    def start(self) -> Operator:
+        """With no group."""
+        return _Aggregate(self)
+
+
+class _Aggregate(Operator):
+    def __init__(self, node: Aggregate) -> None:
+        self._node = node
+        self._schema = node.schema
+        self._grows = node.input.pattern is Pattern.APPEND
+        types = node.input.schema
+        self._groups = Directory([types.field(k).type for k in node.keys])
+        calls = [
+            (f.function, None if f.argument is None else types.field(f.argument).type, f.type) for f in node.functions
+        ]
+        # The first counts rows, and so says whether a group exists.
+        self._accumulators = accumulators([("count", None, pa.int64()), *calls], self._grows)
+        self._counts = np.zeros(0, np.int64)
+        self._begun = False
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        chunk = self._with_first_instant(inputs[0].in_order(), clock)
+        if not len(chunk):
+            return Chunk.empty(self._schema)
+        numbers = self._groups.assign([chunk.column(k) for k in self._node.keys], len(chunk))
+        order = np.argsort(numbers, kind="stable")
+        chunk, numbers = chunk.take(order), numbers[order]
+        starts = np.flatnonzero(np.r_[True, (numbers[1:] != numbers[:-1]) | (chunk.ts[1:] != chunk.ts[:-1])])
+        segments = Segments(np.r_[starts, len(chunk)], numbers[starts], chunk.sign)
+        return self._changes(chunk, segments, chunk.ts[starts])
+
+    def _with_first_instant(self, chunk: Chunk, clock: Clock) -> Chunk:
+        """For the group that exists over nothing: an event that adds nothing, at the first instant."""
+        if self._node.keys or self._begun or clock.first is None or clock.first >= clock.now:
+            return chunk
+        self._begun = True
+        columns = batch_of([pa.nulls(1, f.type) for f in chunk.columns.schema], chunk.columns.schema, 1)
+        mark = Chunk(np.array([clock.first], np.int64), np.zeros(1, np.int8), columns)
+        plain = Chunk(chunk.ts, chunk.sign, chunk.columns)
+        return Chunk.concat([mark, plain], chunk.columns.schema).in_order()
+
+    def _changes(self, chunk: Chunk, segments: Segments, ts: Int64s) -> Chunk:
+        before: list[pa.Array] = []
+        after: list[pa.Array] = []
+        arguments = [None, *(f.argument for f in self._node.functions)]
+        for accumulator, argument in zip(self._accumulators, arguments, strict=True):
+            accumulator.room_for(len(self._groups))
+            old, new = accumulator.update(segments, None if argument is None else chunk.column(argument))
+            before.append(old)
+            after.append(new)
+        existed, exists = self._existence(segments, before[0], after[0])
+        changed = ~same_rows(before[1:], after[1:], len(ts))
+        removed = existed & (changed | ~exists)
+        added = exists & (changed | ~existed)
+        keys = self._groups.rows(segments.groups)
+        out = _interleaved([*keys, *before[1:]], [*keys, *after[1:]], ts, removed, added, self._schema)
+        self._note(segments, after[0])
+        return out.in_order()
+
+    def _existence(self, segments: Segments, before: pa.Array, after: pa.Array) -> tuple[Bools, Bools]:
+        existed, exists = np.asarray(before) > 0, np.asarray(after) > 0
+        if not self._node.keys:
+            # One group: it was there from the second segment on, and before that if it ever was.
+            existed = np.ones(len(existed), np.bool_)
+            existed[0] = len(self._counts) > 0
+            exists = np.ones(len(exists), np.bool_)
+        return existed, exists
+
+    def _note(self, segments: Segments, after: pa.Array) -> None:
+        """Remember which groups have rows, and forget the empty once they are the greater part."""
+        counts = np.zeros(len(self._groups), np.int64)
+        counts[: len(self._counts)] = self._counts
+        counts[segments.groups] = np.asarray(after)
+        self._counts = counts
+        here = np.flatnonzero(counts)
+        if self._node.keys and len(counts) > 1024 and 2 * len(here) < len(counts):
+            self._groups.keep(here)
+            for accumulator in self._accumulators:
+                accumulator.keep(here)
+            self._counts = counts[here]
+
+    def horizon(self) -> int:
+        return int(BEFORE_TIME) if self._grows else super().horizon()
+
+    def rows(self) -> int:
+        return int(np.count_nonzero(self._counts))
+
+    def bytes(self) -> int:
+        return self._groups.nbytes() + sum(a.nbytes() for a in self._accumulators)
+
+
+def _interleaved(
+    old: list[pa.Array], new: list[pa.Array], ts: Int64s, removed: Bools, added: Bools, schema: pa.Schema
+) -> Chunk:
+    """For each segment −old then +new, those of them that are wanted."""
+    count = len(ts)
+    wanted = np.flatnonzero(np.stack([removed, added], axis=1).ravel())
+    picks = pa.array(np.arange(2 * count).reshape(2, count).T.ravel()[wanted])
+    columns = [pa.concat_arrays([a, b]).take(picks) for a, b in zip(old, new, strict=True)]
+    sign = np.tile(np.array([-1, 1], np.int8), count)[wanted]
+    return Chunk(np.repeat(ts, 2)[wanted], sign, batch_of(columns, schema, len(wanted)))

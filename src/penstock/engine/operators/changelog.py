@@ -1,0 +1,32 @@
+"""changelog: a relation as its user sees it, the changes of each instant, net. A system operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.engine.element import Chunk, Pattern
+from penstock.engine.netting import net
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._unary import Unary
+
+
+@dataclass(frozen=True)
+class Changelog(Unary):
+    """The root of a query whose answer is a relation."""
+
+    name = "changelog"
+
+    @property
+    def pattern(self) -> Pattern:
+        """Changes."""
+        return Pattern.CHANGING
+
+    def start(self) -> Operator:
+        """No synopsis: an instant's changes are all it needs."""
+        return _Changelog()
+
+
+class _Changelog(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        return net(replace(inputs[0], end=None, rid=None).in_order())

@@ -1,0 +1,36 @@
+"""d-stream: what leaves a relation, DSTREAM(τ) = R(τ−1) − R(τ) as bags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.engine.element import Chunk, Pattern
+from penstock.engine.netting import net
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._unary import Unary
+
+
+@dataclass(frozen=True)
+class DStream(Unary):
+    """Delete stream."""
+
+    name = "d-stream"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A stream only grows."""
+        return Pattern.APPEND
+
+    def start(self) -> Operator:
+        """No synopsis: an instant's changes are all it needs."""
+        return _DStream()
+
+
+class _DStream(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        left = net(inputs[0].in_order())
+        left = left.where(left.sign < 0)
+        return Chunk(left.ts, np.ones(len(left), np.int8), left.columns)

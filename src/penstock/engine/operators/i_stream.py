@@ -1,0 +1,79 @@
+"""i-stream: what enters a relation, ISTREAM(τ) = R(τ) − R(τ−1) as bags.
+
+Over changes, equal tuples that enter and leave at one instant cancel, which can be said once the instant
+is complete. Over tuples of known ends there is nothing to wait for: a tuple's timestamp is fixed by its
+parts. It is emitted at once, unless an equal one leaves at that very instant; a synopsis of the ends of
+what was emitted tells. Where the output holds the timestamps of all its parts (``distinct_lives``), equal
+tuples live and die together, that cannot happen, and no synopsis is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.engine.element import Chunk, Pattern
+from penstock.engine.netting import net
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._unary import Unary
+from penstock.engine.synopses.leaving import Leaving
+
+
+@dataclass(frozen=True)
+class IStream(Unary):
+    """Insert stream."""
+
+    distinct_lives: bool = False
+
+    name = "i-stream"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A stream only grows."""
+        return Pattern.APPEND
+
+    def describe(self) -> str:
+        """How it decides."""
+        if self.input.pattern is Pattern.APPEND or self.distinct_lives:
+            return "at once"
+        return "at once, less what leaves at that instant" if self._known_ends() else "net per instant"
+
+    def _known_ends(self) -> bool:
+        return self.input.pattern is Pattern.EXPIRING
+
+    def start(self) -> Operator:
+        """The simplest operator that is right for the input's pattern."""
+        if self.input.pattern is Pattern.APPEND or self.distinct_lives:
+            return _PassOn()
+        return _KnownEnds() if self._known_ends() else _Net()
+
+
+class _PassOn(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        return replace(inputs[0], end=None).in_order()
+
+
+class _Net(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        left = net(inputs[0].in_order())
+        return left.where(left.sign > 0)
+
+
+class _KnownEnds(Operator):
+    def __init__(self) -> None:
+        self._leaving = Leaving()
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        chunk = inputs[0].in_order()
+        cancelled = self._leaving.cancel(chunk)
+        self._leaving.forget(clock.now)
+        return replace(chunk, end=None).where(~cancelled)
+
+    def horizon(self) -> int:
+        return self._leaving.oldest()
+
+    def rows(self) -> int:
+        return len(self._leaving)
+
+    def bytes(self) -> int:
+        return self._leaving.nbytes()

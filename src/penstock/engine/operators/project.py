@@ -1,0 +1,58 @@
+"""project: duplicate-preserving projection. No synopsis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.evaluate import evaluate
+from penstock.engine.operator import Clock, Node, Operator
+from penstock.expression import Expression
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """Named expressions over one input."""
+
+    input: Node
+    columns: tuple[tuple[str, Expression], ...]
+
+    name = "project"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names it gives and the types of its expressions."""
+        return pa.schema([(name, e.type) for name, e in self.columns])
+
+    @property
+    def pattern(self) -> Pattern:
+        """Its input's."""
+        return self.input.pattern
+
+    def describe(self) -> str:
+        """The expressions and their names."""
+        return ", ".join(str(e) if str(e) == name else f"{e} AS {name}" for name, e in self.columns)
+
+    def start(self) -> Operator:
+        """Evaluates the expressions on whole chunks."""
+        return _Project(self)
+
+
+class _Project(Operator):
+    def __init__(self, node: Project) -> None:
+        self._node = node
+        self._schema = node.schema
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        (chunk,) = inputs
+        known = chunk.mapping()
+        columns = [evaluate(e, known, len(chunk)) for _, e in self._node.columns]
+        return chunk.with_columns(batch_of(columns, self._schema, len(chunk)))

@@ -1,0 +1,146 @@
+"""seq-window: stream-to-relation, in all its forms.
+
+A time window needs no state: a tuple with timestamp s leaves at s + t + 1, known when it arrives. An
+unbounded window passes everything on for good. A row window is learned as it goes: the n-th later row of
+the same partition puts a tuple out, at that row's instant. Each row of a partition takes one of n places
+in turn, so the row that held the place before is the one that leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._unary import Unary
+from penstock.engine.synopses.directory import Directory
+from penstock.engine.synopses.store import Store
+
+
+@dataclass(frozen=True)
+class SeqWindow(Unary):
+    """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded."""
+
+    kind: str
+    size: int | None
+    partition_by: tuple[str, ...] = ()
+    text: str = ""
+
+    name = "seq-window"
+
+    @property
+    def pattern(self) -> Pattern:
+        """By the form of the window."""
+        if self.size is None:
+            return Pattern.APPEND
+        return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
+
+    def describe(self) -> str:
+        """The window as CQL writes it."""
+        return self.text
+
+    def start(self) -> Operator:
+        """The form's own operator."""
+        if self.size is None:
+            return _Unbounded()
+        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
+
+
+class _Unbounded(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        return inputs[0]
+
+
+class _Range(Operator):
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        (chunk,) = inputs
+        return Chunk.of(chunk.ts, chunk.columns, end=chunk.ts + (self._size + 1))
+
+
+class _Rows(Operator):
+    """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
+
+    def __init__(self, node: SeqWindow, size: int) -> None:
+        self._size = size
+        self._by = node.partition_by
+        self._schema = node.schema
+        self._partitions = Directory([node.schema.field(c).type for c in self._by])
+        self._turns = np.zeros(1, np.int64)
+        self._store = Store(node.schema, keys=2)
+        self._arrived = 0
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        (chunk,) = inputs
+        if not len(chunk):
+            return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=np.empty(0, np.int64))
+        places = self._places(chunk)
+        before = self._holders(places)
+        rids = self._insert(chunk, places)
+        # A place may change hands more than once within the chunk: then its holder is one of these rows.
+        order = np.argsort(places, kind="stable")
+        again = np.flatnonzero(places[order][1:] == places[order][:-1]) + 1
+        before[order[again]] = rids[order[again - 1]]
+        leaves = before >= 0
+        self._store.end(before[leaves], chunk.ts[leaves])
+        out = self._elements(chunk.ts, rids, before, leaves)
+        self._store.expire(clock.now)
+        return out
+
+    def _places(self, chunk: Chunk) -> Int64s:
+        partitions = self._partitions.assign([chunk.column(c) for c in self._by], len(chunk))
+        if len(self._partitions) > len(self._turns):
+            grown = np.zeros(2 * len(self._partitions), np.int64)
+            grown[: len(self._turns)] = self._turns
+            self._turns = grown
+        turns = self._turns[partitions] + _occurrence(partitions)
+        np.add.at(self._turns, partitions, 1)
+        return partitions * self._size + turns % self._size
+
+    def _holders(self, places: Int64s) -> Int64s:
+        index = self._store.index((0,))
+        return index.find(self._store, places)  # type: ignore[union-attr]
+
+    def _insert(self, chunk: Chunk, places: Int64s) -> Int64s:
+        valid = np.ones(len(chunk), np.bool_)
+        ids = np.arange(self._arrived, self._arrived + len(chunk))
+        self._arrived += len(chunk)
+        ends = np.full(len(chunk), FOREVER)
+        return self._store.insert(chunk.ts, ends, [(places, valid), (ids, valid)], chunk.columns.columns)
+
+    def _elements(self, ts: Int64s, rids: Int64s, before: Int64s, leaves: np.ndarray) -> Chunk:
+        """Each arriving row as a + element, and after it the − element of the row it puts out."""
+        shown = np.stack([np.ones(len(ts), np.bool_), leaves], axis=1).ravel()
+        rows = np.stack([rids, before], axis=1).ravel()[shown]
+        sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]
+        ids, _ = self._store.key(1, rows)
+        return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids)
+
+    def horizon(self) -> int:
+        return self._store.oldest()
+
+    def rows(self) -> int:
+        return len(self._store)
+
+    def bytes(self) -> int:
+        return self._store.nbytes() + self._partitions.nbytes() + int(self._turns.nbytes)
+
+    def metrics(self) -> dict[str, Any]:
+        return {"partitions": len(self._partitions)} if self._by else {}
+
+
+def _occurrence(values: Int64s) -> Int64s:
+    """How often each value stood before in the array."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    run = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
+    out = np.empty(len(values), np.int64)
+    out[order] = run
+    return out

@@ -1,0 +1,51 @@
+"""source: a leaf of the plan, where the input manager puts what arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.engine.element import Chunk, Pattern
+from penstock.engine.operator import Clock, Node, Operator
+
+
+@dataclass(frozen=True)
+class Source(Node):
+    """An input of the stage, by name: a stream, a static table or an earlier stage's relation."""
+
+    input: str
+    of: pa.Schema
+    changes: Pattern = Pattern.APPEND
+
+    name = "source"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """None: it is a leaf."""
+        return ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What arrives."""
+        return self.of
+
+    @property
+    def pattern(self) -> Pattern:
+        """APPEND for streams and tables, CHANGING for relations."""
+        return self.changes
+
+    def describe(self) -> str:
+        """Its name."""
+        return self.input
+
+    def start(self) -> Operator:
+        """Passes on what the input manager released."""
+        return _Source()
+
+
+class _Source(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        """The released chunk itself."""
+        return inputs[0]

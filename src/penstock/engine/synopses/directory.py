@@ -1,0 +1,113 @@
+"""A directory of distinct rows: each gets a small number (a group, a partition, a value of a relation).
+
+Rows are found by their hash and then compared on the real columns, so a collision costs a second look
+and never an answer. As SQL groups: NULL is like NULL, NaN like NaN, -0.0 like 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.kernels import directory as kernel
+from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.synopses.columns import column_for
+
+_LEAST_CAPACITY = 256
+
+
+class Directory:
+    """Numbers 0, 1, 2, ... for the distinct rows seen, in the order in which they came."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._types = list(types)
+        self._clear(_LEAST_CAPACITY)
+
+    def _clear(self, capacity: int) -> None:
+        self._count = 0
+        self._heads = np.full(capacity, -1, np.int64)
+        self._entries = np.zeros((capacity, 2), np.int64)
+        self._columns = [column_for(t, capacity) for t in self._types]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def assign(self, columns: Sequence[pa.Array], length: int) -> Int64s:
+        """The number of every row, a new one where the row is new."""
+        numbers = np.empty(length, np.int64)
+        todo = np.arange(length)
+        seed = 0
+        while len(todo):
+            some = columns if len(todo) == length else [c.take(pa.array(todo)) for c in columns]
+            found = self._assign_by_hash(some, len(todo), seed)
+            same = same_rows(some, self.rows(found), len(todo))
+            numbers[todo[same]] = found[same]
+            todo, seed = todo[~same], seed + 1
+        return numbers
+
+    def _assign_by_hash(self, columns: Sequence[pa.Array], length: int, seed: int) -> Int64s:
+        self._make_room(length)
+        hashes = hash_rows(columns, length, seed)
+        numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes)
+        if len(firsts):
+            for mine, array in zip(self._columns, columns, strict=True):
+                mine.append(self._count, array.take(pa.array(firsts)))
+            self._count += len(firsts)
+        return numbers
+
+    def _make_room(self, count: int) -> None:
+        need = self._count + count
+        capacity = len(self._heads)
+        if need <= capacity:
+            return
+        capacity = 1 << int(2 * need - 1).bit_length()
+        entries = np.zeros((capacity, 2), np.int64)
+        entries[: self._count] = self._entries[: self._count]
+        self._heads = np.full(capacity, -1, np.int64)
+        kernel.link(self._heads, entries, self._count)
+        self._entries = entries
+        for column in self._columns:
+            column.resize(0, self._count, capacity)
+
+    def rows(self, numbers: Int64s) -> list[pa.Array]:
+        """The columns of numbered rows."""
+        return [c.gather(numbers) for c in self._columns]
+
+    def keep(self, numbers: Int64s) -> None:
+        """Forget all rows but these, which are numbered anew in this order."""
+        rows = self.rows(numbers)
+        hashes = self._entries[numbers, 0]
+        self._clear(max(_LEAST_CAPACITY, 1 << int(2 * len(numbers)).bit_length()))
+        self._entries[: len(numbers), 0] = hashes
+        kernel.link(self._heads, self._entries, len(numbers))
+        for column, array in zip(self._columns, rows, strict=True):
+            column.append(0, array)
+        self._count = len(numbers)
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return int(self._heads.nbytes + self._entries.nbytes) + sum(c.nbytes() for c in self._columns)
+
+
+def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Bools:
+    """Where two runs of rows are equal as SQL groups them."""
+    same = np.ones(length, np.bool_)
+    for a, b in zip(left, right, strict=True):
+        same &= _same(a, b)
+    return same
+
+
+def _same(a: pa.Array, b: pa.Array) -> Bools:
+    x, y = as_integers(a), as_integers(b)
+    if x is not None and y is not None:
+        equal = x == y
+    else:
+        equal = np.asarray(pc.equal(a, b).fill_null(False).to_numpy(zero_copy_only=False))
+    if a.null_count == 0 and b.null_count == 0:
+        return equal
+    valid_a, valid_b = validity(a), validity(b)
+    return (equal & valid_a & valid_b) | ~(valid_a | valid_b)

@@ -1,0 +1,73 @@
+"""Tuples waiting for their known end of life, handed out in the order of their ends.
+
+Each push becomes a run sorted by end; popping reads the fronts of the runs. Runs are merged so that each
+is at least twice the next, which keeps their number logarithmic and every tuple's share of merging small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import FOREVER, Chunk
+
+
+class ExpiryQueue:
+    """Chunks with ``end``, popped by end."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(len(r.chunk) for r in self._runs)
+
+    def push(self, chunk: Chunk) -> None:
+        """Take in tuples whose end is still to come."""
+        if len(chunk):
+            self._runs.append(_Run(chunk))
+        while len(self._runs) > 1 and len(self._runs[-2].chunk) < 2 * len(self._runs[-1].chunk):
+            last = self._runs.pop()
+            self._runs[-1] = _Run(Chunk.concat([self._runs[-1].chunk, last.chunk], self._schema))
+
+    def pop(self, now: int) -> Chunk:
+        """Take out the tuples whose end is before ``now``, ordered by end."""
+        due = Chunk.concat([run.pop(now) for run in self._runs], self._schema)
+        self._runs = [run for run in self._runs if len(run.chunk)]
+        return _by_end(due) if len(due) else due
+
+    def oldest(self) -> int:
+        """A timestamp that no waiting tuple is older than; FOREVER for none."""
+        return min((r.oldest for r in self._runs), default=int(FOREVER))
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return sum(r.chunk.columns.nbytes + 17 * len(r.chunk) for r in self._runs)
+
+
+class _Run:
+    """Tuples sorted by end, with a bound on their age that is renewed each time the run has halved."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = _by_end(chunk)
+        self._renew()
+
+    def _renew(self) -> None:
+        self.oldest = int(self.chunk.ts.min()) if len(self.chunk) else int(FOREVER)
+        self._renewed_at = len(self.chunk)
+
+    def pop(self, now: int) -> Chunk:
+        assert self.chunk.end is not None
+        cut = int(np.searchsorted(self.chunk.end, now, side="left"))
+        due = self.chunk.slice(0, cut)
+        self.chunk = self.chunk.slice(cut, len(self.chunk))
+        if 2 * len(self.chunk) < self._renewed_at:
+            self._renew()
+        return due
+
+
+def _by_end(chunk: Chunk) -> Chunk:
+    assert chunk.end is not None
+    if bool((chunk.end[1:] >= chunk.end[:-1]).all()):
+        return chunk
+    return chunk.take(np.argsort(chunk.end, kind="stable"))

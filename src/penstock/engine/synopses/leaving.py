@@ -1,0 +1,71 @@
+"""When tuples already emitted will leave: lets i-stream cancel an equal tuple that enters just then.
+
+Tuples are kept as 128-bit fingerprints, not payload. A tuple that leaves at τ had all its parts before τ,
+so over streams that arrive in order everything needed is here when the equal one enters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk
+from penstock.engine.kernels import leaving as kernel
+from penstock.engine.kernels.hashing import hash_rows
+
+_LEAST_CAPACITY = 1024
+
+
+class Leaving:
+    """A bag of (fingerprint, instant at which it leaves)."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._oldest = int(FOREVER)
+        self._all_gone_at = int(BEFORE_TIME)
+        self._entries = np.zeros((_LEAST_CAPACITY, 5), np.int64)
+        self._heads = np.full(_LEAST_CAPACITY, -1, np.int64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def cancel(self, chunk: Chunk) -> Bools:
+        """Note when these tuples will leave; which of them only replace an equal one that leaves now."""
+        columns = chunk.columns.columns
+        a, b = hash_rows(columns, len(chunk), 1), hash_rows(columns, len(chunk), 2)
+        assert chunk.end is not None
+        self._add(np.stack([a, b, chunk.end, chunk.ts, chunk.ts], axis=1))
+        return kernel.take_out(self._heads, self._entries, a, b, chunk.ts)
+
+    def _add(self, entries: np.ndarray) -> None:
+        need = self._count + len(entries)
+        if need > len(self._entries):
+            self._relayout(self._entries[: self._count], 2 * need)
+        self._entries[self._count : need] = entries
+        kernel.add(self._heads, self._entries, self._count, len(entries))
+        self._count = need
+        if len(entries):
+            self._oldest = min(self._oldest, int(entries[:, 3].min()))
+
+    def forget(self, now: int) -> None:
+        """Drop what leaves before ``now``, once a whole generation has left or room is short."""
+        if now > self._all_gone_at or self._count > len(self._entries) // 2 > _LEAST_CAPACITY:
+            entries = self._entries[: self._count]
+            self._relayout(entries[entries[:, 2] >= now], 2 * self._count)
+
+    def _relayout(self, entries: np.ndarray, room: int) -> None:
+        capacity = 1 << max(int(room).bit_length(), 10)
+        self._entries, kept = np.zeros((capacity, 5), np.int64), entries.copy()
+        self._entries[: len(kept)] = kept
+        self._heads = np.full(capacity, -1, np.int64)
+        self._count = len(kept)
+        self._oldest = int(kept[:, 3].min()) if len(kept) else int(FOREVER)
+        self._all_gone_at = int(kept[:, 2].max()) if len(kept) else int(BEFORE_TIME)
+        kernel.add(self._heads, self._entries, 0, len(kept))
+
+    def oldest(self) -> int:
+        """A timestamp that no noted tuple is older than."""
+        return self._oldest
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return int(self._entries.nbytes + self._heads.nbytes)
