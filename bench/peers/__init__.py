@@ -1,0 +1,1 @@
+"""Penstock beside other ways of doing the same thing: same files, same machine, one run."""

@@ -1,0 +1,129 @@
+"""Runs streaming DataFrames to their end and measures their warm micro-batches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+STATE = "spark.sql.streaming.stateStore."
+CHECKED = 1_000_003
+"""Checksums add row hashes modulo this prime, so that no order and no number of rows can overflow them."""
+
+
+@dataclass
+class Measured:
+    """What a system did: the times of its warm batches, and how many rows went in and came out."""
+
+    system: str
+    batch_ms: list[int] = field(default_factory=list)
+    rows: int = 0
+    results: int = 0
+
+    @property
+    def median_ms(self) -> float:
+        return median(self.batch_ms)
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.median_ms * 1000
+
+    def merge(self, other: Measured) -> None:
+        """Add another round of the same system."""
+        self.batch_ms += other.batch_ms
+        self.rows, self.results = other.rows, other.results
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "rows_per_second": round(self.rows_per_second),
+            "batch_ms": round(self.median_ms),
+            "batches_ms": self.batch_ms,
+            "rows": self.rows,
+            "results": self.results,
+        }
+
+
+def local_spark(cores: int) -> SparkSession:
+    """A quiet local session with as many shuffle partitions as cores, for every system alike."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.driver.memory": os.environ.get("BENCH_DRIVER_MEMORY", "6g"),
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock-bench")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def spark_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Settings for the queries started within, put back afterwards."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def measure(system: str, frame: DataFrame, checkpoint: Path, warmup: int) -> Measured:
+    """Run to the end of the input into a sink that discards, and take the batches after the first ones."""
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = [p for p in query.recentProgress if p.numInputRows]
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    if len(progress) <= warmup:
+        raise SystemExit(f"{system} ran {len(progress)} batches, no more than the {warmup} that warm up")
+    return Measured(
+        system,
+        [p.durationMs["triggerExecution"] for p in progress[warmup:]],
+        round(median(p.numInputRows for p in progress[warmup:])),
+        sum(p.sink.numOutputRows for p in progress),
+    )
+
+
+def fingerprint(frame: DataFrame, columns: list[str], checkpoint: Path) -> tuple[int, int]:
+    """Count and order-independent checksum of a run's results over ``columns``."""
+    totals = [0, 0]
+
+    def add(batch: DataFrame, _: int) -> None:
+        row_hash = F.pmod(F.xxhash64(*columns), F.lit(CHECKED))
+        count, total = batch.agg(F.count("*"), F.coalesce(F.sum(row_hash), F.lit(0))).first()
+        totals[0], totals[1] = totals[0] + count, totals[1] + total
+
+    writer = frame.writeStream.foreachBatch(add).option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return totals[0], totals[1]
+
+
+Source = Callable[[str], DataFrame]
+
+
+def parquet_source(spark: SparkSession, root: Path, schema: str, files: int) -> Source:
+    """Streams of parquet files by name; a micro-batch takes ``files`` files of each."""
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
+    return lambda name: reader.parquet(str(root / name))

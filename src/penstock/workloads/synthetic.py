@@ -1,0 +1,75 @@
+"""Streams for measuring joins: uniform keys from a domain sized for a known number of matches a row.
+
+Each stream has the columns ``k BIGINT`` (the join key), ``v INT`` (the row's number in its stream, so that no
+two results are equal) and ``ts TIMESTAMP``, evenly spaced. A slice is what one micro-batch reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.schema import TIMESTAMP
+from penstock.workloads.files import EPOCH, MICROS
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("ts", TIMESTAMP)])
+DDL = "k BIGINT, v INT, ts TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class JoinWorkload:
+    """``streams`` streams that are joined on ``k`` over windows of ``window_seconds``.
+
+    ``rows`` is the number of rows of all streams together in a slice of ``slice_seconds``. An arriving row
+    finds ``matches`` rows, on average, in the window of each other stream.
+    """
+
+    streams: int = 2
+    rows: int = 400_000
+    slice_seconds: float = 10.0
+    window_seconds: float = 10.0
+    matches: float = 0.5
+    seed: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A, B, C, ..."""
+        return tuple("ABCDEFGH"[: self.streams])
+
+    @property
+    def rows_per_stream(self) -> int:
+        """Rows of one stream in a slice."""
+        return self.rows // self.streams
+
+    @property
+    def window_rows(self) -> int:
+        """Rows of one stream in its window."""
+        return round(self.rows_per_stream * self.window_seconds / self.slice_seconds)
+
+    @property
+    def keys(self) -> int:
+        """The number of different keys."""
+        return max(1, round(self.window_rows / self.matches))
+
+    def slice(self, number: int) -> dict[str, pa.Table]:
+        """The rows of every stream in one slice; the same for the same seed and number."""
+        return {name: self._table(i, number) for i, name in enumerate(self.names)}
+
+    def slices(self, count: int, first: int = 0) -> Iterator[dict[str, pa.Table]]:
+        """``count`` slices in order of time."""
+        return (self.slice(n) for n in range(first, first + count))
+
+    def _table(self, stream: int, number: int) -> pa.Table:
+        count = self.rows_per_stream
+        rng = np.random.default_rng((self.seed, stream, number))
+        key = rng.integers(0, self.keys, count, dtype=np.int64)
+        row = np.arange(number * count, (number + 1) * count, dtype=np.int64)
+        # Evenly spaced over the slice, each stream shifted by a part of the gap: ties are for the tests.
+        gap = self.slice_seconds * MICROS / count
+        ts = EPOCH + np.floor((row + stream / self.streams) * gap).astype(np.int64)
+        return pa.table(
+            [pa.array(key), pa.array(row.astype(np.int32)), pa.array(ts).cast(TIMESTAMP)], schema=SCHEMA
+        )
