@@ -87,5 +87,6 @@ def aggregate_call(node: exp.Anonymous, bind: Callable[[exp.Expr], Expression]) 
     type_ = function.result(argument.type)
     if type_ is None:
         given = types.sql_name(argument.type)
-        raise error(f"type mismatch: {name.upper()} takes {function.takes}, not {given}", node)
+        message = f"type mismatch: {name.upper()} takes {function.takes}, not {given}"
+        raise error(message, node, "write CAST to convert it")
     return AggregateCall(name, argument, type_)

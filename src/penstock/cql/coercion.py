@@ -76,9 +76,14 @@ def _read_as_neighbour(expression: Expression, others: Sequence[Expression], nod
         raise error(
             f"'{expression.value}' is not a {types.sql_name(temporal)}",
             node,
-            "write it as '2024-01-31'" + ("" if temporal == types.DATE else " or '2024-01-31 23:59:59'"),
+            time_hint(temporal),
         )
     return Literal(value, temporal)
+
+
+def time_hint(type_: pa.DataType) -> str:
+    """How a date or timestamp is written."""
+    return "write it as '2024-01-31'" + ("" if type_ == types.DATE else " or '2024-01-31 23:59:59'")
 
 
 def read_time(text: str, type_: pa.DataType) -> dt.date | dt.datetime | None:

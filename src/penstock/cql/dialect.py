@@ -32,11 +32,17 @@ from penstock.cql.nodes import (
     StreamWindow,
     TableDefinition,
 )
+from penstock.errors import CQLError
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
-AROUND_LIST = "{} goes around the whole SELECT list"
 STATEMENTS = "write SELECT, CREATE STREAM, CREATE TABLE or DROP"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
+
+
+def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
+    """The error for ISTREAM and the like around a part of the SELECT list."""
+    word = operator.upper()
+    return error(f"{word} goes around the whole SELECT list", at, f"write SELECT {word}(a, b) FROM ...")
 
 
 Modifier = tuple[str, Any]
@@ -100,7 +106,7 @@ class CQLParser(SparkParser):
             return super()._parse_projections()
         items = self._parse_wrapped(self._parse_expressions)
         if self._match(TokenType.COMMA):
-            raise error(AROUND_LIST.format(operator.text.upper()), operator)
+            raise around_list(operator.text, operator)
         return [self._relation_to_stream(operator, expressions=items)], None
 
     def _match_relation_to_stream(self) -> Token | None:
@@ -312,5 +318,10 @@ class CQLParser(SparkParser):
 
 class CQL(Spark):
     """The dialect: Spark's tokens and SQL, CQL's parser."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's, with a doubled quote for a quote inside a string, as Spark 4 reads it."""
+
+        STRING_ESCAPES = ["'", "\\"]
 
     Parser = CQLParser

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from penstock.cql import functions, types
 from penstock.cql.aggregates import AGGREGATES
-from penstock.cql.coercion import coerce, decimal_operand, mismatch, read_time, unify
-from penstock.cql.dialect import AROUND_LIST, RELATION_TO_STREAM
+from penstock.cql.coercion import coerce, decimal_operand, mismatch, read_time, time_hint, unify
+from penstock.cql.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.errors import error, unsupported
 from penstock.cql.scope import Scope
 from penstock.cql.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
@@ -152,7 +152,7 @@ def _like(binder: ExpressionBinder, node: exp.Like) -> Expression:
     args = [binder.bind(node.this), binder.bind(node.expression)]
     if not all(types.is_string(a.type) or a.type == types.NULL for a in args):
         given = " and ".join(types.sql_name(a.type) for a in args)
-        raise error(f"type mismatch: LIKE takes two STRINGs, not {given}", node, "write CAST(... AS STRING)")
+        raise error(f"type mismatch: LIKE takes two STRINGs, not {given}", node, "write CAST to convert it")
     return Call("like", tuple(coerce(a, STRING) for a in args), BOOLEAN)
 
 
@@ -193,7 +193,8 @@ def _negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
         return number(f"-{inner.name}")
     bound = binder.bind(inner)
     if not types.is_numeric(bound.type):
-        raise error(f"type mismatch: '-' takes a number, not {types.sql_name(bound.type)}", node)
+        message = f"type mismatch: '-' takes a number, not {types.sql_name(bound.type)}"
+        raise error(message, node, "write CAST to convert it")
     return Call("negative", (bound,), bound.type)
 
 
@@ -223,7 +224,7 @@ def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
     if isinstance(bound, Literal) and isinstance(bound.value, str) and types.is_temporal(type_):
         value = read_time(bound.value, type_)
         if value is None:
-            raise error(f"'{bound.value}' is not a {types.sql_name(type_)}", node)
+            raise error(f"'{bound.value}' is not a {types.sql_name(type_)}", node, time_hint(type_))
         return Literal(value, type_)
     return coerce(bound, type_)
 
@@ -245,7 +246,7 @@ def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expression:
 
 def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.upper() in RELATION_TO_STREAM:
-        raise error(AROUND_LIST.format(node.name.upper()), node)
+        raise around_list(node.name, node)
     if node.name.lower() in AGGREGATES:
         return binder.aggregate(node)
     return functions.call(node.name, [binder.bind(a) for a in node.expressions], node)

@@ -150,19 +150,22 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
 }
 
 
-def check_linked(clause: FromClause, conjuncts: Sequence[Expression], at: exp.Expr) -> None:
+def check_linked(clause: FromClause, conjuncts: Sequence[Expression], select: exp.Select) -> None:
     """Every item is linked to the others by some conjunct, or by a CROSS JOIN in so many words."""
-    groups = [{i.alias} for i in clause.scope.items]
+    aliases = [i.alias for i in clause.scope.items]
+    groups = [{a} for a in aliases]
     for position in clause.crossed:
-        before = {i.alias for i in clause.scope.items[: position + 1]}
-        groups = _merged(groups, before)
+        groups = _merged(groups, set(aliases[: position + 1]))
     for conjunct in conjuncts:
         groups = _merged(groups, _aliases(conjunct, clause.scope))
     if len(groups) > 1:
-        order = [i.alias for i in clause.scope.items]
-        names = [f"'{min(g, key=order.index)}'" for g in groups]
-        listed = ", ".join(names[:-1]) + f" and {names[-1]}"
-        raise error(f"{listed} have no join predicate", at, "write CROSS JOIN if every pair is meant")
+        firsts = [min(map(aliases.index, g)) for g in groups]
+        *names, last = (f"'{aliases[i]}'" for i in firsts)
+        raise error(
+            f"{', '.join(names)} and {last} have no join predicate",
+            select.args["joins"][firsts[1] - 1].this,
+            "write CROSS JOIN if every pair is meant",
+        )
 
 
 def _merged(groups: list[set[str]], linked: set[str]) -> list[set[str]]:

@@ -81,8 +81,12 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
             raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
     for node in group.expressions:
         key = row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))
-        grouping.keys.setdefault(str(key), key)
+        grouping.keys.setdefault(_key_name(key), key)
     return grouping
+
+
+def _key_name(key: Expression) -> str:
+    return key.name if isinstance(key, Column) else f"({key})"
 
 
 def _key_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:

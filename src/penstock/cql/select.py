@@ -87,12 +87,12 @@ def _where(select: exp.Select, scope: Scope) -> list[Expression]:
     return _bind_condition(scope, where.this, "WHERE") if where else []
 
 
-def _joined(clause: FromClause, where: Sequence[Expression], at: exp.Select) -> Logical:
+def _joined(clause: FromClause, where: Sequence[Expression], select: exp.Select) -> Logical:
     every = (*clause.conjuncts, *where)
     nodes = tuple(item.node for item in clause.scope.items)
     if len(nodes) == 1:
         return Select(nodes[0], every) if every else nodes[0]
-    check_linked(clause, every, at.args["joins"][0])
+    check_linked(clause, every, select)
     return Join(nodes, every, cross=bool(clause.crossed))
 
 

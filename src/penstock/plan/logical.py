@@ -9,7 +9,8 @@ alias under which their source appears (``"C.pid"``); the topmost project gives 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -52,9 +53,9 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class Window:
-    """stream-to-relation."""
+    """stream-to-relation, over a stream or what a filter that commutes with the window leaves of it."""
 
-    input: StreamSource
+    input: StreamSource | Select
     spec: WindowSpec
 
     @property
@@ -161,13 +162,32 @@ def inputs(node: Logical) -> tuple[Logical, ...]:
     return (node.input,)
 
 
+def stream_of(window: Window) -> StreamSource:
+    """The stream below a window."""
+    return window.input if isinstance(window.input, StreamSource) else _only_source(window.input)
+
+
+def _only_source(select: Select) -> StreamSource:
+    assert isinstance(select.input, StreamSource)
+    return select.input
+
+
+def rewrite(node: Logical, rule: Callable[[Logical], Logical]) -> Logical:
+    """Apply a rule to every node, inputs first."""
+    if isinstance(node, Join):
+        node = replace(node, inputs=tuple(rewrite(i, rule) for i in node.inputs))
+    elif not isinstance(node, StreamSource | TableSource):
+        node = replace(node, input=rewrite(node.input, rule))  # type: ignore[arg-type]
+    return rule(node)
+
+
 def show(node: Logical, indent: str = "") -> str:
     """A plan as text, one node a line, inputs below what reads them.
 
     The notation is the algebra's: ``Project C.size AS size``, ``Window C [RANGE 10 MINUTES]``.
     """
     lines = [f"{indent}{_describe(node)}"]
-    below = () if isinstance(node, Window) else inputs(node)
+    below = () if isinstance(node, Window) and isinstance(node.input, StreamSource) else inputs(node)
     return "\n".join([*lines, *(show(i, indent + "  ") for i in below)])
 
 
@@ -177,12 +197,13 @@ def _describe(node: Logical) -> str:
             return f"Stream {stream.name}" + _as(alias, stream.name)
         case TableSource(table, alias):
             return f"Table {table.name}" + _as(alias, table.name)
-        case Window(source, spec):
+        case Window(_, spec):
+            source = stream_of(node)
             return f"Window {source.stream.name} {spec.text}" + _as(source.alias, source.stream.name)
         case Select(_, conjuncts):
-            return "Select " + " AND ".join(map(str, conjuncts))
+            return f"Select {_conjunction(conjuncts)}"
         case Join(_, conjuncts, cross):
-            return " ".join(["Join", *["CROSS"] * cross, " AND ".join(map(str, conjuncts))]).strip()
+            return " ".join(["Join", *["CROSS"] * cross, _conjunction(conjuncts)]).strip()
         case Project(_, columns):
             return "Project " + ", ".join(f"{e} AS {name}" for name, e in columns)
         case Aggregate(_, keys, calls):
@@ -190,6 +211,10 @@ def _describe(node: Logical) -> str:
             return " ".join(["Aggregate", ", ".join(str(c) for _, c in calls), *by]).replace("  ", " ")
         case ToStream(_, kind, every):
             return kind.capitalize() + (f" every {every}" if every else "")
+
+
+def _conjunction(conjuncts: tuple[Expression, ...]) -> str:
+    return " AND ".join(f"({c})" if getattr(c, "function", "") == "or" else str(c) for c in conjuncts)
 
 
 def _as(alias: str, name: str) -> str:

@@ -1,0 +1,133 @@
+"""CREATE STREAM, CREATE TABLE, DROP, and what several statements in one text are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock import cql
+from penstock.catalog import StreamDef, TableDef
+from penstock.cql import CreateStream, CreateTable, Drop, SelectStatement, SourceSpec
+from penstock.errors import CQLError
+from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_TIME, TimeDomain
+
+
+def test_stream_over_timestamps() -> None:
+    (stream,) = cql.parse(
+        """CREATE STREAM B (pid BIGINT, size INT, ts TIMESTAMP)
+           TIMESTAMP BY ts SKEW 2 SECONDS IDLE AFTER 10 SECONDS
+           FROM PARQUET 'dir' OPTIONS (maxFilesPerTrigger '1', header true)"""
+    )
+    assert stream == CreateStream(
+        name="B",
+        schema=pa.schema([("pid", pa.int64()), ("size", pa.int32()), ("ts", TIMESTAMP)]),
+        timestamp="ts",
+        time=TIMESTAMP_TIME,
+        source=SourceSpec("parquet", "dir", {"maxFilesPerTrigger": "1", "header": "true"}),
+        skew=2_000_000,
+        idle_after=10_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "time", "skew"),
+    [
+        ("", TimeDomain("integer", "seconds"), 3),
+        ("IN SECONDS", TimeDomain("integer", "seconds"), 3),
+        ("in milliseconds", TimeDomain("integer", "milliseconds"), 3_000),
+        ("IN MICROSECONDS", TimeDomain("integer", "microseconds"), 3_000_000),
+    ],
+)
+def test_stream_over_integers(unit: str, time: TimeDomain, skew: int) -> None:
+    (stream,) = cql.parse(f"CREATE STREAM S (T INT) TIMESTAMP BY t {unit} SKEW 3 SECONDS FROM JSON 'd'")
+    assert isinstance(stream, CreateStream)
+    assert (stream.timestamp, stream.time, stream.skew) == ("T", time, skew)
+
+
+def test_bare_skew_is_ticks() -> None:
+    (stream,) = cql.parse("CREATE STREAM S (t INT) TIMESTAMP BY t IN MILLISECONDS SKEW 7 FROM CSV 'd'")
+    assert isinstance(stream, CreateStream)
+    assert stream.skew == 7
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("RATE", {}),
+        ("RATE 100 ROWS PER SECOND", {"rowsPerSecond": "100"}),
+        ("RATE 5 ROWS PER SECOND OPTIONS (numPartitions '2')", {"rowsPerSecond": "5", "numPartitions": "2"}),
+    ],
+)
+def test_rate(source: str, options: dict[str, str]) -> None:
+    (stream,) = cql.parse(f"CREATE STREAM r TIMESTAMP BY timestamp FROM {source}")
+    assert isinstance(stream, CreateStream)
+    assert stream.schema.names == ["timestamp", "value"]
+    assert stream.source == SourceSpec("rate", None, options)
+
+
+def test_table() -> None:
+    (table,) = cql.parse("CREATE TABLE T (a INT, name STRING) FROM CSV 'path'")
+    assert table == CreateTable(
+        "T", pa.schema([("a", pa.int32()), ("name", pa.string())]), SourceSpec("csv", "path")
+    )
+
+
+def test_definitions_for_the_catalog() -> None:
+    stream, table = cql.parse(
+        "CREATE STREAM S (t INT) TIMESTAMP BY t SKEW 2 FROM JSON 'd'; CREATE TABLE T (a INT) FROM JSON 'd'"
+    )
+    assert isinstance(stream, CreateStream) and isinstance(table, CreateTable)
+    time = TimeDomain("integer", "seconds")
+    assert stream.definition("df") == StreamDef("S", stream.schema, time, "t", skew=2)
+    assert stream.definition("df").source == "df"
+    assert stream.definition().source == stream.source
+    assert table.definition() == TableDef("T", table.schema)
+
+
+def test_drop() -> None:
+    assert cql.parse("DROP STREAM S; drop table if exists T;") == [
+        Drop("stream", "S"),
+        Drop("table", "T", if_exists=True),
+    ]
+
+
+def test_statements_and_comments() -> None:
+    text = """
+    -- first a stream
+    CREATE STREAM S (t INT) TIMESTAMP BY t FROM PARQUET 'd'; -- done
+    ;
+    SELECT * /* all of it */ FROM S [ROWS 2] -- and a query
+    """
+    assert [type(s) for s in cql.parse(text)] == [CreateStream, SelectStatement]
+    assert cql.parse("  -- nothing\n") == []
+
+
+def test_schema_of() -> None:
+    schema = cql.schema_of("a TINYINT, b SMALLINT, c FLOAT, d DOUBLE, e DECIMAL(7, 2), f DECIMAL, g BOOLEAN,"
+                           "h VARCHAR(5), i DATE, j TIMESTAMP_NTZ, k BINARY, l LONG")  # fmt: skip
+    assert schema.types == [
+        pa.int8(), pa.int16(), pa.float32(), pa.float64(), pa.decimal128(7, 2), pa.decimal128(10, 0),
+        pa.bool_(), pa.string(), pa.date32(), TIMESTAMP_NTZ, pa.binary(), pa.int64(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "ticks"),
+    [
+        ("2 seconds", "seconds", 2),
+        ("2 Minutes", "milliseconds", 120_000),
+        ("1 HOUR 30 MINUTES", "seconds", 5_400),
+        ("1.5 seconds", "milliseconds", 1_500),
+        ("1 day", "microseconds", 86_400_000_000),
+        ("250 milliseconds", "microseconds", 250_000),
+        ("10 us", "microseconds", 10),
+        ("5", "milliseconds", 5),
+    ],
+)
+def test_durations(text: str, unit: str, ticks: int) -> None:
+    assert cql.duration_ticks(text, TimeDomain("integer", unit)) == ticks
+
+
+def test_duration_that_is_none() -> None:
+    with pytest.raises(CQLError, match="takes a number"):
+        cql.duration_ticks("soon", TIMESTAMP_TIME)

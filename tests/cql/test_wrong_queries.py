@@ -1,0 +1,51 @@
+"""Every mistake gets its own sentence: ``wrong_queries.txt`` has queries and their exact messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock import cql
+from penstock.cql.errors import place
+from penstock.cql.from_clause import Catalog
+from penstock.errors import CQLError, UnsupportedError
+
+BLOCKS = Path(__file__).with_name("wrong_queries.txt").read_text().strip().split("\n\n")
+CASES = [tuple(block.rsplit("\n", 1)) for block in BLOCKS if not block.startswith("#")]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_wrong_query(text: str, expected: str, catalog: Catalog) -> None:
+    with pytest.raises(CQLError) as caught:
+        for statement in cql.parse(text):
+            assert isinstance(statement, cql.SelectStatement)
+            cql.bind(statement, catalog)
+    kind = "unsupported" if isinstance(caught.value, UnsupportedError) else "error"
+    assert f"{kind}: {caught.value}" == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_the_place_is_in_the_text(text: str, expected: str) -> None:
+    line, column = (int(word.strip(",:")) for word in expected.split()[2:5:2])
+    assert text.split("\n")[line - 1][column - 1 :].strip()
+
+
+def test_bind_wants_one_query(catalog: Catalog) -> None:
+    with pytest.raises(CQLError, match="^one query is expected here, not 2 statements$"):
+        cql.bind("SELECT A FROM S; SELECT B FROM S", catalog)
+    with pytest.raises(CQLError, match="^a query is expected here, not CREATE or DROP$"):
+        cql.bind("DROP STREAM S", catalog)
+
+
+def test_a_place_is_found_around_a_node_without_one() -> None:
+    (statement,) = cql.parse("SELECT A\nFROM S WHERE B = NULL")
+    assert isinstance(statement, cql.SelectStatement)
+    null = statement.expression.args["where"].this.expression
+    assert place(null) == (2, 14)
+
+
+def test_no_terminal_escapes() -> None:
+    with pytest.raises(CQLError) as caught:
+        cql.parse("SELECT A FROM S WHERE (")
+    assert str(caught.value).isprintable()
