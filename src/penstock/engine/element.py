@@ -92,7 +92,9 @@ class Chunk:
     def take(self, indices: Int64s) -> Chunk:
         """The elements at the given places."""
         columns = take_rows(self.columns, indices)
-        return Chunk(self.ts[indices], self.sign[indices], columns, _at(self.end, indices), _at(self.rid, indices))
+        return Chunk(
+            self.ts[indices], self.sign[indices], columns, _at(self.end, indices), _at(self.rid, indices)
+        )
 
     def where(self, mask: Bools) -> Chunk:
         """The elements for which the mask is true."""

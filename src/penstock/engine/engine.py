@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.scheduler import Scheduler
-from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
 
 
 class Engine:
@@ -52,8 +52,8 @@ class Engine:
         self._highest_in_snapshot = int(BEFORE_TIME)
         self._steps += 1
         needs_from = self._forget_steps()
-        progress = clock.now if self._stage.waits else int(BEFORE_TIME)
-        return StepOutput(_batch(out), progress, needs_from, self.metrics())
+        # Also where results are not held back: each has a part that is yet to come, so none is older.
+        return StepOutput(_batch(out), clock.now, needs_from, self.metrics())
 
     def _forget_steps(self) -> int:
         """Drop the steps that the state no longer depends on; the first it does, or the next."""
@@ -124,7 +124,8 @@ def _highest(arrivals: Sequence[Arrival]) -> int:
 
 
 def _batch(chunk: Chunk) -> pa.RecordBatch:
-    fields = [pa.field(TS, pa.int64()), pa.field(SIGN, pa.int8()), *chunk.columns.schema]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(chunk.ts), pa.array(chunk.sign), *chunk.columns.columns], schema=pa.schema(fields)
-    )
+    columns = {TS: pa.array(chunk.ts), SIGN: pa.array(chunk.sign)}
+    if chunk.end is not None:
+        columns[END] = pa.array(chunk.end)
+    payload = zip(chunk.columns.schema.names, chunk.columns.columns, strict=True)
+    return pa.RecordBatch.from_pydict(columns | dict(payload))

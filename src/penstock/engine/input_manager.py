@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
-from penstock.engine.stage import SIGN, TS, Arrival, StageInput
+from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
 
 
 @dataclass
@@ -124,4 +124,5 @@ def _chunk(batch: pa.RecordBatch, schema: pa.Schema) -> Chunk:
     columns = batch_of([batch.column(f.name) for f in schema], schema, batch.num_rows)
     if SIGN not in batch.schema.names:
         return Chunk.of(ts, columns)
-    return Chunk(ts, batch.column(SIGN).to_numpy(zero_copy_only=False), columns)
+    end = batch.column(END).to_numpy(zero_copy_only=False) if END in batch.schema.names else None
+    return Chunk(ts, batch.column(SIGN).to_numpy(zero_copy_only=False), columns, end)

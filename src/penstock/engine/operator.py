@@ -57,6 +57,11 @@ class Node(ABC):
     def pattern(self) -> Pattern:
         """How its output changes."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether it needs its input in timestamp order, whole instants at a time."""
+        return False
+
     @abstractmethod
     def start(self) -> Operator:
         """The running operator, with empty synopses."""

@@ -19,6 +19,8 @@ TS = "__ts"
 """Column of an arriving or leaving batch: the timestamp in ticks, int64."""
 SIGN = "__sign"
 """Column of a batch of relation elements: +1 or -1, int8."""
+END = "__end"
+"""Column of a batch that goes on to another stage: the known end of life, int64, where there is one."""
 
 
 @dataclass(frozen=True)

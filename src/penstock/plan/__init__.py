@@ -1,0 +1,5 @@
+"""Plans: logical, rewritten, physical, explained."""
+
+from penstock.plan.compile import compile
+
+__all__ = ["compile"]

@@ -43,7 +43,16 @@ class HashIndex:
     ) -> Matches:
         """The matches of tuples with these keys and lives."""
         return probing.probe_hash(
-            self._heads, self._entries, store.lives, store.base, store.mask, keys, valid, starts, ends, min_end
+            self._heads,
+            self._entries,
+            store.lives,
+            store.base,
+            store.mask,
+            keys,
+            valid,
+            starts,
+            ends,
+            min_end,
         )
 
     def find(self, store: Store, keys: Int64s) -> Int64s:

@@ -14,7 +14,9 @@ from penstock.engine.element import Bools, Int64s
 
 
 @njit(cache=True)
-def count(bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, counts: Int64s) -> tuple[Int64s, Int64s]:
+def count(
+    bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, counts: Int64s
+) -> tuple[Int64s, Int64s]:
     """Number of valid values before and after each segment."""
     before, after = np.empty(len(groups), np.int64), np.empty(len(groups), np.int64)
     for s in range(len(groups)):
@@ -30,7 +32,13 @@ def count(bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, counts
 
 @njit(cache=True)
 def sum_wide(
-    bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, low: np.ndarray, high: Int64s, totals: np.ndarray
+    bounds: Int64s,
+    groups: Int64s,
+    sign: np.ndarray,
+    valid: Bools,
+    low: np.ndarray,
+    high: Int64s,
+    totals: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of 128-bit integers given as (low, high) words; ``totals[group] = (low, high)``."""
     before, after = np.empty((len(groups), 2), np.int64), np.empty((len(groups), 2), np.int64)

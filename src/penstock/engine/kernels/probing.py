@@ -99,9 +99,7 @@ def probe_scan(
 
 
 @njit(cache=True)
-def find_rows(
-    heads: Int64s, entries: np.ndarray, base: int, mask: int, keys: Int64s
-) -> Int64s:
+def find_rows(heads: Int64s, entries: np.ndarray, base: int, mask: int, keys: Int64s) -> Int64s:
     """The newest row of each key, -1 where there is none (for keys that are unique)."""
     out = np.full(len(keys), -1, np.int64)
     buckets = np.uint64(len(heads) - 1)

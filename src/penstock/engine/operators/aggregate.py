@@ -63,6 +63,11 @@ class Aggregate(Node):
         calls = ", ".join(f"{f.function.upper()}({f.argument or '*'})" for f in self.functions)
         return calls + (f" by {', '.join(self.keys)}" if self.keys else "")
 
+    @property
+    def waits(self) -> bool:
+        """A group's value at an instant needs all of it."""
+        return True
+
     def start(self) -> Operator:
         """With no group."""
         return _Aggregate(self)
@@ -76,7 +81,8 @@ class _Aggregate(Operator):
         types = node.input.schema
         self._groups = Directory([types.field(k).type for k in node.keys])
         calls = [
-            (f.function, None if f.argument is None else types.field(f.argument).type, f.type) for f in node.functions
+            (f.function, None if f.argument is None else types.field(f.argument).type, f.type)
+            for f in node.functions
         ]
         # The first counts rows, and so says whether a group exists.
         self._accumulators = accumulators([("count", None, pa.int64()), *calls], self._grows)

@@ -22,6 +22,11 @@ class Changelog(Unary):
         """Changes."""
         return Pattern.CHANGING
 
+    @property
+    def waits(self) -> bool:
+        """An instant's changes must be complete."""
+        return True
+
     def start(self) -> Operator:
         """No synopsis: an instant's changes are all it needs."""
         return _Changelog()

@@ -24,6 +24,11 @@ class DStream(Unary):
         """A stream only grows."""
         return Pattern.APPEND
 
+    @property
+    def waits(self) -> bool:
+        """An instant's changes must be complete."""
+        return True
+
     def start(self) -> Operator:
         """No synopsis: an instant's changes are all it needs."""
         return _DStream()

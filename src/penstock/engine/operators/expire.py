@@ -30,6 +30,11 @@ class Expire(Unary):
         """Changes."""
         return Pattern.CHANGING
 
+    @property
+    def waits(self) -> bool:
+        """A − element has its place in time."""
+        return True
+
     def start(self) -> Operator:
         """With nobody alive."""
         return _Expire(self)

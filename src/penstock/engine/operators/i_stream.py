@@ -41,6 +41,11 @@ class IStream(Unary):
     def _known_ends(self) -> bool:
         return self.input.pattern is Pattern.EXPIRING
 
+    @property
+    def waits(self) -> bool:
+        """Over changes an instant must be complete."""
+        return self.input.pattern is Pattern.CHANGING
+
     def start(self) -> Operator:
         """The simplest operator that is right for the input's pattern."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:

@@ -102,7 +102,9 @@ class _MJoin(Operator):
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         self._column = [dict(c) for c in node.classes]
         self._exact = [_fits_integer(node, c) for c in node.classes]
-        self._mine = [[c for c, members in enumerate(self._column) if i in members] for i in range(len(node.parts))]
+        self._mine = [
+            [c for c, members in enumerate(self._column) if i in members] for i in range(len(node.parts))
+        ]
         self._kept = [_stored_schema(node, i, self._exact) for i in range(len(node.parts))]
         # The last key of a store is the row id that − elements name.
         self._stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self._mine, strict=True)]
@@ -210,7 +212,10 @@ class _MJoin(Operator):
         joined = _Tuples({b: r[places] for b, r in tuples.rows.items()} | {j: rows}, starts, ends)
         if len(classes) > 1:
             # The combined key is a hash: compare the keys themselves.
-            same = [store.key(self._mine[j].index(c), rows)[0] == k[places] for c, (k, _) in zip(classes, keys, strict=True)]
+            same = [
+                store.key(self._mine[j].index(c), rows)[0] == k[places]
+                for c, (k, _) in zip(classes, keys, strict=True)
+            ]
             joined = joined.where(np.logical_and.reduce(same))
         return self._residual(joined, bound)
 

@@ -37,6 +37,11 @@ class RStream(Unary):
             return "at every instant with input"
         return "at every tick" if self.every == 1 else f"every {self.every} ticks"
 
+    @property
+    def waits(self) -> bool:
+        """R(τ) must be settled."""
+        return True
+
     def start(self) -> Operator:
         """With an empty relation."""
         return _RStream(self)

@@ -43,6 +43,11 @@ class SeqWindow(Unary):
         """The window as CQL writes it."""
         return self.text
 
+    @property
+    def waits(self) -> bool:
+        """Which rows are the last n depends on their order."""
+        return self.size is not None and self.kind == "rows"
+
     def start(self) -> Operator:
         """The form's own operator."""
         if self.size is None:

@@ -166,7 +166,9 @@ class Avg(Sum):
         assert self.argument is not None
         unit = Decimal(1).scaleb(-self.result.scale)
         sums = _decimals(totals, valid, pa.decimal128(38, self.argument.scale)).to_pylist()
-        shown = [None if s is None else (s / int(n)).quantize(unit) for s, n in zip(sums, divisor, strict=True)]
+        shown = [
+            None if s is None else (s / int(n)).quantize(unit) for s, n in zip(sums, divisor, strict=True)
+        ]
         return pa.array(shown, self.result)
 
 

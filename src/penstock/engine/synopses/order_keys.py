@@ -40,8 +40,14 @@ class IntegerKeys:
         if pa.types.is_decimal(self._kind):
             words = np.stack([keys, keys >> 63], axis=1)
             mask = pa.array(valid).buffers()[1]
-            return pa.Array.from_buffers(self._kind, len(keys), [mask, pa.py_buffer(np.ascontiguousarray(words))])
-        return integers.cast(pa.int32()).cast(self._kind) if pa.types.is_date32(self._kind) else integers.cast(self._kind)
+            return pa.Array.from_buffers(
+                self._kind, len(keys), [mask, pa.py_buffer(np.ascontiguousarray(words))]
+            )
+        return (
+            integers.cast(pa.int32()).cast(self._kind)
+            if pa.types.is_date32(self._kind)
+            else integers.cast(self._kind)
+        )
 
     def moved(self) -> tuple[Int64s, Int64s] | None:
         """Keys never change."""
@@ -107,7 +113,9 @@ class LabelKeys:
         """Values of labels."""
         if not len(self._values):
             return pa.nulls(len(keys), self._kind)
-        places, which = np.unique(np.searchsorted(self._labels, np.where(valid, keys, self._labels[0])), return_inverse=True)
+        places, which = np.unique(
+            np.searchsorted(self._labels, np.where(valid, keys, self._labels[0])), return_inverse=True
+        )
         values = pa.array(self._values[places].tolist(), self._kind)
         return pc.take(values, pa.array(which, mask=~valid))
 

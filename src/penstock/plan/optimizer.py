@@ -1,0 +1,23 @@
+"""The optimizer: rewrite rules in an order that has reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.plan.logical import Logical, rewrite
+from penstock.plan.rules.infer_filters import infer_filters
+from penstock.plan.rules.push_select_below_join import push_select_below_join
+from penstock.plan.rules.push_select_below_window import push_select_below_window
+
+RULES: tuple[Callable[[Logical], Logical], ...] = (
+    infer_filters,  # before push_select_below_join, since it makes the filters that one pushes
+    push_select_below_join,  # before push_select_below_window, since it puts selects on windows
+    push_select_below_window,
+)
+
+
+def optimize(root: Logical, upto: int = len(RULES)) -> Logical:
+    """Apply the rules, or the first ``upto`` of them."""
+    for rule in RULES[:upto]:
+        root = rewrite(root, rule)
+    return root
