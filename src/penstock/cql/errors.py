@@ -106,11 +106,9 @@ def _reason(description: str) -> str:
 
 
 def _from_token_error(failure: TokenError, text: str) -> CQLError:
-    cause = failure.__cause__ or failure
-    missing = re.match(r"Missing (\S+) from \d+:(\d+)", str(cause))
-    if not missing:
-        return CQLError("syntax error: the text cannot be read as CQL")
-    offset = int(missing[2])
+    missing = re.match(r"Missing (\S+) from \d+:(\d+)", str(failure.__cause__ or failure))
+    what = f"a closing {missing[1]} is missing" if missing else "a string or comment is not closed"
+    offset = int(missing[2]) if missing else len(text.rstrip()) - 1
     before = text[:offset]
     line, column = before.count("\n") + 1, offset - before.rfind("\n")
-    return CQLError(f"syntax error: a closing {missing[1]} is missing", line=line, column=column)
+    return CQLError(f"syntax error: {what}", line=line, column=column)

@@ -59,7 +59,12 @@ def _star(binder: ExpressionBinder, node: exp.Expr) -> Expression:
 
 
 def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
-    return Literal(node.name, STRING) if node.is_string else number(node.name)
+    if node.is_string:
+        return Literal(node.name, STRING)
+    try:
+        return number(node.name)
+    except ArithmeticError:
+        raise error(f"'{node.name}' is not a number", node) from None
 
 
 def number(text: str) -> Literal:
