@@ -95,6 +95,11 @@ def bind(text: str, catalog: Catalog) -> Expression:
             "STRING",
         ),
         ("CASE WHEN b THEN i ELSE x END", "CASE(E.b, CAST(E.i AS double), E.x)", "DOUBLE"),
+        (
+            "CASE WHEN b THEN d ELSE 1 END",
+            "CASE(E.b, CAST(E.d AS decimal128(12, 2)), 1.00)",
+            "DECIMAL(12, 2)",
+        ),
         ("IF(b, 1, 2.5)", "CASE(E.b, 1.0, 2.5)", "DECIMAL(11, 1)"),
         ("COALESCE(i, l, 0)", "COALESCE(CAST(E.i AS int64), E.l, 0)", "BIGINT"),
         ("nvl(i, 0)", "COALESCE(E.i, 0)", "INT"),

@@ -32,12 +32,17 @@ def unify(
 ) -> list[Expression]:
     """Expressions that meet (``what`` says where), each as their common type."""
     read = [_read_as_neighbour(e, expressions, node) for e in expressions]
-    if any(types.is_decimal(e.type) for e in read):
-        read = [decimal_operand(e) if types.is_integer(e.type) else e for e in read]
     type_ = types.common(e.type for e in read)
     if type_ is None:
         raise mismatch(read, node, what, hint)
     return [coerce(e, type_) for e in read]
+
+
+def comparands(expressions: Sequence[Expression], node: exp.Expr) -> list[Expression]:
+    """The sides of a comparison as their common type; beside a DECIMAL a constant has only its own digits."""
+    if any(types.is_decimal(e.type) for e in expressions):
+        expressions = [decimal_operand(e) if types.is_integer(e.type) else e for e in expressions]
+    return unify(expressions, node, "cannot compare")
 
 
 def decimal_operand(operand: Expression) -> Expression:

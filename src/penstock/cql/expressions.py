@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from penstock.cql import functions, types
 from penstock.cql.aggregates import AGGREGATES
-from penstock.cql.coercion import coerce, decimal_operand, mismatch, read_time, time_hint, unify
+from penstock.cql.coercion import coerce, comparands, decimal_operand, mismatch, read_time, time_hint, unify
 from penstock.cql.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.errors import error, unsupported
 from penstock.cql.scope import Scope
@@ -116,7 +116,7 @@ def _not(binder: ExpressionBinder, node: exp.Not) -> Expression:
 
 
 def _compare(binder: ExpressionBinder, function: str, node: exp.Expr, *sides: exp.Expr) -> Expression:
-    args = unify([binder.bind(s) for s in sides], node, "cannot compare")
+    args = comparands([binder.bind(s) for s in sides], node)
     if function not in ("=", "<>", "<=>") and not types.is_ordered(args[0].type):
         raise error(f"type mismatch: {types.sql_name(args[0].type)} has no order", node)
     return Call(function, tuple(args), BOOLEAN)
@@ -141,7 +141,7 @@ def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
     items = [binder.bind(e) for e in node.expressions]
     if not all(isinstance(i, Literal) for i in items):
         return _in_expressions(binder, node)
-    args = unify([binder.bind(node.this), *items], node, "cannot compare")
+    args = comparands([binder.bind(node.this), *items], node)
     return Call("in", tuple(args), BOOLEAN)
 
 
