@@ -1,10 +1,11 @@
 """The names of a result's columns.
 
 An item is named by its alias; else a column by its own name, as the stream spells it; else by its text,
-much as Spark and DuckDB show it: functions in lower case, columns without their qualifier, operators in parentheses:
-``SUM(C.size)`` is ``sum(size)``, ``A + 1`` is ``(A + 1)``, ``COUNT(*)`` is ``count(*)``. A name that is
-taken gets the suffix ``_1``, ``_2``, ..., as in DuckDB: ``SELECT * FROM R1, R2`` over A and A, B gives
-A, A_1, B. Case makes no difference to whether a name is taken.
+much as Spark and DuckDB show it: functions in lower case, columns without qualifier, operators in
+parentheses: ``SUM(C.size)`` is ``sum(size)``, ``A + 1`` is ``(A + 1)``, ``COUNT(*)`` is ``count(*)``.
+
+A name that is taken gets the suffix ``_1``, ``_2``, ..., as in DuckDB: ``SELECT * FROM R1, R2`` over A and
+A, B gives A, A_1, B. Case makes no difference to whether a name is taken.
 """
 
 from __future__ import annotations
