@@ -2,7 +2,8 @@
 
 The query is the join of all streams on ``k``, every two rows of a result within the window of each other:
 what CQL says with ``SELECT ISTREAM(...) FROM A [RANGE t], B [RANGE t] WHERE A.k = B.k``. Result columns:
-``k``, then each stream's ``v``.
+``k``, then each stream's ``v`` and ``ts``. With the timestamps no two results are equal, whatever the data;
+in CQL a result that enters and an equal one that leaves cancel, which Spark's join knows nothing of.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def systems(state_format: str = NEWEST_FORMAT) -> list[System]:
 
 
 def result_columns(workload: JoinWorkload) -> list[str]:
-    return ["k", *(f"{name.lower()}v" for name in workload.names)]
+    return ["k", *(f"{name.lower()}{column}" for name in workload.names for column in ("v", "ts"))]
 
 
 def frame(system: System, spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
@@ -62,7 +63,7 @@ def cql(workload: JoinWorkload) -> str:
     """The query for Penstock."""
     names = workload.names
     window = f"[RANGE {round(workload.window_seconds * 1000)} MILLISECONDS]"
-    values = ", ".join(f"{n}.v AS {n.lower()}v" for n in names)
+    values = ", ".join(f"{n}.{c} AS {n.lower()}{c}" for n in names for c in ("v", "ts"))
     keys = " AND ".join(f"{a}.k = {b}.k" for a, b in zip(names, names[1:], strict=False))
     windows = ", ".join(f"{n} {window}" for n in names)
     return f"SELECT ISTREAM({names[0]}.k AS k, {values}) FROM {windows} WHERE {keys}"
@@ -102,8 +103,10 @@ def spark_join(source: Source, workload: JoinWorkload) -> DataFrame:
         joined = joined.join(_watermarked(source, name), F.expr(condition))
         columns = [c for c in joined.columns if c not in (f"{name}_k", f"{name}_ts")]
         joined = joined.select(*columns, F.unix_micros(f"{name}_ts").alias(f"{name}_us"))
-    values = [F.col(f"{n}_v").alias(f"{n.lower()}v") for n in workload.names]
-    return joined.select(F.col(f"{first}_k").alias("k"), *values)
+    times = [F.col(f"{first}_ts"), *(F.timestamp_micros(f"{n}_us") for n in others)]
+    values = zip((F.col(f"{n}_v") for n in workload.names), times, strict=True)
+    columns = [F.col(f"{first}_k"), *(column for pair in values for column in pair)]
+    return joined.select(*(c.alias(name) for c, name in zip(columns, result_columns(workload), strict=True)))
 
 
 def _watermarked(source: Source, name: str) -> DataFrame:
