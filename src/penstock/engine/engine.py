@@ -25,8 +25,9 @@ class Engine:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._inputs = InputManager(stage.inputs, stage.waits)
         self._scheduler = Scheduler(stage.root)
+        instants = any(e.node.reads_instants for e in self._scheduler.entities)
+        self._inputs = InputManager(stage.inputs, stage.waits, instants)
         self._steps = 0
         # For each step that the state depends on: its largest timestamp, and the progress before it.
         self._history: dict[int, tuple[int, Progress]] = {}

@@ -40,9 +40,9 @@ class Progress:
 class InputManager:
     """Buffers, orders and releases the rows of a stage's inputs."""
 
-    def __init__(self, inputs: Sequence[StageInput], waits: bool) -> None:
+    def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
         self._inputs = {i.name: i for i in inputs if i.kind != "table"}
-        self._waits = waits
+        self._waits, self._instants = waits, instants
         self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._inputs}
         self.progress = Progress()
 
@@ -56,9 +56,11 @@ class InputManager:
         now = max(before, self._now())
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._inputs}
+        return Clock(before, now, self.progress.first, self._instants_of(released)), released
+
+    def _instants_of(self, released: dict[str, Chunk]) -> Int64s:
         sources = [released[n].ts for n, i in self._inputs.items() if i.kind == "source"]
-        instants = np.unique(np.concatenate(sources)) if sources else np.empty(0, np.int64)
-        return Clock(before, now, self.progress.first, instants), released
+        return np.unique(np.concatenate(sources)) if self._instants and sources else np.empty(0, np.int64)
 
     def _note(self, arrival: Arrival) -> None:
         p = self.progress

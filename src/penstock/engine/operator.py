@@ -27,7 +27,8 @@ class Clock:
 
     Every element still to come has a timestamp of at least ``now``; all instants before it are complete.
     The instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the
-    query's first input, None while there was none. ``instants`` are those of this step that have input.
+    query's first input, None while there was none. ``instants`` are those of this step that have
+    input, for nodes that read them.
     """
 
     before: int
@@ -60,6 +61,11 @@ class Node(ABC):
     @property
     def waits(self) -> bool:
         """Whether it needs its input in timestamp order, whole instants at a time."""
+        return False
+
+    @property
+    def reads_instants(self) -> bool:
+        """Whether it reads ``Clock.instants``, which are collected only if someone does."""
         return False
 
     @abstractmethod

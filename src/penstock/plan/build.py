@@ -121,14 +121,12 @@ class Builder:
         calls: Iterable[tuple[str, str, Expression | None, pa.DataType]],
     ) -> Node:
         """Aggregate the logical node's input by its keys with these (name, function, argument, type)."""
-        arguments = {
-            e: f"#{n}" for n, e in enumerate(dict.fromkeys(e for _, _, e, _ in calls if e is not None))
-        }
-        shown = (*node.keys, *((name, e) for e, name in arguments.items()))
+        arguments = {str(e): e for _, _, e, _ in calls if e is not None}
+        shown = (*node.keys, *((name, e) for name, e in arguments.items() if (name, e) not in node.keys))
         below = self.build(node.input, _reads(e for _, e in shown))
         prepared = changing(Project(below, shown))
         functions = tuple(
-            AggregateColumn(name, function, None if e is None else arguments[e], kind)
+            AggregateColumn(name, function, None if e is None else str(e), kind)
             for name, function, e, kind in calls
         )
         return Aggregate(prepared, tuple(name for name, _ in node.keys), functions)

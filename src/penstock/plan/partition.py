@@ -16,6 +16,9 @@ from penstock.expression import Column, Expression, columns
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 
+Keys = dict[str, tuple[Expression, ...]]
+"""Partition keys by alias."""
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -25,7 +28,7 @@ class Scheme:
     ``spread``: whether that second stage may have several partitions.
     """
 
-    keys: dict[str, tuple[Expression, ...]] = field(default_factory=dict)
+    keys: Keys = field(default_factory=dict)
     then: str = ""
     spread: bool = True
     why: str = ""
@@ -73,9 +76,7 @@ def choose(query: Shape, nets: bool) -> Scheme:
     return _second_stage(query, keys, held, nets)
 
 
-def _second_stage(
-    query: Shape, keys: dict[str, tuple[Expression, ...]], held: list[set[Expression]], nets: bool
-) -> Scheme:
+def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: bool) -> Scheme:
     shown = {e for _, e in query.project.columns}
     aggregate = query.aggregate
     if aggregate is not None:
@@ -87,7 +88,7 @@ def _second_stage(
                 return Scheme(why="an average of decimals is not combined from parts")
             return Scheme(keys, "combine", spread=bool(aggregate.keys) and visible == by)
         shown = visible
-    if nets and not all(h & shown for h in held):
+    if nets and (not held or not all(h & shown for h in held)):
         return Scheme(keys, "net")
     return Scheme(keys)
 
@@ -98,9 +99,7 @@ def _windows(node: logical.Logical) -> list[logical.Window]:
     return [w for i in logical.inputs(node) for w in _windows(i)]
 
 
-def _single_stream(
-    query: Shape, window: logical.Window
-) -> tuple[dict[str, tuple[Expression, ...]], list[set[Expression]]]:
+def _single_stream(query: Shape, window: logical.Window) -> tuple[Keys, list[set[Expression]]]:
     """A row window's own partitions, else the groups, else the rows of the result."""
     source = logical.stream_of(window)
     if window.spec.partition_by and window.spec.kind == "rows" and window.spec.size is not None:
@@ -119,9 +118,7 @@ def _any_column(source: logical.StreamSource) -> Expression:
     return Column(first.name, first.type)
 
 
-def _common_key(
-    body: logical.Logical, windows: list[logical.Window]
-) -> tuple[dict[str, tuple[Expression, ...]], list[set[Expression]]]:
+def _common_key(body: logical.Logical, windows: list[logical.Window]) -> tuple[Keys, list[set[Expression]]]:
     """A class of equal columns that every stream of the join has."""
     if not isinstance(body, logical.Join):
         return {}, []
@@ -132,7 +129,7 @@ def _common_key(
         named = dict(members)
         if all(k in named and _partitions_by(w, named[k]) for k, w in streams.items()):
             found = {k: _expression(graph.derived[k], body.inputs[k].schema, named[k]) for k in named}
-            keys = {logical.stream_of(w).alias: (found[k],) for k, w in streams.items()}
+            keys: Keys = {logical.stream_of(w).alias: (found[k],) for k, w in streams.items()}
             return keys, [set(found.values())]
     return {}, []
 

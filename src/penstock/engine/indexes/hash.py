@@ -28,8 +28,8 @@ class HashIndex:
         self.rebuild(store)
 
     def rebuild(self, store: Store) -> None:
-        """Size to the store and take in its live rows."""
-        self._heads = np.full(store.capacity, -1, np.int64)
+        """Size to the store, with twice as many buckets as rows at most, and take in its live rows."""
+        self._heads = np.full(2 * store.capacity, -1, np.int64)
         self._entries = np.empty((store.capacity, 2), np.int64)
         self.insert(store, store.base, store.next - store.base)
 

@@ -19,7 +19,7 @@ NONE = np.iinfo(np.int64).max
 
 
 @njit(cache=True, inline="always")
-def _bucket(group: int, key: int, buckets: int) -> int:
+def _bucket(group: int, key: int, buckets: int) -> np.int64:
     return np.int64(mix(np.uint64(key) + mix(np.uint64(group))) & np.uint64(buckets - 1))
 
 

@@ -10,7 +10,7 @@ from penstock.engine.kernels.hashing import mix
 
 
 @njit(cache=True, inline="always")
-def _bucket(a: int, b: int, when: int, buckets: int) -> int:
+def _bucket(a: int, b: int, when: int, buckets: int) -> np.int64:
     return np.int64(mix(np.uint64(a) ^ mix(np.uint64(b) + np.uint64(when))) & np.uint64(buckets - 1))
 
 

@@ -55,7 +55,7 @@ class IStream(Unary):
 
 class _PassOn(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        return replace(inputs[0], end=None).in_order()
+        return replace(inputs[0], end=None)
 
 
 class _Net(Operator):
@@ -70,9 +70,10 @@ class _KnownEnds(Operator):
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
-        cancelled = self._leaving.cancel(chunk)
+        if len(chunk):
+            chunk = replace(chunk, end=None).where(~self._leaving.cancel(chunk))
         self._leaving.forget(clock.now)
-        return replace(chunk, end=None).where(~cancelled)
+        return chunk
 
     def horizon(self) -> int:
         return self._leaving.oldest()

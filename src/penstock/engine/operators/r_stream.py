@@ -42,6 +42,11 @@ class RStream(Unary):
         """R(τ) must be settled."""
         return True
 
+    @property
+    def reads_instants(self) -> bool:
+        """Where they are its clock."""
+        return self.every is None
+
     def start(self) -> Operator:
         """With an empty relation."""
         return _RStream(self)

@@ -308,8 +308,8 @@ class _Heaps:
         self._fill(used)
 
     def _fill(self, used: np.ndarray) -> None:
-        columns = [np.ascontiguousarray(used[:, c]) for c in (heaps.GROUP, heaps.KEY, heaps.COUNT)]
-        heaps.fill(*columns, *self._state())
+        group, key, count = (np.ascontiguousarray(used[:, c]) for c in (heaps.GROUP, heaps.KEY, heaps.COUNT))
+        heaps.fill(group, key, count, *self._state())
 
     def rename(self, old: Int64s, new: Int64s) -> None:
         used = self._used().copy()

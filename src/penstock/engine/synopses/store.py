@@ -69,8 +69,7 @@ class Store:
         need = self.next - self.base + count
         if need <= self.capacity:
             return
-        # Twice what is needed: chains stay short and resizing is rare.
-        capacity = 1 << int(2 * need - 1).bit_length()
+        capacity = 1 << int(need + need // 2).bit_length()
         self.lives = ring_resized(self.lives, self.base, self.next, capacity)
         self.keys = [ring_resized(k, self.base, self.next, capacity) for k in self.keys]
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]

@@ -11,7 +11,7 @@ def push_select_below_join(node: Logical) -> Logical:
     if not isinstance(node, Join):
         return node
     own: list[list[Expression]] = [[] for _ in node.inputs]
-    rest = []
+    rest: list[Expression] = []
     names = [set(i.schema.names) for i in node.inputs]
     for conjunct in node.conjuncts:
         reads = columns(conjunct)

@@ -1,0 +1,87 @@
+"""explain: the plan as text, from what Spark does before the first stage to what the user gets.
+
+>>> print(explain(plan))                                              # doctest: +SKIP
+result   relation: a changelog with ts, op, total; shown when an instant is complete
+filled in
+  ...
+spark    C  scan, keep pid, size; filter size > 10 in Catalyst; to 2 partitions by hash of C.pid
+stage 1  on 2 partitions
+  ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.engine.operator import Node
+from penstock.engine.operators.mjoin import MJoin
+from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+
+
+def explain(plan: PhysicalPlan) -> str:
+    """The whole plan."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: PhysicalPlan) -> Iterator[str]:
+    yield f"result   {_result(plan)}"
+    if plan.notes:
+        yield "filled in"
+        yield from (f"  {note}" for note in plan.notes)
+    for number, planned in enumerate(plan.stages, start=1):
+        for incoming in planned.inputs:
+            yield _host(incoming, planned.partitions)
+        many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
+        yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
+        yield from _tree(planned.stage.root, "  ")
+
+
+def _result(plan: PhysicalPlan) -> str:
+    names = ", ".join(["ts", *(["op"] if plan.kind == "relation" else []), *plan.schema.names])
+    kind = "a stream with" if plan.kind == "stream" else "a relation: a changelog with"
+    when = "when an instant is complete" if _waits(plan.stages) else "at once, as results are found"
+    return f"{kind} {names}; shown {when}"
+
+
+def _waits(stages: tuple[PlannedStage, ...]) -> bool:
+    return any(s.stage.waits for s in stages)
+
+
+def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -> str:
+    if isinstance(incoming, ExchangeInput):
+        return f"exchange {incoming.name}, {_spread(incoming.partition_by, partitions)}"
+    columns = (
+        ", ".join(name.removeprefix(f"{incoming.alias}.") for name, _ in incoming.columns)
+        or "only timestamps"
+    )
+    parts = [f"columns {columns}"]
+    if incoming.filter is not None:
+        parts.append(f"filter {incoming.filter} in Catalyst")
+    if isinstance(incoming, SourceInput):
+        parts.append(_spread(tuple(map(str, incoming.partition_by)), partitions))
+    else:
+        parts.append("read once, whole in every partition")
+    return f"spark    {incoming.alias}: {'; '.join(parts)}"
+
+
+def _spread(keys: tuple[str, ...], partitions: int) -> str:
+    if partitions == 1 or not keys:
+        return "to one partition"
+    return f"to {partitions} partitions by hash of {', '.join(keys)}"
+
+
+def _tree(node: Node, indent: str) -> Iterator[str]:
+    yield f"{indent}{node.name} {node.describe()}".rstrip()
+    if isinstance(node, MJoin):
+        yield f"{indent}  {_indexes(node)}"
+    for below in node.inputs:
+        yield from _tree(below, indent + "  ")
+
+
+def _indexes(join: MJoin) -> str:
+    """What each input's synopsis is probed by."""
+    said = []
+    for i, label in enumerate(join.labels):
+        keys = [column.removeprefix(f"{label}.") for c in join.classes for k, column in c if k == i]
+        said.append(f"{label} by hash of {' and '.join(keys)}" if keys else f"{label} by scan")
+    return f"[synopses: {', '.join(said)}]"
