@@ -1,0 +1,136 @@
+"""``penstock demo``: the thesis's network-monitoring query (section 1.3) on generated packets, live.
+
+Stream time runs sixty times as fast as the clock: the windows of ten minutes are full after ten seconds and
+slide from then on, and the routing changes every five seconds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from penstock.cli import view
+from penstock.cli.local import interruptible, local_session, user_error
+from penstock.errors import EngineError
+from penstock.workloads.feed import Feed
+from penstock.workloads.packets import DDL, LINKS, PacketWorkload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+QUERY = """\
+SELECT SUM(C.size)
+FROM   C [RANGE 10 MINUTES], B [RANGE 10 MINUTES], O [RANGE 10 MINUTES]
+WHERE  C.pid = B.pid AND B.pid = O.pid"""
+
+SPEED = 60
+ROUTE_SECONDS = 5
+SLICE_SECONDS = 0.5
+FIRST_BATCH_SECONDS = 180
+"""How long the first batch may take; it starts workers and engines, and the demo's time begins after it."""
+INTERRUPTED = 130
+
+
+def packets(rate: int) -> PacketWorkload:
+    """The three links with ``rate`` packets on C a second of the clock."""
+    return PacketWorkload(
+        rate=max(1, round(rate / SPEED)),
+        slice_seconds=SLICE_SECONDS * SPEED,
+        route_seconds=ROUTE_SECONDS * SPEED,
+    )
+
+
+class Demo:
+    """The running query, and what is seen of it."""
+
+    def __init__(self, session: Any, root: Path) -> None:
+        self.progress = view.Progress()
+        self._session, self._root = session, root
+        self._last_batch = -1
+        self._began: float | None = None
+        self._query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        for name in LINKS:
+            directory = self._root / name
+            self._session.sql(f"CREATE STREAM {name} ({DDL}) TIMESTAMP BY ts FROM PARQUET '{directory}'")
+        writer = self._session.sql(QUERY).writeStream.foreachBatch(self._take)
+        query: StreamingQuery = writer.option("checkpointLocation", str(self._root / "checkpoint")).start()
+        return query
+
+    def _take(self, batch: DataFrame, _: int) -> None:
+        """Count a batch's new results; the newest is the current total."""
+        from pyspark.sql import functions as F
+
+        newest = F.max_by(batch.columns[-1], "ts")
+        row = batch.where("op = '+'").agg(F.count("*"), newest).first()
+        if row is not None and row[0]:
+            self.progress.results += row[0]
+            self.progress.total = row[1]
+
+    def poll(self) -> None:
+        """Take in what the query has done since the last time; raise what ended it."""
+        failure = self._query.exception()
+        if failure is not None:
+            raise user_error(failure)
+        for p in self._query.recentProgress:
+            if p.batchId > self._last_batch and p.numInputRows:
+                self._last_batch = p.batchId
+                self.progress.add_batch(p.numInputRows, p.durationMs["triggerExecution"])
+        self.progress.see(view.state_of(self._session.metrics()))
+        if self._began is None and self.progress.batches:
+            self._began = time.monotonic()
+        self.progress.seconds = 0.0 if self._began is None else time.monotonic() - self._began
+
+    def stop(self) -> None:
+        """End the query."""
+        self._query.stop()
+
+
+def run_demo(seconds: float, rate: int) -> int:
+    """Run the demo; the exit code."""
+    console = Console(highlight=False)
+    with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
+        root, workload = Path(directory), packets(rate)
+        feed = Feed(workload, root, SLICE_SECONDS)
+        feed.write()
+        console.print("starting Spark, then the first batch ...", style="dim")
+        with local_session(root / "spark.log") as session:
+            demo = Demo(session, root)
+            try:
+                _watch(demo, feed, workload, seconds, interrupted, view.display(console, QUERY, seconds))
+            finally:
+                feed.stop()
+                demo.stop()
+        console.print(view.summary(demo.progress))
+        return INTERRUPTED if interrupted.is_set() else 0
+
+
+def _watch(
+    demo: Demo,
+    feed: Feed,
+    workload: PacketWorkload,
+    seconds: float,
+    interrupted: threading.Event,
+    display: view.Display,
+) -> None:
+    """Show the query until its time is over. The packets go on when the first ones are through."""
+    give_up = time.monotonic() + FIRST_BATCH_SECONDS
+    flowing = False
+    with display:
+        while not interrupted.wait(0.25) and demo.progress.seconds < seconds:
+            demo.poll()
+            demo.progress.routing = workload.routing((feed.written - 1) * workload.slice_seconds)
+            if demo.progress.batches and not flowing:
+                feed.start()
+                flowing = True
+            if not flowing and time.monotonic() > give_up:
+                raise EngineError(f"no batch finished within {FIRST_BATCH_SECONDS} seconds")
+            if flowing:
+                display.show(demo.progress)

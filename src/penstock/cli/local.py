@@ -1,0 +1,75 @@
+"""A local session for a command: silent, interruptible, and with errors in one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import EngineError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.spark.session import Session
+
+_RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
+"""How a Penstock error that was raised in a Python worker reads within Spark's."""
+
+
+@contextmanager
+def local_session(log: Path) -> Iterator[Session]:
+    """A session on local Spark that is stopped in the end; what Spark has to say goes to ``log``."""
+    import penstock
+
+    with _stderr_to(log):
+        session = penstock.connect()
+    try:
+        yield session
+    finally:
+        session.spark.stop()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Processes started within, such as Spark's JVM, write their standard error to a file for good."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 2)
+    os.close(log)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C (or a request to end) sets, so that no call into Spark is cut in two."""
+    interrupted = threading.Event()
+    handled = (signal.SIGINT, signal.SIGTERM)
+    previous = {s: signal.signal(s, lambda *_: interrupted.set()) for s in handled}
+    try:
+        yield interrupted
+    finally:
+        for s, handler in previous.items():
+            signal.signal(s, handler)
+
+
+def user_error(failure: Exception) -> PenstockError:
+    """What ended a query, in the sentence that matters."""
+    if isinstance(failure, PenstockError):
+        return failure
+    text = str(failure)
+    raised = _RAISED.findall(text)
+    if raised:
+        return PenstockError(raised[-1].strip())
+    lines = text.strip().splitlines() or [type(failure).__name__]
+    return EngineError(f"the query failed: {lines[0]}")

@@ -1,0 +1,140 @@
+"""The ``penstock`` command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.errors import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Continuous queries in CQL on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+USER_ERROR = 2
+"""Exit code where the user can do something about it."""
+INTERRUPTED = 130
+
+
+class Sink(StrEnum):
+    """Where ``penstock run`` writes."""
+
+    console = "console"
+    parquet = "parquet"
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Penstock's own errors in one line on standard error, without a traceback."""
+    try:
+        yield
+    except PenstockError as error:
+        typer.echo(f"penstock: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(USER_ERROR) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def penstock(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Continuous queries in CQL on Spark."""
+
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE.cql", help="CREATE statements and queries, separated by ;")
+]
+
+
+@app.command()
+def run(
+    file: File,
+    trigger: Annotated[
+        str, typer.Option(help="once, available-now, or a period such as '1 second'; at once if not said.")
+    ] = "0 seconds",
+    sink: Annotated[Sink, typer.Option(help="Where the results go.")] = Sink.console,
+    out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Directory for progress and state; a new start without it.")
+    ] = None,
+) -> None:
+    """Run the queries of a CQL file until they end or Ctrl-C."""
+    from penstock.cli.run import run_file
+
+    with _one_line_errors():
+        if not run_file(file, trigger, sink.value, out, checkpoint):
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def explain(
+    file: File,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions to plan for.")] = 2,
+) -> None:
+    """Show the plan of each query of a CQL file, without Spark."""
+    from penstock.cli.explain import explain_file
+
+    with _one_line_errors():
+        typer.echo(explain_file(file, partitions))
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(min=1, help="How long to run.")] = 30.0,
+    rate: Annotated[int, typer.Option(min=100, help="Packets a second on the customer's link.")] = 2_000,
+) -> None:
+    """Monitor a network: three packet streams, one join, live."""
+    from penstock.cli.demo import run_demo
+
+    with _one_line_errors():
+        raise typer.Exit(run_demo(seconds, rate))
+
+
+bench_app = typer.Typer(help="Measure Penstock beside other systems.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+
+@bench_app.command(
+    "join",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def bench_join(context: typer.Context) -> None:
+    """Windowed joins beside Spark's own stream-stream join; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.peers.spark_join")(context.args)
+
+
+def _bench(module: str) -> Callable[[list[str]], None]:
+    """A benchmark's main; they live in the source checkout, not in the installed package."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "bench").is_dir():
+        raise PenstockError("the benchmarks are in Penstock's source checkout: run 'make bench' there")
+    sys.path.insert(0, str(root))
+    main: Callable[[list[str]], None] = importlib.import_module(module).main
+    return main
+
+
+if __name__ == "__main__":
+    app()

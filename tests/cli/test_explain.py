@@ -1,0 +1,55 @@
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
+
+SCRIPT = """\
+CREATE STREAM C (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'c';
+CREATE STREAM B (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'b';
+-- a comment; with a semicolon
+SELECT SUM(C.size) FROM C [RANGE 10 MINUTES], B [RANGE 10 MINUTES] WHERE C.pid = B.pid;
+"""
+
+
+@pytest.fixture
+def explain(tmp_path):
+    def call(text, *options):
+        path = tmp_path / "query.cql"
+        path.write_text(text)
+        return CliRunner().invoke(app, ["explain", str(path), *options])
+
+    return call
+
+
+def test_shows_the_plan_without_spark(explain):
+    result = explain(SCRIPT)
+    assert result.exit_code == 0, result.output
+    assert "mjoin C.pid = B.pid" in result.output
+    assert "2 partitions" in result.output
+
+
+def test_shows_every_query(explain):
+    result = explain(SCRIPT + "SELECT ISTREAM(pid) FROM B [NOW]")
+    assert result.output.count("result ") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SCRIPT.replace("C.pid", "C.pd"), "line 4, column 76: 'C' has no column 'pd'; did you mean 'pid'?"),
+        (SCRIPT + SCRIPT, "'C' exists already"),
+        ("DROP STREAM X", "no stream 'X'"),
+        ("DROP STREAM IF EXISTS X", "has no query"),
+        ("", "has no query"),
+        ("SELECT 'abc", "line 1"),
+    ],
+)
+def test_a_mistake_is_one_line_on_standard_error(explain, text, message):
+    result = explain(text)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_names_are_dropped_whatever_their_case(explain):
+    assert explain(f"{SCRIPT} DROP STREAM c; {SCRIPT.splitlines()[0]}").exit_code == 0

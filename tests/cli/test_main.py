@@ -1,0 +1,70 @@
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.local import user_error
+from penstock.cli.main import app
+from penstock.cli.run import trigger_options
+from penstock.cli.script import statements
+from penstock.errors import EngineError, PenstockError
+
+
+def invoke(*args):
+    return CliRunner().invoke(app, list(args))
+
+
+def test_version():
+    assert invoke("--version").output == f"penstock {version('penstock')}\n"
+
+
+def test_a_missing_file_is_one_line():
+    result = invoke("explain", "no/such.cql")
+    assert result.exit_code == 2
+    assert result.stderr == "penstock: cannot read no/such.cql: No such file or directory\n"
+
+
+def test_run_wants_a_directory_for_parquet(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text("SELECT 1")
+    result = invoke("run", str(path), "--sink", "parquet")
+    assert result.exit_code == 2 and "--out" in result.stderr
+
+
+def test_mistakes_show_before_spark_starts(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text("SELECT * FROM Nowhere")
+    result = invoke("run", str(path))
+    assert result.exit_code == 2 and "Nowhere" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("once", {"once": True}),
+        ("available-now", {"availableNow": True}),
+        ("1 second", {"processingTime": "1 second"}),
+        ("500 Milliseconds", {"processingTime": "500 milliseconds"}),
+    ],
+)
+def test_triggers(text, options):
+    assert trigger_options(text) == options
+
+
+@pytest.mark.parametrize("text", ["often", "second", "-1 seconds", ""])
+def test_unknown_trigger(text):
+    with pytest.raises(PenstockError, match="unknown trigger"):
+        trigger_options(text)
+
+
+def test_statements_keep_their_places():
+    first, second = statements("DROP TABLE a; -- one; two\n\n  DROP TABLE b;\n")
+    assert first == "DROP TABLE a"
+    assert second.index("DROP") - second.rindex("\n") == 3 and second.count("\n") == 2
+
+
+def test_an_error_of_a_worker_is_its_sentence():
+    text = "[STREAM_FAILED] ...\n  File x\npenstock.errors.DataError: stream C: ts is null\n\tat java"
+    assert str(user_error(RuntimeError(text))) == "stream C: ts is null"
+    other = user_error(RuntimeError("no space\nmore"))
+    assert isinstance(other, EngineError) and str(other) == "the query failed: no space"
