@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.input_manager import InputManager, Progress
+from penstock.engine.operator import Clock
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
 
@@ -75,6 +76,9 @@ class Engine:
     def restore_header(self, header: bytes) -> None:
         """Make a new engine ready to replay the steps from ``needs_from`` on."""
         self._steps, self._inputs.progress = pickle.loads(header)
+        now = self._inputs.progress.now
+        # What exists over nothing since the first input exists again; nobody is told a second time.
+        self._scheduler.step(Clock(now, now, self._inputs.progress.first))
 
     def snapshot(self) -> bytes:
         """The whole state; from here on the engine needs no step before this one."""

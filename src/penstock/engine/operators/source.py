@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.element import Chunk, Pattern
+from penstock.engine.element import BEFORE_TIME, Chunk, Pattern
 from penstock.engine.operator import Clock, Node, Operator
 
 
@@ -42,10 +42,17 @@ class Source(Node):
 
     def start(self) -> Operator:
         """Passes on what the input manager released."""
-        return _Source()
+        return _Source(self)
 
 
 class _Source(Operator):
+    def __init__(self, node: Source) -> None:
+        self._changing = node.changes is Pattern.CHANGING
+
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         """The released chunk itself."""
         return inputs[0]
+
+    def horizon(self) -> int:
+        """A relation's rows may leave at any time after they came: what is built on it needs them all."""
+        return int(BEFORE_TIME) if self._changing else super().horizon()
