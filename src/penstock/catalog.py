@@ -29,6 +29,42 @@ class StreamDef:
 
 
 @dataclass(frozen=True)
+class RelationDef:
+    """A registered relation that changes over time: a stream of rows marked + and − in column ``change``.
+
+    ``schema`` is the relation's own: with neither the timestamp nor the change column unless they are
+    part of its rows. A − row takes out one row equal to it. The other fields are as a stream's.
+    """
+
+    name: str
+    schema: pa.Schema
+    time: TimeDomain
+    timestamp: str | None = None
+    change: str | None = None
+    skew: int = 0
+    idle_after: int | None = None
+    heartbeat: str | None = None
+    source: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ViewDef:
+    """A registered view or derived stream: CQL text that stands wherever its name does."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FunctionDef:
+    """A registered vectorised function: Arrow arrays in, an array-like of ``returns`` out."""
+
+    name: str
+    returns: pa.DataType
+    function: Any = field(compare=False)
+
+
+@dataclass(frozen=True)
 class TableDef:
     """A registered static table."""
 

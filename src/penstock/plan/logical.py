@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.expression import Expression
 from penstock.schema import TimeDomain
 
@@ -38,24 +38,35 @@ class TableSource:
 
 
 @dataclass(frozen=True)
+class RelationSource:
+    """A relation that changes over time as it stands in FROM: its rows are marked + and −."""
+
+    relation: RelationDef
+    alias: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
 class WindowSpec:
     """``rows``: the last ``size`` rows (per ``partition_by`` group); ``range``: the last ``size`` ticks.
 
     ``size`` None is UNBOUNDED; ``[NOW]`` is range 0. ``text`` is how the user wrote it, or how the
-    default that was filled in reads.
+    default that was filled in reads. With ``slide`` the window moves on only at multiples of it: of ticks
+    since time 0 for ``range``, of rows arrived (in the partition) for ``rows``.
     """
 
     kind: str
     size: int | None
     partition_by: tuple[str, ...] = ()
     text: str = ""
+    slide: int | None = None
 
 
 @dataclass(frozen=True)
 class Window:
-    """stream-to-relation, over a stream or what a filter that commutes with the window leaves of it."""
+    """stream-to-relation, over a stream: a source, what a filter leaves of one, or a ToStream below."""
 
-    input: StreamSource | Select
+    input: Logical
     spec: WindowSpec
 
     @property
@@ -89,6 +100,76 @@ class Join:
 
 
 @dataclass(frozen=True)
+class OuterJoin:
+    """``left``, ``right`` or ``full`` outer join; columns of the side without a match are NULL."""
+
+    left: Logical
+    right: Logical
+    kind: str
+    conjuncts: tuple[Expression, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.left.schema, *self.right.schema])
+
+
+@dataclass(frozen=True)
+class SemiJoin:
+    """Rows of ``left`` that have a match in ``right``; with ``anti``, those that have none.
+
+    EXISTS and IN; NOT EXISTS and, with conjuncts that are true also where a comparison is NULL, NOT IN.
+    """
+
+    left: Logical
+    right: Logical
+    conjuncts: tuple[Expression, ...]
+    anti: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """``union``, ``except`` or ``intersect`` of two relations, column by column; as bags if ``all``.
+
+    Both inputs have the same column types; the names are the left one's.
+    """
+
+    left: Logical
+    right: Logical
+    kind: str
+    all: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.left.schema
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Each row once."""
+
+    input: Logical
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Single:
+    """At most one row: a scalar subquery's relation. More than one at an instant is an error."""
+
+    input: Logical
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
 class Project:
     """Duplicate-preserving projection to named expressions."""
 
@@ -102,14 +183,20 @@ class Project:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """``count`` (with no argument: COUNT(*)), ``sum``, ``avg``, ``min`` or ``max`` of an expression."""
+    """An aggregate function of an expression (``count`` with none is COUNT(*)).
+
+    ``count``, ``sum``, ``avg``, ``min``, ``max``, ``stddev`` and ``variance`` (of a sample), ``stddev_pop``,
+    ``var_pop``; with ``distinct``, of the distinct values.
+    """
 
     function: str
     argument: Expression | None
     type: pa.DataType
+    distinct: bool = False
 
     def __str__(self) -> str:
-        return f"{self.function.upper()}({'*' if self.argument is None else self.argument})"
+        inside = "*" if self.argument is None else str(self.argument)
+        return f"{self.function.upper()}({'DISTINCT ' if self.distinct else ''}{inside})"
 
 
 @dataclass(frozen=True)
@@ -141,7 +228,24 @@ class ToStream:
         return self.input.schema
 
 
-Logical = StreamSource | TableSource | Window | Select | Join | Project | Aggregate | ToStream
+Logical = (
+    StreamSource
+    | TableSource
+    | RelationSource
+    | Window
+    | Select
+    | Join
+    | OuterJoin
+    | SemiJoin
+    | SetOperation
+    | Distinct
+    | Single
+    | Project
+    | Aggregate
+    | ToStream
+)
+Leaf = StreamSource | TableSource | RelationSource
+Binary = OuterJoin | SemiJoin | SetOperation
 
 
 @dataclass(frozen=True)
@@ -157,28 +261,33 @@ def inputs(node: Logical) -> tuple[Logical, ...]:
     """The nodes a node reads."""
     if isinstance(node, Join):
         return node.inputs
-    if isinstance(node, StreamSource | TableSource):
+    if isinstance(node, Leaf):
         return ()
+    if isinstance(node, Binary):
+        return (node.left, node.right)
     return (node.input,)
 
 
-def stream_of(window: Window) -> StreamSource:
-    """The stream below a window."""
-    return window.input if isinstance(window.input, StreamSource) else _only_source(window.input)
-
-
-def _only_source(select: Select) -> StreamSource:
-    assert isinstance(select.input, StreamSource)
-    return select.input
+def with_inputs(node: Logical, new: tuple[Logical, ...]) -> Logical:
+    """The same node reading others."""
+    if isinstance(node, Join):
+        return replace(node, inputs=new)
+    if isinstance(node, Leaf):
+        return node
+    if isinstance(node, Binary):
+        return replace(node, left=new[0], right=new[1])
+    return replace(node, input=new[0])
 
 
 def rewrite(node: Logical, rule: Callable[[Logical], Logical]) -> Logical:
     """Apply a rule to every node, inputs first."""
-    if isinstance(node, Join):
-        node = replace(node, inputs=tuple(rewrite(i, rule) for i in node.inputs))
-    elif not isinstance(node, StreamSource | TableSource):
-        node = replace(node, input=rewrite(node.input, rule))  # type: ignore[arg-type]
-    return rule(node)
+    return rule(with_inputs(node, tuple(rewrite(i, rule) for i in inputs(node))))
+
+
+def stream_of(window: Window) -> StreamSource | None:
+    """The registered stream below a window, None over a derived one."""
+    below = window.input.input if isinstance(window.input, Select) else window.input
+    return below if isinstance(below, StreamSource) else None
 
 
 def show(node: Logical, indent: str = "") -> str:
@@ -197,9 +306,22 @@ def _describe(node: Logical) -> str:
             return f"Stream {stream.name}" + _as(alias, stream.name)
         case TableSource(table, alias):
             return f"Table {table.name}" + _as(alias, table.name)
+        case RelationSource(relation, alias):
+            return f"Relation {relation.name}" + _as(alias, relation.name)
+        case Window(StreamSource(stream, alias), spec):
+            return f"Window {stream.name} {spec.text}" + _as(alias, stream.name)
         case Window(_, spec):
-            source = stream_of(node)
-            return f"Window {source.stream.name} {spec.text}" + _as(source.alias, source.stream.name)
+            return f"Window {spec.text}"
+        case OuterJoin(_, _, kind, conjuncts):
+            return f"{kind.capitalize()} outer join " + " AND ".join(map(str, conjuncts))
+        case SemiJoin(_, _, conjuncts, anti):
+            return ("Antijoin " if anti else "Semijoin ") + " AND ".join(map(str, conjuncts))
+        case SetOperation(_, _, kind, every):
+            return kind.capitalize() + (" all" if every else "")
+        case Distinct():
+            return "Distinct"
+        case Single():
+            return "Single"
         case Select(_, conjuncts):
             return f"Select {_conjunction(conjuncts)}"
         case Join(_, conjuncts, cross):
