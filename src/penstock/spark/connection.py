@@ -1,0 +1,122 @@
+"""How a relay reaches the resident engine of its partition, starting it and its host if need be."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import EngineError
+from penstock.spark.place import Place, engine_socket
+from penstock.spark.protocol import Kind, Message, receive, send
+from penstock.spark.resident import Order
+
+IDLE_SECONDS = 300.0
+_START_SECONDS = 120.0
+"""How long a host may take to come up: the first one on a machine compiles the kernels."""
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def connect(place: Place, order: Order, idle_seconds: float = IDLE_SECONDS) -> socket.socket:
+    """A connection to an engine; started if it is not there."""
+    path = engine_socket(place.run(order.run_id), order.stage, order.partition)
+    sock = _try_connect(path)
+    if sock is not None:
+        return sock
+    with host(place, idle_seconds) as to_host:
+        send(to_host, Kind.START, order)
+        receive(to_host)
+    sock = _try_connect(path)
+    if sock is None:
+        raise ConnectionError(f"no engine answers at {path}")
+    return sock
+
+
+def quit_run(place: Place, run_id: str | None) -> None:
+    """End the engines of a query run on this host, or all of them; no host, nothing to do."""
+    sock = _try_connect(place.host_socket)
+    if sock is None:
+        return
+    with sock, suppress(ConnectionError):
+        send(sock, Kind.QUIT, run_id)
+        receive(sock)
+
+
+@contextmanager
+def host(place: Place, idle_seconds: float) -> Iterator[socket.socket]:
+    """A connection to the place's host; whoever comes first starts it, the others wait."""
+    sock = _try_connect(place.host_socket)
+    if sock is None:
+        place.make()
+        with _lock(place.directory / "host.lock"):
+            sock = _try_connect(place.host_socket) or _start_host(place, idle_seconds)
+    with sock:
+        yield sock
+
+
+def ask(sock: socket.socket, kind: Kind, head: Any = None) -> Message:
+    """Send a message and wait for its answer; an engine's failure is raised here."""
+    send(sock, kind, head)
+    return answer(sock)
+
+
+def answer(sock: socket.socket) -> Message:
+    """The next message, or the error it reports."""
+    message = receive(sock)
+    if message.kind is Kind.FAILED:
+        error: Exception = message.head["error"]
+        if isinstance(error, EngineError):
+            raise EngineError(f"{error}\n{message.head['trace']}")
+        raise error
+    return message
+
+
+def _try_connect(path: Path) -> socket.socket | None:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    return sock
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _start_host(place: Place, idle_seconds: float) -> socket.socket:
+    """Start a host, detached from this process; the command returns when it listens."""
+    place.host_socket.unlink(missing_ok=True)
+    log = place.directory / "host.log"
+    arguments = [str(place.jvm.pid), place.jvm.started, str(place.root), str(idle_seconds)]
+    with open(log, "ab") as out:
+        started = subprocess.run(
+            [sys.executable, "-m", "penstock.spark.resident", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=_environment(),
+            cwd=place.directory,
+            timeout=_START_SECONDS,
+        )
+    sock = _try_connect(place.host_socket)
+    if started.returncode or sock is None:
+        tail = log.read_text(errors="replace")[-2000:]
+        raise EngineError(f"the host of resident engines did not start on {socket.gethostname()}\n{tail}")
+    return sock
+
+
+def _environment() -> dict[str, str]:
+    """That of the caller, with the same modules to import and one thread for every library."""
+    path = os.pathsep.join(os.path.abspath(p) for p in sys.path)
+    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": path}

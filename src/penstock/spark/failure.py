@@ -1,0 +1,31 @@
+"""Errors on their way from a Python worker to the user.
+
+Spark shows the whole traceback of a worker's exception, with the sentence that matters at its end. For a
+mistake in the data or in the use of Penstock the sentence is all there is to say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+from penstock.errors import PenstockError
+
+_HIDE = "SPARK_HIDE_TRACEBACK"
+"""Read by pyspark's worker when it reports an exception, after which that worker process ends."""
+
+
+def readable(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Make a generator's Penstock errors reach the user as their sentence alone."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            yield from function(*args, **kwargs)
+        except PenstockError:
+            os.environ[_HIDE] = "1"
+            raise
+
+    return wrapper

@@ -1,0 +1,79 @@
+"""A physical plan as a streaming DataFrame: map side, exchange and processor of every stage."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.errors import EngineError
+from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.spark import exchange
+from penstock.spark.processor import Finish, Relay
+from penstock.spark.program import Downstream, Program
+from penstock.spark.result import Forward, Rows, result_schema
+from penstock.spark.sources import Source
+
+
+def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFrame:
+    """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
+    placements = [exchange.placement(spark, s.partitions) for s in plan.stages]
+    schema = result_schema(plan)
+    df: DataFrame | None = None
+    for number, planned in enumerate(plan.stages):
+        last = number == len(plan.stages) - 1
+        program = replace(_program(plan, number), **engine)
+        finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
+        output = from_arrow_schema(schema) if last else exchange.BLOBS
+        keys = placements[number]
+        relay = Relay(pickle.dumps(program, protocol=5), number, keys, fingerprint(planned, number), finish)
+        blobs = _blobs(planned, keys, df)
+        df = blobs.groupBy("partition").transformWithStateInPandas(relay, output, "Append", "None")
+    if df is None:
+        raise EngineError("a plan without stages")
+    return df
+
+
+def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | None) -> DataFrame:
+    """Everything that a stage reads, as one DataFrame of blobs."""
+    parts = [_pack(i, keys) for i in planned.inputs if isinstance(i, SourceInput)]
+    if any(isinstance(i, ExchangeInput) for i in planned.inputs):
+        assert before is not None
+        parts.append(before)
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _pack(source: SourceInput, keys: tuple[int, ...]) -> DataFrame:
+    origin: Source = source.stream.source
+    return exchange.pack(source, origin.df, origin.ticks, keys)
+
+
+def _program(plan: PhysicalPlan, number: int) -> Program:
+    planned = plan.stages[number]
+    tables = {i.name: table(i) for i in planned.inputs if isinstance(i, TableInput)}
+    stage = replace(planned.stage, tables={**planned.stage.tables, **tables})
+    if number + 1 == len(plan.stages):
+        return Program(stage)
+    following = plan.stages[number + 1]
+    reads = [i for i in following.inputs if isinstance(i, ExchangeInput)]
+    return Program(stage, Downstream(reads[0].name, following.partitions, reads[0].partition_by))
+
+
+def table(source: TableInput) -> pa.Table:
+    """A static table's pushed columns and rows, read once."""
+    df = exchange.project(source.columns, source.filter, source.alias, source.table.source.df)
+    schema = pa.schema([(name, e.type) for name, e in source.columns])
+    return df.toArrow().cast(schema)
+
+
+def fingerprint(planned: PlannedStage, number: int) -> str:
+    """What a checkpoint must agree with: the stage's place, partitions, operators and inputs."""
+    parts = [repr(planned.stage.root), repr(planned.stage.inputs), repr(planned.stage.waits)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return f"stage {number} of {planned.partitions} partitions, plan {digest}"

@@ -1,0 +1,128 @@
+"""Where the residents of a JVM live on a host, and which processes they must not outlive.
+
+Every JVM that runs Spark tasks has its own directory, entered by its owner only, named by the JVM's
+process id and start time (ids are used again). A directory whose JVM is gone is swept by whoever
+comes next. Within it each query run has a directory with a socket and a metrics file for every engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from penstock.errors import EngineError
+
+_LONGEST_PATH = 100
+"""A Unix socket's path has 108 bytes on Linux, 104 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that another one with the same id cannot be mistaken for."""
+
+    pid: int
+    started: str
+
+    @staticmethod
+    def of(pid: int) -> Process:
+        """The process with that id now."""
+        return Process(pid, _stat(pid)[19])
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is still there."""
+        try:
+            fields = _stat(self.pid)
+        except OSError:
+            return False
+        return fields[19] == self.started and fields[0] != "Z"
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/pid/stat after the command: 0 is the state, 1 the parent, 19 the start time."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _is_jvm(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+
+
+@lru_cache(maxsize=1)
+def spark_ancestors(pid: int) -> tuple[Process, ...]:
+    """The processes between a Python worker and its JVM: the daemon that forked it, then the JVM itself."""
+    chain: list[Process] = []
+    while pid > 1:
+        pid = int(_stat(pid)[1])
+        chain.append(Process.of(pid))
+        if pid > 1 and _is_jvm(pid):
+            return tuple(chain)
+    raise EngineError("this Python worker has no JVM above it; resident engines only run under Spark")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The directory of one JVM's residents."""
+
+    jvm: Process
+    root: Path
+
+    @staticmethod
+    def of_jvm(pid: int) -> Place:
+        """The place of the JVM with that process id, which need not exist yet."""
+        return Place(Process.of(pid), _root())
+
+    @staticmethod
+    def of_worker() -> Place:
+        """The place for the Python worker that calls this."""
+        return Place(spark_ancestors(os.getpid())[-1], _root())
+
+    @property
+    def directory(self) -> Path:
+        """Its own directory."""
+        return self.root / f"{self.jvm.pid}-{self.jvm.started}"
+
+    @property
+    def host_socket(self) -> Path:
+        """Where its host listens."""
+        return self.directory / "host.sock"
+
+    def run(self, run_id: str) -> Path:
+        """The directory of a query run; the name is short because sockets' paths must be."""
+        return self.directory / hashlib.sha256(run_id.encode()).hexdigest()[:12]
+
+    def make(self) -> None:
+        """Make the directory, for the owner alone, and sweep those of JVMs that are gone."""
+        for directory in (self.root, self.directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            _check_private(directory)
+        for other in self.root.iterdir():
+            if not _alive(other.name):
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def engine_socket(run: Path, stage: int, partition: int) -> Path:
+    """The socket of an engine of a run."""
+    return run / f"s{stage}p{partition}.sock"
+
+
+def _alive(name: str) -> bool:
+    pid, _, started = name.partition("-")
+    return pid.isdigit() and Process(int(pid), started).alive
+
+
+def _root() -> Path:
+    name = f"penstock-{os.getuid()}"
+    wanted = Path(tempfile.gettempdir()) / name
+    return wanted if len(str(wanted)) + 60 < _LONGEST_PATH else Path("/tmp") / name
+
+
+def _check_private(directory: Path) -> None:
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise EngineError(f"{directory} must be a directory that only you can enter; remove it")

@@ -1,0 +1,107 @@
+"""What a resident engine is told to run: a stage, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.stage import Arrival, Stage, StepOutput
+from penstock.hashing import partition_numbers
+from penstock.spark import blob
+from penstock.spark.record import Envelope, Record
+
+BLOB_LIMIT = 64 << 20
+"""Blobs are split at about this many bytes of Arrow data."""
+
+
+class EngineLike(Protocol):
+    """The part of :class:`penstock.engine.engine.Engine` that a host uses."""
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        """Take one step."""
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+
+    def header(self) -> bytes:
+        """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
+
+    def restore_header(self, header: bytes) -> None:
+        """Make a new engine ready for that replay."""
+
+
+def real_engine(stage: Stage) -> EngineLike:
+    """The engine that runs a stage."""
+    from penstock.engine.engine import Engine
+
+    return Engine(stage)
+
+
+def restored_engine(snapshot: bytes) -> EngineLike:
+    """The engine that a snapshot was taken of."""
+    from penstock.engine.engine import Engine
+
+    return Engine.restore(snapshot)
+
+
+@dataclass(frozen=True)
+class Downstream:
+    """The exchange behind a stage: the next stage's input, its partitions and what their hash is of."""
+
+    input: str
+    partitions: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stage with everything an engine process needs to know about it. Pickles."""
+
+    stage: Stage
+    downstream: Downstream | None = None
+    build: Callable[[Stage], EngineLike] = real_engine
+    restore: Callable[[bytes], EngineLike] = restored_engine
+
+    def arrivals(self, record: Record) -> list[Arrival]:
+        """A record's blobs as what the engine takes."""
+        return [_arrival(envelope, data) for envelope, data in record.items]
+
+    def outputs(self, output: StepOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
+        """A step's result as blobs for the partitions of the next stage."""
+        assert self.downstream is not None
+        for target, batch in enumerate(_split(output.batch, self.downstream)):
+            for piece, part in enumerate(blob.split(batch, BLOB_LIMIT)):
+                data = blob.encode(part)
+                envelope = Envelope(
+                    self.downstream.input, partition, piece, part.num_rows, progress=output.progress
+                )
+                yield target, envelope, data
+
+
+def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
+    batch = blob.decode(data) if envelope.rows else None
+    e = envelope
+    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress)
+
+
+def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch]:
+    if downstream.partitions == 1:
+        return [batch]
+    keys = [batch.column(batch.schema.get_field_index(c)) for c in downstream.partition_by]
+    where = partition_numbers(keys, downstream.partitions, batch.num_rows)
+    return split_by(batch, where, downstream.partitions)
+
+
+def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[pa.RecordBatch]:
+    """The rows of each partition, in their order."""
+    if partitions == 1:
+        return [batch]
+    order = np.argsort(where.astype(np.uint8 if partitions <= 256 else np.uint16), kind="stable")
+    sorted_batch = batch.take(pa.array(order))
+    ends = np.cumsum(np.bincount(where, minlength=partitions)[:partitions])
+    starts = ends - np.diff(ends, prepend=0)
+    return [sorted_batch.slice(int(s), int(e - s)) for s, e in zip(starts, ends, strict=True)]

@@ -1,0 +1,90 @@
+"""How a relay and a resident engine talk: length-prefixed messages over a Unix socket.
+
+A message is a kind, a small pickled head and a raw body. Bodies are sent from the buffers they lie in and
+received into one buffer; large payloads are never pickled. The socket lies in a directory that only its
+owner can enter, so both ends trust each other::
+
+    1 byte kind | 4 bytes length of head | 8 bytes length of body | head | body
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+_FRAME = struct.Struct("<BIQ")
+_MOST_PARTS = 512
+"""sendmsg takes no more buffers at once than the system's IOV_MAX (1024 on Linux)."""
+
+
+class Kind(IntEnum):
+    """What a message asks or answers."""
+
+    HELLO = 1
+    """Relay: the version the state store holds. Engine: the version it holds, or None."""
+    BUILD = 2
+    """Start afresh: the program in the head, a snapshot in the body or nothing."""
+    REPLAY = 3
+    """A logged step: run it, answer nothing."""
+    STEP = 4
+    """A new step. Answered by RESULT."""
+    RESULT = 5
+    SNAPSHOT = 6
+    """Asks for the engine's whole state; answered by the same kind with it as the body."""
+    FAILED = 7
+    """The engine's answer when something went wrong: the error's kind, its sentence, its traceback."""
+    START = 8
+    """To the host of a machine: start an engine. Answered by the same kind with its process id."""
+    QUIT = 9
+    """To a host or an engine: end. Answered by the same kind."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message as received."""
+
+    kind: Kind
+    head: Any
+    body: memoryview
+
+
+def send(sock: socket.socket, kind: Kind, head: Any = None, parts: Sequence[bytes | memoryview] = ()) -> None:
+    """Send a message whose body is the parts in a row."""
+    packed = pickle.dumps(head, protocol=5)
+    views = [memoryview(p).cast("B") for p in parts if len(p)]
+    frame = _FRAME.pack(kind, len(packed), sum(v.nbytes for v in views))
+    pending = [memoryview(frame + packed), *views]
+    while pending:
+        pending = _drop(pending, sock.sendmsg(pending[:_MOST_PARTS]))
+
+
+def receive(sock: socket.socket) -> Message:
+    """The next message; ``ConnectionError`` if the other side is gone."""
+    kind, head, body = _FRAME.unpack(_exactly(sock, _FRAME.size))
+    packed = _exactly(sock, head)
+    return Message(Kind(kind), pickle.loads(packed), _exactly(sock, body))
+
+
+def _drop(views: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of the views after ``sent`` bytes of them."""
+    for i, view in enumerate(views):
+        if sent < view.nbytes:
+            return [view[sent:], *views[i + 1 :]]
+        sent -= view.nbytes
+    return []
+
+
+def _exactly(sock: socket.socket, size: int) -> memoryview:
+    view = memoryview(bytearray(size))
+    filled = 0
+    while filled < size:
+        got = sock.recv_into(view[filled:])
+        if not got:
+            raise ConnectionError("the other side closed the connection")
+        filled += got
+    return view

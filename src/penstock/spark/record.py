@@ -1,0 +1,90 @@
+"""What one step brings to one engine: envelopes and blobs, as one run of bytes.
+
+The same bytes go to the resident engine and, in pieces, into the state log, so that replaying a logged
+step is exactly the step. The layout is stable across versions of Penstock::
+
+    4 bytes magic | 4 bytes length of head | head: JSON list of envelopes | the blobs, one after another
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+
+from penstock.errors import EngineError
+
+_MAGIC = b"PSR1"
+_FRAME = struct.Struct("<4sI")
+
+Bytes = bytes | memoryview
+
+
+@dataclass(frozen=True, order=True)
+class Envelope:
+    """Where a blob comes from and how far its producer's time is; ordered as arrivals are taken."""
+
+    input: str
+    producer: int
+    piece: int = 0
+    rows: int = 0
+    min_ts: int | None = None
+    max_ts: int | None = None
+    progress: int | None = None
+
+    def to_json(self) -> str:
+        """As it travels beside its blob."""
+        return json.dumps([getattr(self, f.name) for f in fields(self)])
+
+    @staticmethod
+    def from_json(text: str) -> Envelope:
+        """The inverse of ``to_json``."""
+        return Envelope(*json.loads(text))
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """What arrivals are sorted by, for results that do not depend on Spark's order."""
+        return self.input, self.producer, self.piece
+
+
+@dataclass(frozen=True)
+class Record:
+    """The arrivals of a step."""
+
+    items: tuple[tuple[Envelope, Bytes], ...]
+
+    @staticmethod
+    def of(items: Iterable[tuple[Envelope, Bytes]]) -> Record:
+        """In the order of inputs, producers and pieces."""
+        return Record(tuple(sorted(items, key=lambda item: item[0].place)))
+
+    def parts(self) -> list[Bytes]:
+        """The bytes, without copying a blob."""
+        head = json.dumps([[e.to_json(), len(blob)] for e, blob in self.items]).encode()
+        return [_FRAME.pack(_MAGIC, len(head)) + head, *(blob for _, blob in self.items)]
+
+    @staticmethod
+    def parse(data: Bytes) -> Record:
+        """From the bytes; the blobs are views of them."""
+        view = memoryview(data)
+        if len(view) < _FRAME.size or bytes(view[:4]) != _MAGIC:
+            raise EngineError("a logged step is not one that this version of Penstock wrote")
+        start = _FRAME.size + _FRAME.unpack(view[: _FRAME.size])[1]
+        items = []
+        for envelope, size in json.loads(bytes(view[_FRAME.size : start])):
+            items.append((Envelope.from_json(envelope), view[start : start + size]))
+            start += size
+        if start != len(view):
+            raise EngineError("a logged step is truncated")
+        return Record(tuple(items))
+
+
+def binary_column(blobs: list[pa.Buffer]) -> pa.Array:
+    """Blobs as an Arrow column; a single one is not copied."""
+    if len(blobs) != 1:
+        return pa.array([b.to_pybytes() for b in blobs], pa.binary())
+    offsets = pa.array([0, blobs[0].size], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, blobs[0]])

@@ -1,0 +1,195 @@
+"""The host of a JVM's resident engines: ``python -m penstock.spark.resident``.
+
+Importing NumPy, Numba, Arrow and the compiled kernels takes a second or two, so it is done once: the host
+loads them and forks an engine whenever a relay asks for one. It also is the one that ends engines, when their
+query stops or when Spark is gone, and that sweeps up after them. Engines end themselves if it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.spark.place import Place, Process, engine_socket
+from penstock.spark.protocol import Kind, Message, receive, send
+
+_POLL = 1.0
+_PATIENCE = 10.0
+"""Seconds a caller may take to say what it wants."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which engine a relay wants."""
+
+    run_id: str
+    stage: int
+    partition: int
+
+
+@dataclass
+class Child:
+    """A running engine."""
+
+    pid: int
+    socket: Path
+
+
+class Host:
+    """Starts engines on request and ends them; single-threaded, so requests cannot race."""
+
+    def __init__(self, place: Place, idle_seconds: float) -> None:
+        self.place = place
+        self.idle_seconds = idle_seconds
+        self.children: dict[Order, Child] = {}
+        self.last_used = time.monotonic()
+        self.listening = listen(place.host_socket)
+
+    def run(self) -> None:
+        """Serve until the JVM is gone or nobody has wanted anything for long."""
+        try:
+            while self._wanted():
+                ready, _, _ = select.select([self.listening], [], [], _POLL)
+                if ready:
+                    self._serve()
+                self._reap()
+        finally:
+            self._end(list(self.children))
+            shutil.rmtree(self.place.directory, ignore_errors=True)
+
+    def _wanted(self) -> bool:
+        idle = time.monotonic() - self.last_used
+        return self.place.jvm.alive and (bool(self.children) or idle < self.idle_seconds)
+
+    def _serve(self) -> None:
+        connection, _ = self.listening.accept()
+        self.last_used = time.monotonic()
+        with connection:
+            connection.settimeout(_PATIENCE)
+            try:
+                self._answer(connection, receive(connection))
+            except (ConnectionError, TimeoutError):
+                return
+
+    def _answer(self, connection: socket.socket, message: Message) -> None:
+        if message.kind is Kind.START:
+            send(connection, Kind.START, self._engine(message.head).pid)
+        elif message.kind is Kind.QUIT:
+            run = message.head
+            self._end([order for order in self.children if run is None or order.run_id == run])
+            send(connection, Kind.QUIT)
+
+    def _engine(self, order: Order) -> Child:
+        """The engine that is asked for. One that no longer listens is dying: see it off first."""
+        child = self.children.get(order)
+        if child is not None and not _listens(child.socket):
+            self._end([order])
+            child = None
+        return child or self._start(order)
+
+    def _start(self, order: Order) -> Child:
+        run = self.place.run(order.run_id)
+        run.mkdir(mode=0o700, exist_ok=True)
+        path = engine_socket(run, order.stage, order.partition)
+        path.unlink(missing_ok=True)
+        listening = listen(path)
+        host = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self.listening.close()
+            _become_engine(order, listening, path, host, self.idle_seconds)
+        listening.close()
+        self.children[order] = Child(pid, path)
+        return self.children[order]
+
+    def _reap(self) -> None:
+        for order, child in list(self.children.items()):
+            if os.waitpid(child.pid, os.WNOHANG)[0]:
+                self._forget(order)
+
+    def _end(self, orders: list[Order]) -> None:
+        """Engines hold nothing that the state store does not, so they are ended without asking."""
+        for order in orders:
+            os.kill(self.children[order].pid, signal.SIGKILL)
+        for order in orders:
+            os.waitpid(self.children[order].pid, 0)
+            self._forget(order)
+
+    def _forget(self, order: Order) -> None:
+        child = self.children.pop(order)
+        child.socket.unlink(missing_ok=True)
+        if not any(o.run_id == order.run_id for o in self.children):
+            shutil.rmtree(child.socket.parent, ignore_errors=True)
+        self.last_used = time.monotonic()
+
+
+def _become_engine(
+    order: Order, listening: socket.socket, path: Path, host: int, idle_seconds: float
+) -> None:
+    """The forked child's whole life; it never returns into the host's code."""
+    from penstock.spark.serve import ResidentEngine, Watchdog, serve
+
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        engine = ResidentEngine(order.partition, path.with_suffix(".json"))
+        serve(listening, engine, Watchdog(idle_seconds, host))
+    finally:
+        os._exit(1)
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening Unix socket at a path."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(str(path))
+    sock.listen(16)
+    return sock
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        return sock.connect_ex(str(path)) == 0
+
+
+def preload() -> None:
+    """Load what every engine needs, before the first fork; one thread each, as there is one a partition."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    import penstock.spark.serve  # noqa: F401
+
+
+def main(arguments: list[str]) -> None:
+    """Arguments: the JVM's process id and start time, the root directory, seconds of idleness."""
+    pid, started, root, idle_seconds = arguments
+    tell_ready = _detach()
+    place = Place(Process(int(pid), started), Path(root))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    preload()
+    host = Host(place, float(idle_seconds))
+    os.write(tell_ready, b"1")
+    os.close(tell_ready)
+    host.run()
+
+
+def _detach() -> int:
+    """Go on in a child that is nobody's; the caller's process ends when the child is ready, or has failed."""
+    is_ready, tell_ready = os.pipe()
+    if os.fork():
+        os.close(tell_ready)
+        os._exit(0 if os.read(is_ready, 1) else 1)
+    os.close(is_ready)
+    os.setsid()
+    return tell_ready
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+"""An engine that echoes its rows and counts them: what the relay and the log can be tested with."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.errors import DataError
+
+ROW = pa.schema([("k", pa.int64()), ("total", pa.int64())])
+
+
+class CountingEngine:
+    """For every row (k) a row (k, how many of all rows so far): wrong as soon as a row is lost or doubled.
+
+    It keeps the rows of the last ``reach`` steps, or needs everything if ``reach`` is None.
+    """
+
+    def __init__(self, stage: Stage, reach: int | None = 2) -> None:
+        self.reach = reach
+        self.steps = 0
+        self.total = 0
+        self.recent: list[int] = []
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        keys = [k for a in arrivals if a.batch is not None for k in a.batch.column("k").to_pylist()]
+        ts = [t for a in arrivals if a.batch is not None for t in a.batch.column(TS).to_pylist()]
+        if -1 in keys:
+            raise DataError("stream 'S': the key -1 is cursed")
+        totals = list(range(self.total + 1, self.total + len(keys) + 1))
+        self.total += len(keys)
+        self.steps += 1
+        self.recent.append(len(keys))
+        if self.reach is not None:
+            self.recent = self.recent[-self.reach :]
+        batch = pa.RecordBatch.from_arrays(
+            [
+                pa.array(ts, pa.int64()),
+                pa.array(np.ones(len(ts), np.int8)),
+                pa.array(keys, pa.int64()),
+                totals,
+            ],
+            schema=pa.schema([(TS, pa.int64()), (SIGN, pa.int8()), *ROW]),
+        )
+        progress = max((a.max_ts for a in arrivals if a.max_ts is not None), default=0)
+        return StepOutput(batch, progress, self._needs_from(), {"rows": sum(self.recent), "bytes": 0})
+
+    def _needs_from(self) -> int:
+        return self.steps - len(self.recent)
+
+    def snapshot(self) -> bytes:
+        self.recent = []
+        return pickle.dumps(self)
+
+    def header(self) -> bytes:
+        return pickle.dumps((self._needs_from(), self.total - sum(self.recent)))
+
+    def restore_header(self, header: bytes) -> None:
+        self.steps, self.total = pickle.loads(header)
+
+
+def forgetful(stage: Stage) -> CountingEngine:
+    return CountingEngine(stage, reach=2)
+
+
+def hoarding(stage: Stage) -> CountingEngine:
+    return CountingEngine(stage, reach=None)
+
+
+def restore(snapshot: bytes) -> CountingEngine:
+    engine = pickle.loads(snapshot)
+    assert isinstance(engine, CountingEngine)
+    return engine

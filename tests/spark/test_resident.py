@@ -1,0 +1,231 @@
+"""Resident engines without Spark: they keep their state, are rebuilt, and never outlive anyone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fake_engine
+import pyarrow as pa
+import pytest
+from fake_store import FakeStore
+
+from penstock.engine.stage import TS, Stage
+from penstock.errors import DataError, EngineError
+from penstock.spark import connection, processor, state_log
+from penstock.spark.place import Place, Process, engine_socket
+from penstock.spark.processor import Visit
+from penstock.spark.program import Program
+from penstock.spark.protocol import Kind
+from penstock.spark.record import Envelope, Record
+from penstock.spark.resident import Order
+from penstock.spark.state_log import StateLog
+
+ORDER = Order("run", 0, 0)
+
+
+@pytest.fixture
+def jvm() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that stands for the JVM."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def place(jvm: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    place = Place(Process.of(jvm.pid), tmp_path / "r")
+    monkeypatch.setattr(Place, "of_worker", staticmethod(lambda: place))
+    monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
+    yield place
+    jvm.kill()
+    jvm.wait()
+    until(lambda: not place.directory.exists())
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def program(build: Any = fake_engine.forgetful) -> bytes:
+    return pickle.dumps(Program(Stage(None, ()), None, build, fake_engine.restore))  # type: ignore[arg-type]
+
+
+def record(*keys: int) -> Record:
+    batch = pa.record_batch({TS: pa.array(keys, pa.int64()), "k": pa.array(keys, pa.int64())})
+    from penstock.spark import blob
+
+    return Record.of([(Envelope("S", 0, 0, len(keys), min(keys), max(keys)), memoryview(blob.encode(batch)))])
+
+
+def step(store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: Order = ORDER) -> list[int]:
+    """One relayed step; the running totals that came back."""
+    visit = Visit(StateLog(store, store, "q"), program(build), order)
+    result = visit.step(record(*keys))
+    store.commit()
+    with pa.ipc.open_stream(result.body) as reader:
+        return reader.read_next_batch().column("total").to_pylist()
+
+
+def engine_pid(place: Place, order: Order = ORDER) -> int:
+    with connection.connect(place, order) as sock:
+        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
+    return int(hello.head["pid"])
+
+
+def test_an_engine_keeps_its_state_between_relays(place: Place) -> None:
+    store = FakeStore()
+    assert step(store, 1, 2) == [1, 2]
+    first = engine_pid(place)
+    assert step(store, 3) == [3]
+    assert engine_pid(place) == first
+
+
+def test_engines_of_different_partitions_and_runs_are_apart(place: Place) -> None:
+    stores = {o: FakeStore() for o in (ORDER, Order("run", 0, 1), Order("run", 1, 0), Order("other", 0, 0))}
+    for order, store in stores.items():
+        assert step(store, 1, order=order) == [1]
+    assert len({engine_pid(place, o) for o in stores}) == 4
+    connection.quit_run(place, "other")
+    assert not place.run("other").exists()
+    assert step(stores[ORDER], 2) == [2]
+
+
+@pytest.mark.parametrize("build", [fake_engine.forgetful, fake_engine.hoarding])
+def test_a_killed_engine_is_rebuilt(place: Place, build: Any) -> None:
+    store = FakeStore()
+    for n in range(5):
+        assert step(store, n, build=build) == [n + 1]
+        os.kill(engine_pid(place), signal.SIGKILL)
+
+
+def test_a_killed_host_is_replaced_and_its_engines_go(place: Place) -> None:
+    store = FakeStore()
+    step(store, 1)
+    engine = Process.of(engine_pid(place))
+    os.kill(int(Path(f"/proc/{engine.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    until(lambda: not engine.alive)
+    assert step(store, 2) == [2]
+
+
+def test_an_engine_killed_within_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    step(store, 1)
+    victim = engine_pid(place)
+    append = StateLog.append
+
+    def kill_then_append(self: StateLog, parts: Any) -> None:
+        os.kill(victim, signal.SIGKILL)
+        append(self, parts)
+
+    monkeypatch.setattr(StateLog, "append", kill_then_append)
+    engine_keys = step(store, 2)
+    assert engine_keys == [2]
+
+
+def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: Place) -> None:
+    store = FakeStore()
+    step(store, 1)
+    Visit(StateLog(store, store, "q"), program(), ORDER).step(record(2))
+    store.rollback()
+    assert step(store, 3, 4) == [2, 3]
+
+
+def test_a_snapshot_bounds_the_log(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_log, "SNAPSHOT_AFTER", 2000)
+    store = FakeStore()
+    for n in range(10):
+        assert step(store, n, build=fake_engine.hoarding) == [n + 1]
+    assert any(s < 0 for s, _ in store.entries)
+    assert len(store.entries) < 8
+    os.kill(engine_pid(place), signal.SIGKILL)
+    assert step(store, 10, build=fake_engine.hoarding) == [11]
+
+
+def test_errors_come_back_as_they_are(place: Place) -> None:
+    store = FakeStore()
+    step(store, 1)
+    with pytest.raises(DataError, match="cursed"):
+        step(store, -1)
+    store.rollback()
+    assert step(store, 2) == [2]
+    with pytest.raises(EngineError, match="KeyError"):
+        Visit(StateLog(store, store, "q"), program(), ORDER).step(bad_record())
+
+
+def bad_record() -> Record:
+    from penstock.spark import blob
+
+    batch = pa.record_batch({"nothing": [1]})
+    return Record.of([(Envelope("S", 0, 0, 1), memoryview(blob.encode(batch)))])
+
+
+def test_two_relays_start_one_host(place: Place) -> None:
+    pids: list[int] = []
+    threads = [threading.Thread(target=lambda: pids.append(engine_pid(place))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(pids) == 4
+    assert len(set(pids)) == 1
+
+
+def test_everything_ends_with_the_jvm(place: Place, jvm: subprocess.Popen[bytes]) -> None:
+    step(FakeStore(), 1)
+    engine = Process.of(engine_pid(place))
+    jvm.kill()
+    jvm.wait()
+    until(lambda: not engine.alive)
+    until(lambda: not place.directory.exists())
+
+
+def test_an_engine_ends_with_the_daemon_of_its_relay(place: Place) -> None:
+    daemon = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with connection.connect(place, ORDER) as sock:
+        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": (Process.of(daemon.pid),)})
+    engine = Process.of(hello.head["pid"])
+    daemon.kill()
+    daemon.wait()
+    until(lambda: not engine.alive)
+
+
+def test_an_idle_engine_and_its_host_go(place: Place) -> None:
+    with connection.connect(place, ORDER, idle_seconds=0.2) as sock:
+        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
+    engine = Process.of(hello.head["pid"])
+    until(lambda: not engine.alive)
+    until(lambda: not place.directory.exists())
+
+
+def test_sockets_lie_in_a_private_directory(place: Place) -> None:
+    step(FakeStore(), 1)
+    for directory in (place.root, place.directory, place.run("run")):
+        assert directory.stat().st_mode & 0o777 == 0o700
+    assert len(str(engine_socket(place.run("run"), 10, 1000))) - len(str(place.root)) < 60
+    place.root.chmod(0o755)
+    with pytest.raises(EngineError, match="only you"):
+        place.make()
+    place.root.chmod(0o700)
+
+
+def test_what_dead_jvms_left_is_swept(place: Place) -> None:
+    place.root.mkdir(mode=0o700)
+    stale = place.root / "999999-1"
+    stale.mkdir()
+    place.make()
+    assert not stale.exists()
+    assert place.directory.exists()
+    step(FakeStore(), 1)
