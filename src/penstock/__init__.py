@@ -1,1 +1,54 @@
-"""Penstock: continuous queries in CQL on Spark."""
+"""Penstock: continuous queries in CQL on Spark.
+
+>>> import penstock
+>>> penstock.evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1})]})
+[(1, '+', {'a': 1})]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import CatalogError, CQLError, DataError, EngineError, PenstockError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.evaluation import Change
+    from penstock.spark.session import Session
+
+__all__ = [
+    "CQLError",
+    "CatalogError",
+    "DataError",
+    "EngineError",
+    "PenstockError",
+    "UnsupportedError",
+    "connect",
+    "evaluate",
+]
+__version__ = "0.1.0"
+
+
+def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
+    """A session on your Spark, or on a local one; see :class:`penstock.spark.session.Session`."""
+    from penstock.spark.session import connect
+
+    return connect(spark, partitions)
+
+
+def evaluate(
+    cql: str,
+    inputs: Mapping[str, Sequence[Any]],
+    schemas: Mapping[str, str] | None = None,
+    unit: str = "seconds",
+    until: int | None = None,
+    on: str = "engine",
+    partitions: int = 1,
+    batches: int = 3,
+) -> list[Change]:
+    """All changes of a query's result over finite inputs; see :func:`penstock.evaluation.evaluate`."""
+    from penstock.evaluation import evaluate
+
+    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches)

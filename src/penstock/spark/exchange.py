@@ -55,22 +55,22 @@ def pack(source: SourceInput, df: DataFrame, ts: Column, keys: Sequence[int]) ->
 
 
 def prepare(source: SourceInput, df: DataFrame, ts: Column, partitions: int) -> DataFrame:
-    """What Catalyst computes: time, which rows are kept, the partition, the pushed columns."""
+    """What Catalyst computes: time, which rows are kept, the partition, then the pushed columns in order."""
 
     def spark(expression: Expression) -> str:
         return _spark_sql(expression, source.alias)
 
     keep = _keep(source, spark(source.filter) if source.filter is not None else None)
-    columns = [F.expr(spark(e)).alias(name) for name, e in source.columns]
+    columns = [F.expr(spark(e)) for _, e in source.columns]
     chosen = [ts.alias(TS)]
     if keep is not None:
         chosen.append(keep.alias(KEEP))
-        columns = [_only_kept(c, e, keep, name) for c, (name, e) in zip(columns, source.columns, strict=True)]
+        columns = [_only_kept(c, e, keep) for c, (_, e) in zip(columns, source.columns, strict=True)]
     if partitions > 1:
         keys = [_normal(F.expr(spark(e)), e) for e in source.partition_by]
         where = F.pmod(F.xxhash64(*keys), F.lit(partitions)) if keys else F.lit(0)
         chosen.append(where.cast("int").alias(PART))
-    return df.select(*chosen, *columns)
+    return df.select(*chosen, *(c.alias(f"c{n}") for n, c in enumerate(columns)))
 
 
 def project(
@@ -93,10 +93,9 @@ def _keep(source: SourceInput, condition: str | None) -> Column | None:
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
 
-def _only_kept(column: Column, expression: Expression, keep: Column, name: str) -> Column:
+def _only_kept(column: Column, expression: Expression, keep: Column) -> Column:
     """Strings of dropped rows are not worth carrying to Python."""
-    narrow = pa.types.is_primitive(expression.type)
-    return column if narrow else F.when(keep, column).alias(name)
+    return column if pa.types.is_primitive(expression.type) else F.when(keep, column)
 
 
 def _normal(column: Column, expression: Expression) -> Column:

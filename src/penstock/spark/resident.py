@@ -138,7 +138,7 @@ def _become_engine(
 
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        engine = ResidentEngine(order.partition, path.with_suffix(".json"))
+        engine = ResidentEngine(order.stage, order.partition, path.with_suffix(".json"))
         serve(listening, engine, Watchdog(idle_seconds, host))
     finally:
         os._exit(1)
@@ -163,6 +163,9 @@ def preload() -> None:
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    import pandas  # noqa: F401  pyarrow looks for it when it meets the first NumPy array
+
+    import penstock.engine.engine
     import penstock.spark.serve  # noqa: F401
 
 

@@ -65,7 +65,8 @@ class Watchdog(threading.Thread):
 class ResidentEngine:
     """The engine of one partition and what the messages do to it."""
 
-    def __init__(self, partition: int, metrics_file: Path | None = None) -> None:
+    def __init__(self, stage: int, partition: int, metrics_file: Path | None = None) -> None:
+        self.stage = stage
         self.partition = partition
         self.metrics_file = metrics_file
         self.version: int | None = None
@@ -109,7 +110,8 @@ class ResidentEngine:
         assert self.engine is not None
         places, parts = self._result(output)
         seconds = time.perf_counter() - started
-        metrics = {**output.metrics, "version": self.version, "step_seconds": seconds, "pid": os.getpid()}
+        own = {"stage": self.stage, "partition": self.partition, "version": self.version, "pid": os.getpid()}
+        metrics = {**output.metrics, **own, "step_seconds": seconds}
         self._publish(metrics)
         head = {
             "needs_from": output.needs_from,

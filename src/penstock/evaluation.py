@@ -1,0 +1,172 @@
+"""``penstock.evaluate``: a query over finite inputs written down as Python values, all changes at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from penstock import cql
+from penstock.catalog import StreamDef, TableDef
+from penstock.engine.stage import SIGN, TS
+from penstock.errors import CatalogError, UnsupportedError
+from penstock.local import LocalRun
+from penstock.plan import compile
+from penstock.plan.physical import PhysicalPlan
+from penstock.schema import TIMESTAMP, TimeDomain
+
+Row = dict[str, Any]
+Change = tuple[int, str, Row]
+"""An instant, ``"+"`` or ``"-"``, and the row that enters or leaves."""
+
+_TYPES: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    dt.datetime: TIMESTAMP,
+    dt.date: pa.date32(),
+    Decimal: pa.decimal128(38, 18),
+}
+
+
+@dataclass(frozen=True)
+class Finite:
+    """Finite inputs: streams as tables with ``TS`` first, in timestamp order, and static tables."""
+
+    streams: dict[str, pa.Table]
+    tables: dict[str, pa.Table]
+    time: TimeDomain
+
+    def catalog(self) -> dict[str, StreamDef | TableDef]:
+        """What the binder sees; elements carry their time beside the row."""
+        streams = {n: StreamDef(n, t.schema.remove(0), self.time) for n, t in self.streams.items()}
+        return {**streams, **{n: TableDef(n, t.schema) for n, t in self.tables.items()}}
+
+    def last_instant(self, until: int | None) -> int | None:
+        """Where time ends: ``until``, or the last timestamp of any stream if that is later."""
+        stamps = [t.column(TS)[-1].as_py() for t in self.streams.values() if t.num_rows]
+        return max([*stamps, *([] if until is None else [until])], default=None)
+
+    def slices(self, count: int) -> Iterable[dict[str, pa.Table]]:
+        """All streams' rows in timestamp order, cut into about equal parts, anywhere."""
+        ordered = sorted(
+            (ts, order, row, name)
+            for order, (name, table) in enumerate(self.streams.items())
+            for row, ts in enumerate(table.column(TS).to_pylist())
+        )
+        fed = dict.fromkeys(self.streams, 0)
+        for number in range(count):
+            part = ordered[len(ordered) * number // count : len(ordered) * (number + 1) // count]
+            sizes = {name: sum(p[3] == name for p in part) for name in self.streams}
+            yield {n: self.streams[n].slice(fed[n], size) for n, size in sizes.items()}
+            fed = {n: fed[n] + sizes[n] for n in fed}
+
+
+def evaluate(
+    query: str,
+    inputs: Mapping[str, Sequence[Any]],
+    schemas: Mapping[str, str] | None = None,
+    unit: str = "seconds",
+    until: int | None = None,
+    on: str = "engine",
+    partitions: int = 1,
+    batches: int = 3,
+) -> list[Change]:
+    """All changes of a query's result over finite inputs, ordered by time, net per instant.
+
+    An input is a stream of ``(ts, row)`` or a static table of rows; ``schemas`` gives types in SQL where
+    the rows alone do not tell them. Time ends at the last row, or at ``until``. ``on="spark"`` runs the same
+    on Spark; ``batches`` is how many micro-batches the input comes in, which changes nothing.
+
+    >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
+    [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
+    """
+    finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
+    if on == "spark":
+        from penstock.spark.finite import run
+
+        return run(query, finite, until, partitions, batches)
+    if on != "engine":
+        raise CatalogError(f"on={on!r} is unknown; use 'engine' or 'spark'")
+    plan = compile(cql.bind(query, finite.catalog()), partitions)
+    return _run(plan, finite, until, batches)
+
+
+def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) -> list[Change]:
+    end = finite.last_instant(until)
+    if end is None:
+        return []
+    local = LocalRun(plan, finite.tables)
+    parts: list[pa.RecordBatch] = []
+    for part in finite.slices(batches):
+        parts += local.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
+    parts += local.end(end)
+    found = (change for batch in parts for change in changes(batch, plan.schema.names))
+    return sorted((c for c in found if c[0] <= end), key=lambda c: c[0])
+
+
+def changes(batch: pa.RecordBatch, names: Sequence[str]) -> Iterable[Change]:
+    """A batch of elements as Python values."""
+    stamps, signs = batch.column(TS).to_pylist(), batch.column(SIGN).to_pylist()
+    columns = [batch.column(name).to_pylist() for name in names]
+    rows = zip(*columns, strict=True) if names else [()] * len(stamps)
+    for ts, sign, row in zip(stamps, signs, rows, strict=True):
+        yield ts, "+" if sign > 0 else "-", dict(zip(names, row, strict=True))
+
+
+def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str], time: TimeDomain) -> Finite:
+    """Tell streams from tables, find the types, and sort."""
+    unknown = [name for name in schemas if name not in inputs]
+    if unknown:
+        raise CatalogError(f"schemas names {unknown[0]!r}, which is not among the inputs {', '.join(inputs)}")
+    streams: dict[str, pa.Table] = {}
+    tables: dict[str, pa.Table] = {}
+    for name, rows in inputs.items():
+        schema = cql.schema_of(schemas[name]) if name in schemas else None
+        if rows and isinstance(rows[0], Mapping):
+            tables[name] = _table(name, rows, schema)
+        else:
+            streams[name] = _stream(name, rows, schema)
+    return Finite(streams, tables, time)
+
+
+def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
+    if elements and len(elements[0]) == 3:
+        raise UnsupportedError(f"input {name!r} is a relation of (ts, sign, row), which is not supported yet")
+    ordered = sorted(elements, key=lambda e: e[0])
+    table = _table(name, [row for _, row in ordered], schema)
+    return table.add_column(0, pa.field(TS, pa.int64()), [pa.array([ts for ts, _ in ordered], pa.int64())])
+
+
+def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table:
+    schema = _inferred(name, rows) if schema is None else schema
+    extra = next((column for row in rows for column in row if column not in schema.names), None)
+    if extra is not None:
+        raise CatalogError(f"input {name!r} has a column {extra!r} that its schema does not have")
+    try:
+        return pa.Table.from_pylist(list(rows), schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise CatalogError(f"a row of input {name!r} does not fit its schema: {error}") from None
+
+
+def _inferred(name: str, rows: Sequence[Row]) -> pa.Schema:
+    if not rows:
+        raise CatalogError(f"input {name!r} has no rows to tell its types from; give them in schemas")
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return pa.schema([(c, _type(name, c, {type(row.get(c)) for row in rows})) for c in columns])
+
+
+def _type(name: str, column: str, kinds: set[type]) -> pa.DataType:
+    kinds = kinds - {type(None)}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) != 1 or (kind := _TYPES.get(kinds.copy().pop())) is None:
+        found = ", ".join(sorted(k.__name__ for k in kinds)) or "only None"
+        raise CatalogError(f"column {column!r} of input {name!r} has {found}; give its type in schemas")
+    return kind

@@ -1,0 +1,115 @@
+"""A physical plan run in this process: the host that ``evaluate`` uses where Spark would be too much.
+
+It does what Spark's side does: filters and columns before the first stage, rows to partitions by the hash of
+their keys, one engine a partition, elements and progress from stage to stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import batch_of
+from penstock.engine.engine import Engine
+from penstock.engine.evaluate import evaluate, true_mask
+from penstock.engine.stage import TS, Arrival, Stage, StepOutput
+from penstock.hashing import partition_numbers
+from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+
+
+class LocalRun:
+    """The engines of a plan. ``tables`` are the static tables by name."""
+
+    def __init__(self, plan: PhysicalPlan, tables: Mapping[str, pa.Table]) -> None:
+        self._plan = plan
+        self._engines = [
+            [Engine(_with_tables(planned, tables)) for _ in range(planned.partitions)]
+            for planned in plan.stages
+        ]
+
+    def step(self, streams: Mapping[str, pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Feed rows of streams by name (``TS``, then the stream's columns); the result's new elements."""
+        first = self._plan.stages[0]
+        arrivals: list[list[Arrival]] = [[] for _ in range(first.partitions)]
+        for source in _sources(first):
+            batch = streams.get(source.stream.name)
+            if batch is not None:
+                for number, arrival in enumerate(_arrivals(source, batch, first.partitions)):
+                    arrivals[number].append(arrival)
+        return self._run(arrivals)
+
+    def end(self, instant: int) -> list[pa.RecordBatch]:
+        """Let time run on until this instant is complete."""
+        first = self._plan.stages[0]
+        beats = [Arrival(s.name, 0, None, None, instant + 1 + s.stream.skew) for s in _sources(first)]
+        return self._run([beats] * first.partitions)
+
+    def _run(self, arrivals: Sequence[list[Arrival]]) -> list[pa.RecordBatch]:
+        outputs = [e.step(a) for e, a in zip(self._engines[0], arrivals, strict=True)]
+        for planned, engines in zip(self._plan.stages[1:], self._engines[1:], strict=True):
+            outputs = [e.step(_exchanged(planned, outputs, number)) for number, e in enumerate(engines)]
+        return [output.batch for output in outputs]
+
+
+def _sources(planned: PlannedStage) -> list[SourceInput]:
+    return [i for i in planned.inputs if isinstance(i, SourceInput)]
+
+
+def _with_tables(planned: PlannedStage, tables: Mapping[str, pa.Table]) -> Stage:
+    mine = {i.name: _table(i, tables[i.table.name]) for i in planned.inputs if isinstance(i, TableInput)}
+    return replace(planned.stage, tables={**planned.stage.tables, **mine})
+
+
+def _table(source: TableInput, rows: pa.Table) -> pa.Table:
+    named = _named(source.alias, rows.combine_chunks().to_batches() or [_empty(rows.schema)])
+    shown, kept = _prepare(source, named, rows.num_rows)
+    return pa.Table.from_batches([shown.filter(pa.array(kept))])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)
+
+
+def _named(alias: str, batches: list[pa.RecordBatch]) -> dict[str, pa.Array]:
+    (batch,) = batches
+    return {f"{alias}.{n}": c for n, c in zip(batch.schema.names, batch.columns, strict=True)}
+
+
+def _prepare(
+    source: SourceInput | TableInput, columns: Mapping[str, Any], rows: int
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The pushed columns, and which rows pass the pushed filter."""
+    kept = np.ones(rows, np.bool_) if source.filter is None else true_mask(source.filter, columns, rows)
+    schema = pa.schema([(name, e.type) for name, e in source.columns])
+    return batch_of([evaluate(e, columns, rows) for _, e in source.columns], schema, rows), kept
+
+
+def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> list[Arrival]:
+    rows = batch.num_rows
+    columns = _named(source.alias, [batch])
+    ts = np.asarray(columns.pop(f"{source.alias}.{TS}"))
+    shown, kept = _prepare(source, columns, rows)
+    keys = [evaluate(e, columns, rows) for e in source.partition_by]
+    where = partition_numbers(keys, partitions, rows)
+    schema = pa.schema([pa.field(TS, pa.int64()), *shown.schema])
+    whole = pa.RecordBatch.from_arrays([pa.array(ts), *shown.columns], schema=schema)
+    span = (int(ts.min()), int(ts.max())) if rows else (None, None)
+    parts = [whole.filter(pa.array(kept & (where == number))) for number in range(partitions)]
+    return [Arrival(source.name, 0, part, *span) for part in parts]
+
+
+def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int) -> list[Arrival]:
+    """What one partition gets from the stage before."""
+    (exchange,) = (i for i in planned.inputs if isinstance(i, ExchangeInput))
+    arrivals = []
+    for producer, output in enumerate(outputs):
+        batch = output.batch
+        keys = [batch.column(name) for name in exchange.partition_by]
+        where = partition_numbers(keys, planned.partitions, batch.num_rows)
+        mine = batch.filter(pa.array(where == number))
+        arrivals.append(Arrival(exchange.name, producer, mine, progress=output.progress))
+    return arrivals

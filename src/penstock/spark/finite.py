@@ -1,0 +1,95 @@
+"""``evaluate(on="spark")``: finite inputs as files, one a stream and micro-batch, through all of Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock import cql
+from penstock.catalog import StreamDef, TableDef
+from penstock.engine.stage import TS
+from penstock.evaluation import Change, Finite
+from penstock.plan import compile
+from penstock.plan.physical import PhysicalPlan
+from penstock.spark import pipeline
+from penstock.spark.result import result_schema
+from penstock.spark.session import connect, local_spark
+from penstock.spark.sources import Source
+
+HEARTBEAT = "__heartbeat"
+
+
+def run(query: str, finite: Finite, until: int | None, partitions: int, batches: int) -> list[Change]:
+    """All changes of a query, by Spark; uses the active session or makes a local one."""
+    spark = local_spark()
+    end = finite.last_instant(until)
+    with tempfile.TemporaryDirectory(prefix="penstock-evaluate-") as directory:
+        root = Path(directory)
+        plan = compile(cql.bind(query, _catalog(finite, root, spark)), partitions)
+        if end is None:
+            return []
+        _write(finite, root, end, batches)
+        rows = _collect(pipeline.dataframe(plan, spark), spark, root)
+    return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
+
+
+def _catalog(finite: Finite, root: Path, spark: SparkSession) -> dict[str, StreamDef | TableDef]:
+    """The inputs as Spark reads them: elements' time and heartbeats beside the row."""
+    found: dict[str, StreamDef | TableDef] = {}
+    for name, rows in finite.streams.items():
+        (root / name).mkdir()
+        schema = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
+        reader = spark.readStream.schema(from_arrow_schema(schema)).option("maxFilesPerTrigger", 1)
+        source = Source(reader.parquet(str(root / name)), F.col(TS))
+        found[name] = StreamDef(name, rows.schema.remove(0), finite.time, heartbeat=HEARTBEAT, source=source)
+    for name, rows in finite.tables.items():
+        df = spark.createDataFrame(rows)
+        found[name] = TableDef(name, rows.schema, Source(df))
+    return found
+
+
+def _write(finite: Finite, root: Path, end: int, batches: int) -> None:
+    """A file for every stream and batch, some with no rows, then one with the heartbeat that ends time."""
+    for number, part in enumerate(finite.slices(batches)):
+        for name, rows in part.items():
+            beats = pa.array([False] * rows.num_rows, pa.bool_())
+            _write_file(root / name, number, rows.append_column(HEARTBEAT, beats))
+    for name, rows in finite.streams.items():
+        schema = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
+        beat = pa.Table.from_pylist([{TS: end + 1, HEARTBEAT: True}], schema)
+        _write_file(root / name, batches, beat)
+
+
+def _write_file(directory: Path, number: int, rows: pa.Table) -> None:
+    path = directory / f"batch-{number:05}.parquet"
+    pq.write_table(rows, path)
+    os.utime(path, (number, number))  # Spark takes older files first
+
+
+def _collect(df: DataFrame, spark: SparkSession, root: Path) -> list[Any]:
+    session = connect(spark)
+    rows: list[Any] = []
+    try:
+        writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    finally:
+        session.close()
+    return rows
+
+
+def _changes(rows: list[Any], plan: PhysicalPlan) -> list[Change]:
+    names = plan.schema.names
+    first = len(result_schema(plan)) - len(names)
+    return [
+        (row[0], row[1] if plan.kind == "relation" else "+", dict(zip(names, row[first:], strict=True)))
+        for row in rows
+    ]

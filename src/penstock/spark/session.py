@@ -1,0 +1,181 @@
+"""The session: streams and tables by name, and queries over them as streaming DataFrames."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock import cql
+from penstock.catalog import StreamDef, TableDef
+from penstock.errors import CatalogError
+from penstock.plan import compile, explain
+from penstock.plan.physical import PhysicalPlan
+from penstock.spark import pipeline, sources
+from penstock.spark.listener import EndEngines
+from penstock.spark.metrics import read_metrics
+from penstock.spark.place import Place
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+NEEDED = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""What a query needs of a session: the log lies in RocksDB, and only its changes are written."""
+
+LOCAL = {
+    **NEEDED,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+"""What a local session gets besides: nothing that listens beyond this machine, no chatter."""
+
+
+def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
+    """A session on the given Spark, or on a local one with a task for every core.
+
+    ``partitions`` is how many engines a stage is spread over, where its query allows; by default as many as
+    Spark runs tasks at once.
+    """
+    return Session(spark or local_spark(), partitions)
+
+
+def local_spark() -> SparkSession:
+    """The active session, or a new local one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    cores = os.cpu_count() or 1
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
+    for key, value in LOCAL.items():
+        builder = builder.config(key, value)
+    return builder.config("spark.sql.shuffle.partitions", str(cores)).getOrCreate()
+
+
+class Session:
+    """Registered streams and tables, and the queries over them."""
+
+    def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
+        if partitions is not None and partitions < 1:
+            raise CatalogError(f"partitions={partitions} is too few; use 1 or more")
+        self.spark = spark
+        self.partitions = partitions or _default_partitions(spark)
+        self._catalog: dict[str, StreamDef | TableDef] = {}
+        for key, value in NEEDED.items():
+            spark.conf.set(key, value)
+        self._place = Place.of_jvm(_jvm_pid(spark))
+        self._listener = EndEngines(self._place)
+        spark.streams.addListener(self._listener)
+
+    def create_stream(
+        self,
+        name: str,
+        df: DataFrame,
+        timestamp: str,
+        skew: str | int | None = None,
+        unit: str | None = None,
+        idle_after: str | int | None = None,
+        heartbeat: str | None = None,
+    ) -> None:
+        """Register a streaming DataFrame under a name.
+
+        ``timestamp`` is the column that holds the time: a TIMESTAMP, or an integer in ``unit`` (seconds if
+        not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
+        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time.
+        """
+        self._register(sources.stream(name, df, timestamp, skew, unit, idle_after, heartbeat))
+
+    def create_table(self, name: str, df: DataFrame) -> None:
+        """Register a static DataFrame under a name; it is read when a query over it is made."""
+        self._register(sources.table(name, df))
+
+    def sql(self, text: str) -> DataFrame | None:
+        """Run statements; the streaming DataFrame of the last query among them, if there is one.
+
+        Its columns are ``ts``, for a result that is no stream ``op`` ('+' or '-'), then the selected ones.
+        """
+        result = None
+        for statement in cql.parse(text):
+            result = self._run(statement)
+        return result
+
+    def explain(self, text: str) -> str:
+        """The plan of a query: what Spark does, what the engines do, and on how many partitions."""
+        return explain(self._compile(text))
+
+    def drop(self, name: str) -> None:
+        """Forget a stream or table; running queries go on."""
+        del self._catalog[self._known(name)]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Each engine's metrics after its last step: rows and bytes of state, time, late rows, operators.
+
+        Only engines on the driver's machine are seen.
+        """
+        return read_metrics(self._place)
+
+    def close(self) -> None:
+        """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""
+        self._catalog.clear()
+        if self._listener.end_stopped(str(q.runId) for q in self.spark.streams.active):
+            self.spark.streams.removeListener(self._listener)
+
+    def _run(self, statement: cql.Statement) -> DataFrame | None:
+        match statement:
+            case cql.CreateStream():
+                self._register(sources.declared_stream(statement, self.spark))
+            case cql.CreateTable():
+                self._register(sources.declared_table(statement, self.spark))
+            case cql.Drop():
+                self._drop(statement)
+            case cql.SelectStatement():
+                return pipeline.dataframe(self._compile(statement), self.spark)
+        return None
+
+    def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
+        return compile(cql.bind(query, self._catalog), self.partitions)
+
+    def _register(self, definition: StreamDef | TableDef) -> None:
+        taken = [n for n in self._catalog if n.casefold() == definition.name.casefold()]
+        if taken:
+            raise CatalogError(f"{taken[0]!r} exists already; drop it first or choose another name")
+        self._catalog[definition.name] = definition
+
+    def _drop(self, statement: cql.Drop) -> None:
+        try:
+            name = self._known(statement.name)
+        except CatalogError:
+            if statement.if_exists:
+                return
+            raise
+        kind = "stream" if isinstance(self._catalog[name], StreamDef) else "table"
+        if kind != statement.kind:
+            raise CatalogError(f"{name!r} is a {kind}, not a {statement.kind}; use DROP {kind.upper()}")
+        del self._catalog[name]
+
+    def _known(self, name: str) -> str:
+        found = [n for n in self._catalog if n.casefold() == name.casefold()]
+        if not found:
+            there = ", ".join(self._catalog) or "nothing"
+            raise CatalogError(f"there is no stream or table {name!r}; registered: {there}")
+        return found[0]
+
+
+def _default_partitions(spark: SparkSession) -> int:
+    shuffled = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return max(1, min(shuffled, spark.sparkContext.defaultParallelism))
+
+
+def _jvm_pid(spark: SparkSession) -> int:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    return int(jvm.java.lang.ProcessHandle.current().pid())
