@@ -7,6 +7,7 @@ are exact in any order), nothing divides by zero, nothing overflows, every join 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ INT, BIGINT, DOUBLE, STRING, BOOLEAN = "INT", "BIGINT", "DOUBLE", "STRING", "BOO
 NUMERIC = {INT, BIGINT, DOUBLE}
 COLUMNS = {"a": INT, "b": BIGINT, "c": INT, "s": STRING, "t": STRING, "x": DOUBLE, "y": DOUBLE, "p": BOOLEAN}
 LAST_INSTANT = 15
+TABLE = "D"
+"""The name of the input that is a static table."""
 
 Draw = Callable[..., Any]
 
@@ -27,17 +30,20 @@ class Case:
     """A query and finite inputs for it; prints as a call that runs."""
 
     cql: str
-    inputs: dict[str, list[tuple[int, dict[str, Any]]]]
+    inputs: dict[str, list[Any]]
     schemas: dict[str, str]
     until: int | None = None
 
     def __repr__(self) -> str:
         rows = ",\n".join(f"        {name!r}: {elements!r}" for name, elements in self.inputs.items())
-        inputs = "{\n" + rows + ",\n    }"
+        inputs = re.sub(r"\b(nan|inf)\b", r"float('\1')", "{\n" + rows + ",\n    }")
         return (
             f"penstock.evaluate(\n    {self.cql!r},\n    {inputs},\n"
             f"    schemas={self.schemas!r},\n    until={self.until!r},\n)"
         )
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Shape:
 VALUES: dict[str, Sequence[Any]] = {
     INT: (1, 1, 1, 0, 0, 2, 3, -1, None),
     BIGINT: (1, 1, 0, 0, 2, 5, -7, 3_000_000_000, None),
-    DOUBLE: (1.0, 1.0, 0.0, 1.5, 2.0, -0.25, 0.0, 3.75, None),
+    DOUBLE: (1.0, 1.0, 0.0, 0.0, 1.5, 2.0, -0.25, 0.0, 1.0, 3.75, None, -0.0, math.nan, math.inf),
     STRING: ("a", "a", "b", "", "ab", "B", "aé", None),
     BOOLEAN: (True, False, True, None),
 }
@@ -102,7 +108,7 @@ def elements(draw: Draw, columns: dict[str, str], most: int) -> list[tuple[int, 
 
 @st.composite
 def schemas(draw: Draw, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Columns for each stream; all have the key ``a``, so that every two can be joined."""
+    """Columns for each input; all have the key ``a``, so that every two can be joined."""
     others = st.lists(st.sampled_from([c for c in COLUMNS if c != "a"]), max_size=3, unique=True)
     return {name: {c: COLUMNS[c] for c in ["a", *draw(others)]} for name in names}
 
@@ -124,10 +130,9 @@ def windows(draw: Draw, columns: dict[str, str]) -> str:
 @st.composite
 def constants(draw: Draw, type_: str) -> str:
     """A constant as CQL writes it."""
-    value = draw(st.sampled_from([v for v in VALUES[type_] if v is not None]))
-    if isinstance(value, str):
-        return f"'{value}'"
-    return str(value).upper()
+    known = [v for v in VALUES[type_] if v is not None]
+    value = draw(st.sampled_from([v for v in known if type_ != DOUBLE or math.isfinite(v)]))
+    return f"'{value}'" if isinstance(value, str) else str(value).upper()
 
 
 @st.composite
@@ -176,7 +181,7 @@ def simple_conditions(draw: Draw, shape: Shape) -> str:
              "{} IN ({}, {})", "{} NOT IN ({}, {})", "{} IN ({}, NULL)",
              "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}"]  # fmt: skip
     if type_ == STRING:
-        forms += ["{} LIKE 'a%'", "{} NOT LIKE '%b'", "{} LIKE '_'"]
+        forms += ["{} LIKE 'a%'", "NOT {} LIKE '%b'", "{} LIKE '_'"]
     return draw(st.sampled_from(forms)).format(column, one, other)
 
 
@@ -235,14 +240,18 @@ def join_conjuncts(draw: Draw, items: list[Item]) -> list[str]:
 
 @st.composite
 def shapes(draw: Draw) -> tuple[Shape, dict[str, dict[str, str]]]:
-    """FROM items with their windows, and the predicates that link them."""
+    """FROM items with their windows, the last one a table now and then, and the predicates that link them."""
     count = draw(st.sampled_from((1, 1, 1, 2, 2, 2, 3, 3, 4)))
     streams = [draw(st.sampled_from("STU"[:count])) for _ in range(count)]
+    if count > 1 and draw(st.integers(0, 5)) == 5:
+        streams[-1] = TABLE
     columns = draw(schemas(sorted(set(streams))))
     shadowed = len(set(streams)) < count or draw(st.booleans())
     items = [Item(f"r{i}" if shadowed else name, name, columns[name]) for i, name in enumerate(streams)]
     shape = Shape(items, draw(join_conjuncts(items)))
-    texts_ = [f"{i.stream} {draw(windows(i.columns))}".rstrip() for i in items]
+    texts_ = [
+        i.stream if i.stream == TABLE else f"{i.stream} {draw(windows(i.columns))}".rstrip() for i in items
+    ]
     named = [f"{t} AS {i.alias}" if i.alias != i.stream else t for t, i in zip(texts_, items, strict=True)]
     shape.from_text = draw(from_texts(named, shape))
     return shape, columns
@@ -319,9 +328,38 @@ def cases(draw: Draw) -> Case:
     """A query with inputs for it."""
     cql, columns = draw(queries())
     most = {1: 12, 2: 8}.get(cql.count("AS r") or len(columns), 6)
-    inputs = {name: draw(elements(own, most)) for name, own in columns.items()}
+    inputs: dict[str, list[Any]] = {name: draw(elements(own, most)) for name, own in columns.items()}
+    if TABLE in inputs:
+        inputs[TABLE] = [row for _, row in inputs[TABLE]]
     texts_ = {name: ", ".join(f"{c} {t}" for c, t in own.items()) for name, own in columns.items()}
     until = draw(
         st.one_of(st.none(), st.integers(LAST_INSTANT, LAST_INSTANT + 6), st.integers(0, LAST_INSTANT))
     )
     return Case(cql, inputs, texts_, until)
+
+
+@st.composite
+def long_cases(draw: Draw) -> Case:
+    """A query of one or two items over streams of hundreds of rows, to make stores grow and forget."""
+    cql, columns = draw(
+        queries().filter(lambda q: q[0].count("AS r") < 3 and len(q[1]) < 3 and "CROSS" not in q[0])
+    )
+    size = r"\[(ROWS|RANGE) (\d)( SECONDS)?\]"
+    cql = re.sub(size, lambda m: f"[{m[1]} {int(m[2]) * 7}{m[3] or ''}]", cql)
+    random = draw(st.randoms(use_true_random=False))
+    inputs: dict[str, list[Any]] = {}
+    for name, own in columns.items():
+        stamps = sorted(random.randrange(150) for _ in range(300))
+        inputs[name] = [(ts, {c: _wide(random, t) for c, t in own.items()}) for ts in stamps]
+    if TABLE in inputs:
+        inputs[TABLE] = [row for _, row in inputs[TABLE][:20]]
+    texts_ = {name: ", ".join(f"{c} {t}" for c, t in own.items()) for name, own in columns.items()}
+    return Case(cql, inputs, texts_, 200)
+
+
+def _wide(random: Any, type_: str) -> Any:
+    """A value from a domain wide enough that keys come and go."""
+    value = random.choice(VALUES[type_])
+    if type_ == STRING and value:
+        return f"{value}{random.randrange(40)}"
+    return value + random.randrange(60) if type_ in NUMERIC and value is not None else value

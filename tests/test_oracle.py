@@ -124,7 +124,7 @@ def test_docstrings() -> None:
     assert doctest.testmod(oracle).failed == 0
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(cases())
 def test_all_instants_at_once_is_each_instant_alone(case: Case) -> None:
     at_once = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)

@@ -1,0 +1,183 @@
+"""A host in one process: runs a physical plan as Spark would, with every freedom Spark takes.
+
+Rows come in any number of micro-batches, cut anywhere, also within an instant; a stream may be out of order
+within its skew; a stage has any number of partitions; between two steps an engine may be rebuilt from its
+log or from a snapshot. None of it may change the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from strategies import Case
+
+from penstock.catalog import StreamDef, TableDef
+from penstock.cql.bind import bind
+from penstock.engine.engine import Engine
+from penstock.engine.evaluate import evaluate, true_mask
+from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.hashing import partition_numbers
+from penstock.plan.compile import compile
+from penstock.plan.physical import ExchangeInput, PlannedStage, SourceInput, TableInput
+from penstock.schema import TimeDomain
+
+TYPES = {
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+}
+Change = tuple[int, str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to run: ``cuts`` are where micro-batches end, in parts of a stream's length from 0 to 1.
+
+    ``before`` says for each step what to do before it: ``""``, ``"snapshot"``, ``"rebuild"`` or both.
+    """
+
+    partitions: int = 1
+    cuts: tuple[float, ...] = ()
+    before: tuple[str, ...] = ()
+    skew: int = 0
+
+
+@dataclass
+class Partition:
+    """One partition's engine, with the log that it can be rebuilt from."""
+
+    stage: Stage
+    engine: Engine = field(init=False)
+    log: list[list[Arrival]] = field(default_factory=list)
+    header: bytes | None = None
+    needs_from: int = 0
+    base: tuple[int, bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(self.stage)
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        self.log.append(arrivals)
+        out = self.engine.step(arrivals)
+        self.needs_from, self.header = out.needs_from, self.engine.header()
+        return out
+
+    def snapshot(self) -> None:
+        self.base = len(self.log), self.engine.snapshot()
+
+    def rebuild(self) -> None:
+        """Start from the snapshot if it is still needed, else from the header, and replay."""
+        if self.base is not None and self.needs_from <= self.base[0]:
+            start, self.engine = self.base[0], Engine.restore(self.base[1])
+        else:
+            start, self.engine = self.needs_from, Engine(self.stage)
+            if self.header is not None:
+                self.engine.restore_header(self.header)
+        for arrivals in self.log[start:]:
+            self.engine.step(arrivals)
+
+
+def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
+    """All changes of a case's query, in timestamp order."""
+    catalog = {n: _definition(n, s, case.inputs[n], manner.skew) for n, s in case.schemas.items()}
+    plan = compile(bind(case.cql, catalog), manner.partitions)
+    stages = [
+        [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
+    ]
+    changes: list[Change] = []
+    for number, step in enumerate(_steps(plan.stages[0], case, manner)):
+        how = manner.before[number] if number < len(manner.before) else ""
+        for partition in (p for stage in stages for p in stage):
+            if "snapshot" in how:
+                partition.snapshot()
+            if "rebuild" in how:
+                partition.rebuild()
+        outputs = [p.step(arrivals) for p, arrivals in zip(stages[0], step, strict=True)]
+        for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
+            outputs = [p.step(_exchanged(planned, outputs, k)) for k, p in enumerate(partitions)]
+        changes += [c for out in outputs for c in _changes(out.batch, plan.schema.names)]
+    return sorted(changes, key=lambda c: c[0])
+
+
+def _definition(name: str, schema: str, rows: Sequence[Any], skew: int) -> StreamDef | TableDef:
+    fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
+    if rows and isinstance(rows[0], dict):
+        return TableDef(name, fields)
+    return StreamDef(name, fields, TimeDomain(), skew=skew)
+
+
+def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
+    """What the host's side of an input does to rows: the filter's mask, and the columns."""
+    columns = {f"{source.alias}.{f.name}": pa.array([r[f.name] for r in rows], f.type) for f in schema}
+    kept = np.ones(len(rows), np.bool_)
+    if source.filter is not None:
+        kept = true_mask(source.filter, columns, len(rows))
+    shown = {name: evaluate(e, columns, len(rows)) for name, e in source.columns}
+    return kept, shown, columns
+
+
+def _with_tables(planned: PlannedStage, case: Case) -> Stage:
+    tables = {}
+    for source in planned.inputs:
+        if isinstance(source, TableInput):
+            rows = case.inputs[source.table.name]
+            kept, shown, _ = _prepared(source, rows, source.table.schema)
+            # A column that is dropped again keeps the number of rows where no other is needed.
+            table = pa.table({"": pa.array(range(len(rows)), pa.int64()), **shown}).filter(pa.array(kept))
+            tables[source.name] = table.drop_columns([""])
+    return dataclasses.replace(planned.stage, tables=tables)
+
+
+def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:
+    """For each step, for each partition, its arrivals; the last step lets time run out."""
+    sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
+    stamps = [ts for s in sources for ts, _ in case.inputs[s.stream.name]]
+    end = max([*stamps, case.until if case.until is not None else 0]) if stamps else None
+    bounds = [0.0, *sorted(manner.cuts), 1.0]
+    steps: list[list[list[Arrival]]] = [[[] for _ in range(planned.partitions)] for _ in bounds]
+    for source in sources:
+        rows = case.inputs[source.stream.name]
+        edges = [round(b * len(rows)) for b in bounds]
+        for number, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+            for k, arrival in enumerate(_arrivals(source, rows[low:high], planned.partitions)):
+                steps[number][k].append(arrival)
+        for k in range(planned.partitions):
+            last = None if end is None else end + 1 + manner.skew
+            steps[-1][k].append(Arrival(source.name, 1, None, None, last))
+    return steps
+
+
+def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list[Arrival]:
+    kept, shown, columns = _prepared(source, [row for _, row in rows], source.stream.schema)
+    ts = np.array([t for t, _ in rows], np.int64)
+    keys = [evaluate(e, columns, len(rows)) for e in source.partition_by]
+    numbers = partition_numbers(keys, partitions, len(rows))
+    first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
+    whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})
+    parts = [whole.filter(pa.array(kept & (numbers == k))) for k in range(partitions)]
+    return [Arrival(source.name, 0, part, first, last) for part in parts]
+
+
+def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) -> list[Arrival]:
+    (exchange,) = planned.inputs
+    assert isinstance(exchange, ExchangeInput)
+    arrivals = []
+    for producer, out in enumerate(outputs):
+        keys = [out.batch.column(name) for name in exchange.partition_by]
+        goes_to = partition_numbers(keys, planned.partitions, out.batch.num_rows)
+        batch = out.batch.filter(pa.array(goes_to == number))
+        arrivals.append(Arrival(exchange.name, producer, batch, progress=out.progress))
+    return arrivals
+
+
+def _changes(batch: pa.RecordBatch, names: list[str]) -> list[Change]:
+    stamps, signs = batch.column(TS).to_pylist(), batch.column(SIGN).to_pylist()
+    rows = batch.select(names).to_pylist() if names else [{}] * batch.num_rows
+    return [(ts, "+" if s > 0 else "-", row) for ts, s, row in zip(stamps, signs, rows, strict=True)]
