@@ -61,6 +61,9 @@ class Call:
 
 Expression = Column | Literal | Call
 
+UDF = "udf:"
+"""Before the name of a registered function in ``Call.function``."""
+
 _INFIX = {"=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like"}
 
 

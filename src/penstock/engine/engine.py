@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.element import BEFORE_TIME, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock
 from penstock.engine.scheduler import Scheduler
@@ -33,20 +33,26 @@ class Engine:
         # For each step that the state depends on: its largest timestamp, and the progress before it.
         self._history: dict[int, tuple[int, Progress]] = {}
         self._highest_in_snapshot = int(BEFORE_TIME)
-        self._feed_tables()
+        self._fed = False
 
-    def _feed_tables(self) -> None:
+    def _feed_tables(self, clock: Clock) -> None:
+        """Static rows come once: at once, or where instants are completed, with the first of them."""
+        begun = clock.first is not None and clock.first < clock.now
+        if self._fed or (self._stage.waits and not begun):
+            return
+        self._fed = True
         for i in self._stage.inputs:
             if i.kind == "table":
                 table = self._stage.tables[i.name].combine_chunks()
-                rows = table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], i.schema)
-                ts = np.full(rows.num_rows, BEFORE_TIME)
-                self._scheduler.feeds[i.name].put(Chunk.of(ts, rows))
+                columns = [table.column(f.name).combine_chunks() for f in i.schema]
+                ts = np.full(table.num_rows, BEFORE_TIME)
+                self._scheduler.feeds[i.name].put(Chunk.of(ts, batch_of(columns, i.schema, len(ts))))
 
     def step(self, arrivals: Sequence[Arrival]) -> StepOutput:
         """Take in one micro-batch."""
         before = self._inputs.progress.copy()
         clock, released = self._inputs.accept(arrivals)
+        self._feed_tables(clock)
         for name, chunk in released.items():
             self._scheduler.feeds[name].put(chunk)
         out = self._scheduler.step(clock)
@@ -78,7 +84,9 @@ class Engine:
         self._steps, self._inputs.progress = pickle.loads(header)
         now = self._inputs.progress.now
         # What exists over nothing since the first input exists again; nobody is told a second time.
-        self._scheduler.step(Clock(now, now, self._inputs.progress.first))
+        clock = Clock(now, now, self._inputs.progress.first)
+        self._feed_tables(clock)
+        self._scheduler.step(clock)
 
     def snapshot(self) -> bytes:
         """The whole state; from here on the engine needs no step before this one."""
@@ -102,7 +110,7 @@ class Engine:
                 "describe": e.node.describe(),
                 "rows": e.operator.rows(),
                 "bytes": e.operator.bytes(),
-                "elements": e.output.elements,
+                "elements": e.elements,
                 "seconds": e.seconds,
                 **e.operator.metrics(),
             }

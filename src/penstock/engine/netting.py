@@ -6,10 +6,20 @@ R(τ−1) − R(τ). Works on chunks that hold whole instants, in timestamp orde
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from penstock.engine.element import Bools, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
+from penstock.engine.operator import Clock
 from penstock.engine.synopses.directory import Directory
+
+
+def settled(chunk: Chunk, clock: Clock) -> Chunk:
+    """A relation's changes as they are shown: in order and net, static rows from the first instant on."""
+    if clock.first is not None and len(chunk) and chunk.ts.min() == BEFORE_TIME:
+        chunk = replace(chunk, ts=np.maximum(chunk.ts, clock.first))
+    return net(chunk.in_order())
 
 
 def net(chunk: Chunk) -> Chunk:

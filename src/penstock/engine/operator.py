@@ -64,6 +64,11 @@ class Node(ABC):
         return False
 
     @property
+    def has_ids(self) -> bool:
+        """Whether its elements carry row ids."""
+        return False
+
+    @property
     def reads_instants(self) -> bool:
         """Whether it reads ``Clock.instants``, which are collected only if someone does."""
         return False

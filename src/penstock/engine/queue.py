@@ -8,16 +8,14 @@ from penstock.engine.element import Chunk
 
 
 class Queue:
-    """A queue that counts what goes through it."""
+    """A queue of chunks."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._chunks: list[Chunk] = []
-        self.elements = 0
 
     def put(self, chunk: Chunk) -> None:
         """Add a chunk at the end."""
-        self.elements += len(chunk)
         self._chunks.append(chunk)
 
     def take(self) -> Chunk:

@@ -20,35 +20,48 @@ class Entity:
         self.node = node
         self.operator: Operator = node.start()
         self.inputs = inputs
-        self.output = Queue(node.schema)
+        self.outputs: list[Queue] = []
+        self.elements = 0
         self.seconds = 0.0
+
+    def new_output(self) -> Queue:
+        """One more queue that gets what it gives."""
+        self.outputs.append(Queue(self.node.schema))
+        return self.outputs[-1]
 
     def run(self, clock: Clock) -> None:
         """One turn: everything that waits in the input queues."""
         began = time.perf_counter()
-        self.output.put(self.operator.run([q.take() for q in self.inputs], clock))
+        chunk = self.operator.run([q.take() for q in self.inputs], clock)
+        for queue in self.outputs:
+            queue.put(chunk)
+        self.elements += len(chunk)
         self.seconds += time.perf_counter() - began
 
 
 class Scheduler:
-    """Runs a plan. ``feeds`` are the queues that the input manager fills, by the source's input name."""
+    """Runs a plan. ``feeds`` are the queues that the input manager fills, by the source's input name.
+
+    A node that several others read runs once and fills a queue for each.
+    """
 
     def __init__(self, root: Node) -> None:
         self.entities: list[Entity] = []
         self.feeds: dict[str, Queue] = {}
-        self._root = self._build(root)
+        self._result = self._build(root, {}).new_output()
 
-    def _build(self, node: Node) -> Entity:
-        if isinstance(node, Source):
-            queue = self.feeds[node.input] = Queue(node.schema)
-            entity = Entity(node, [queue])
-        else:
-            entity = Entity(node, [self._build(i).output for i in node.inputs])
-        self.entities.append(entity)
-        return entity
+    def _build(self, node: Node, built: dict[int, Entity]) -> Entity:
+        if id(node) not in built:
+            if isinstance(node, Source):
+                inputs = [self.feeds.setdefault(node.input, Queue(node.schema))]
+            else:
+                inputs = [self._build(i, built).new_output() for i in node.inputs]
+            built[id(node)] = Entity(node, inputs)
+            self.entities.append(built[id(node)])
+        return built[id(node)]
 
     def step(self, clock: Clock) -> Chunk:
         """Run everything once; what the root gave."""
         for entity in self.entities:
             entity.run(clock)
-        return self._root.output.take()
+        return self._result.take()

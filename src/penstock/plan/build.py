@@ -6,27 +6,37 @@ host, and only columns that someone reads are asked of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import count
 
 import pyarrow as pa
 
+from penstock.catalog import RelationDef, StreamDef
 from penstock.engine.element import Pattern
 from penstock.engine.operator import Node
 from penstock.engine.operators.aggregate import Aggregate, AggregateColumn
+from penstock.engine.operators.antijoin import Antijoin
+from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.d_stream import DStream
+from penstock.engine.operators.duplicate_eliminate import DuplicateEliminate
+from penstock.engine.operators.except_ import Except
 from penstock.engine.operators.expire import Expire
 from penstock.engine.operators.i_stream import IStream
+from penstock.engine.operators.identify import Identify
+from penstock.engine.operators.intersect import Intersect
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.r_stream import RStream
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.single import Single
 from penstock.engine.operators.source import Source
+from penstock.engine.operators.union import Union
 from penstock.engine.stage import StageInput
-from penstock.expression import Call, Column, Expression, columns
+from penstock.expression import UDF, Call, Column, Expression, Literal, columns, walk
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
@@ -53,32 +63,62 @@ class Builder:
         """Operators whose output has at least the needed columns."""
         return _BUILD[type(node)](self, node, needed)
 
+    def exact(self, node: logical.Logical) -> Node:
+        """Operators whose output has just the columns of the logical node, in its order."""
+        names = node.schema.names
+        built = self.build(node, names)
+        if built.schema.names == names:
+            return built
+        return Project(built, tuple((n, Column(n, built.schema.field(n).type)) for n in names))
+
     def stream(self, node: logical.StreamSource, needed: Needed, filter: Expression | None = None) -> Node:
-        fields = [f for f in node.schema if f.name in needed]
-        schema = pa.schema(fields)
-        stream = node.stream
-        self.stage_inputs.append(StageInput(node.alias, schema, "source", stream.skew, stream.idle_after))
+        name = self._source(node.stream, node.alias, node.schema, needed, filter)
+        return Source(name, self.stage_inputs[-1].schema)
+
+    def relation(self, node: logical.RelationSource, needed: Needed) -> Node:
+        # Every column is needed to know which row leaves.
+        name = self._source(node.relation, node.alias, node.schema, node.schema.names, None)
+        return Source(name, self.stage_inputs[-1].schema, Pattern.CHANGING)
+
+    def _source(
+        self,
+        stream: StreamDef | RelationDef,
+        alias: str,
+        schema: pa.Schema,
+        needed: Needed,
+        filter: Expression | None,
+    ) -> str:
+        name = self._new_name(alias)
+        fields = [f for f in schema if f.name in needed]
+        taken = StageInput(name, pa.schema(fields), "source", stream.skew, stream.idle_after)
+        self.stage_inputs.append(taken)
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
-        key = self.keys.get(node.alias, ())
-        self.host_inputs.append(SourceInput(node.alias, node.alias, stream, shipped, filter, key))
-        return Source(node.alias, schema)
+        self.host_inputs.append(SourceInput(name, alias, stream, shipped, filter, self.keys.get(alias, ())))
+        return name
+
+    def _new_name(self, alias: str) -> str:
+        taken = {i.name for i in self.stage_inputs}
+        names = (alias if n == 1 else f"{alias} ({n})" for n in count(1))
+        return next(n for n in names if n not in taken)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
-        fields = [f for f in node.schema if f.name in needed]
-        self.stage_inputs.append(StageInput(node.alias, pa.schema(fields), "table"))
+        name = self._new_name(node.alias)
+        # A table of no columns forgets how many rows it has when it travels.
+        fields = [f for f in node.schema if f.name in needed] or [node.schema.field(0)]
+        self.stage_inputs.append(StageInput(name, pa.schema(fields), "table"))
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
-        self.host_inputs.append(TableInput(node.alias, node.alias, node.table, shipped, filter))
-        return Source(node.alias, pa.schema(fields))
+        self.host_inputs.append(TableInput(name, node.alias, node.table, shipped, filter))
+        return Source(name, pa.schema(fields))
 
     def window(self, node: logical.Window, needed: Needed) -> Node:
         spec = node.spec
         below = self.build(node.input, {*needed, *spec.partition_by})
-        return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text)
+        return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
 
     def select(self, node: logical.Select, needed: Needed) -> Node:
-        if isinstance(node.input, logical.StreamSource) and self.host_filters:
+        if isinstance(node.input, logical.StreamSource) and self.host_filters and _for_host(node.conjuncts):
             return self.stream(node.input, needed, conjunction(node.conjuncts))
-        if isinstance(node.input, logical.TableSource):
+        if isinstance(node.input, logical.TableSource) and _for_host(node.conjuncts):
             return self.table(node.input, needed, conjunction(node.conjuncts))
         return Select(self.build(node.input, {*needed, *_reads(node.conjuncts)}), node.conjuncts)
 
@@ -87,38 +127,63 @@ class Builder:
         return Project(self.build(node.input, _reads(e for _, e in shown)), shown)
 
     def join(self, node: logical.Join, needed: Needed) -> Node:
-        graph = join_graph([i.schema.names for i in node.inputs], node.conjuncts)
-        keys = {column for c in graph.classes for _, column in c}
-        wanted = {*needed, *keys, *_reads(graph.residual)}
-        parts = [self._part(i, wanted, graph.derived[k], graph.inner[k]) for k, i in enumerate(node.inputs)]
-        if any(p.pattern is Pattern.CHANGING for p in parts):
-            parts = [Expire(p, ids=True) if p.pattern is Pattern.EXPIRING else p for p in parts]
+        wanted = {*needed, *_reads(node.conjuncts)}
+        parts = [self.build(i, wanted) for i in node.inputs]
         output = tuple(f.name for i in node.inputs for f in i.schema if f.name in needed)
-        labels = tuple(_label(i) for i in node.inputs)
-        return MJoin(tuple(parts), labels, graph.classes, graph.residual, output)
+        return joined(parts, [_label(i) for i in node.inputs], node.conjuncts, output)
 
-    def _part(
-        self,
-        node: logical.Logical,
-        wanted: Needed,
-        derived: tuple[tuple[str, Expression], ...],
-        inner: tuple[Expression, ...],
-    ) -> Node:
-        own = [n for n in node.schema.names if n in wanted]
-        part = self.build(node, {*own, *_reads(e for _, e in derived), *_reads(inner)})
-        if derived:
-            plain = tuple((n, Column(n, part.schema.field(n).type)) for n in part.schema.names)
-            part = Project(part, (*plain, *derived))
-        return Select(part, inner) if inner else part
+    def outer_join(self, node: logical.OuterJoin, needed: Needed) -> Node:
+        """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
+        wanted = {*needed, *_reads(node.conjuncts)}
+        sides = [self._kept(node.left, wanted, _LEFT), self._kept(node.right, wanted, _RIGHT)]
+        kept = {"left": (_LEFT,), "right": (_RIGHT,), "full": (_LEFT, _RIGHT)}[node.kind]
+        shown = pa.schema([f for f in node.schema if f.name in needed])
+        labels = [_label(node.left), _label(node.right)]
+        pairs = changing(joined(sides, labels, node.conjuncts, (*shown.names, *kept)))
+        alone = [Antijoin(sides[_SIDES.index(s)], pairs, s) for s in kept]
+        return Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
+
+    def _kept(self, node: logical.Logical, wanted: Needed, id: str) -> Node:
+        return Identify(identified(self.build(node, wanted)), id)
+
+    def semi_join(self, node: logical.SemiJoin, needed: Needed) -> Node:
+        wanted = {*needed, *_reads(node.conjuncts)}
+        left = self._kept(node.left, wanted, _LEFT)
+        right = self.build(node.right, wanted)
+        labels = [_label(node.left), _label(node.right)]
+        return Antijoin(
+            left, changing(joined([left, right], labels, node.conjuncts, (_LEFT,))), _LEFT, node.anti
+        )
+
+    def set_operation(self, node: logical.SetOperation, needed: Needed) -> Node:
+        sides = self.exact(node.left), self.exact(node.right)
+        match node.kind:
+            case "except":
+                return Except(tuple(map(changing, sides)), node.all)
+            case "intersect":
+                return Intersect(tuple(map(changing, sides)), node.all)
+        if sides[0].pattern is not sides[1].pattern:
+            sides = changing(sides[0]), changing(sides[1])
+        union = Union(sides)
+        return union if node.all else DuplicateEliminate((changing(union),))
+
+    def distinct(self, node: logical.Distinct, needed: Needed) -> Node:
+        return DuplicateEliminate((changing(self.exact(node.input)),))
+
+    def single(self, node: logical.Single, needed: Needed) -> Node:
+        return Single(changing(self.build(node.input, needed)))
+
+    def derived_stream(self, node: logical.ToStream, needed: Needed) -> Node:
+        return to_stream(self.exact(node.input), node.kind, node.every, self.time, distinct_lives=False)
 
     def aggregate(self, node: logical.Aggregate, needed: Needed) -> Node:
-        calls = tuple((name, call.function, call.argument, call.type) for name, call in node.calls)
+        calls = [(name, _function(call), call.argument, call.type) for name, call in node.calls]
         return self.grouped(node, calls)
 
     def grouped(
         self,
         node: logical.Aggregate,
-        calls: Iterable[tuple[str, str, Expression | None, pa.DataType]],
+        calls: Sequence[tuple[str, str, Expression | None, pa.DataType]],
     ) -> Node:
         """Aggregate the logical node's input by its keys with these (name, function, argument, type)."""
         arguments = {str(e): e for _, _, e, _ in calls if e is not None}
@@ -130,6 +195,45 @@ class Builder:
             for name, function, e, kind in calls
         )
         return Aggregate(prepared, tuple(name for name, _ in node.keys), functions)
+
+
+_SIDES = _LEFT, _RIGHT = ("#left", "#right")
+"""Columns that number the rows of the sides of an outer join or semijoin."""
+
+
+def joined(
+    parts: Sequence[Node], labels: Sequence[str], conjuncts: Sequence[Expression], output: tuple[str, ...]
+) -> Node:
+    """The join of built inputs."""
+    graph = join_graph([p.schema.names for p in parts], conjuncts)
+    keyed = [_with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
+    if any(p.pattern is Pattern.CHANGING for p in keyed):
+        keyed = [identified(p) for p in keyed]
+    kind = BinaryJoin if len(keyed) == 2 else MJoin
+    return kind(tuple(keyed), tuple(labels), graph.classes, graph.residual, output)
+
+
+def _with_keys(
+    part: Node, derived: tuple[tuple[str, Expression], ...], inner: tuple[Expression, ...]
+) -> Node:
+    if derived:
+        plain = tuple((f.name, Column(f.name, f.type)) for f in part.schema)
+        part = Project(part, (*plain, *derived))
+    return Select(part, inner) if inner else part
+
+
+def identified(node: Node) -> Node:
+    """With − elements that name the row that leaves."""
+    if node.pattern is Pattern.EXPIRING:
+        return Expire(node, ids=True)
+    return Identify(node) if node.pattern is Pattern.CHANGING and not node.has_ids else node
+
+
+def _padded(node: Node, schema: pa.Schema) -> Node:
+    """The columns of a schema, NULL where the node has none."""
+    have = set(node.schema.names)
+    columns = [(f.name, Column(f.name, f.type) if f.name in have else Literal(None, f.type)) for f in schema]
+    return Project(node, tuple(columns))
 
 
 def changing(node: Node) -> Node:
@@ -157,23 +261,43 @@ def conjunction(conjuncts: Iterable[Expression]) -> Expression:
     return reduce(lambda a, b: Call("and", (a, b), pa.bool_()), conjuncts)
 
 
+def _for_host(conjuncts: Iterable[Expression]) -> bool:
+    """Registered functions run in the engine, all else in Catalyst."""
+    calls = (e for c in conjuncts for e in walk(c) if isinstance(e, Call))
+    return not any(e.function.startswith(UDF) for e in calls)
+
+
+def _function(call: logical.AggregateCall) -> str:
+    return f"{call.function} distinct" if call.distinct else call.function
+
+
 def _reads(expressions: Iterable[Expression]) -> set[str]:
     return set().union(*(columns(e) for e in expressions))
 
 
 def _label(node: logical.Logical) -> str:
-    """The alias under which an input of a join stands."""
-    while not isinstance(node, logical.StreamSource | logical.TableSource):
-        node = logical.inputs(node)[0]
-    return node.alias
+    """The alias under which an input of a join stands; a derived one goes by what its columns go by."""
+    if isinstance(node, logical.Leaf):
+        return node.alias
+    names = node.schema.names
+    if isinstance(node, logical.Window | logical.Select):
+        return _label(node.input)
+    return names[0].rpartition(".")[0] if names else "?"
 
 
 _BUILD: dict[type, Callable[..., Node]] = {
     logical.StreamSource: Builder.stream,
+    logical.RelationSource: Builder.relation,
     logical.TableSource: Builder.table,
     logical.Window: Builder.window,
     logical.Select: Builder.select,
     logical.Project: Builder.project,
     logical.Join: Builder.join,
+    logical.OuterJoin: Builder.outer_join,
+    logical.SemiJoin: Builder.semi_join,
+    logical.SetOperation: Builder.set_operation,
+    logical.Distinct: Builder.distinct,
+    logical.Single: Builder.single,
     logical.Aggregate: Builder.aggregate,
+    logical.ToStream: Builder.derived_stream,
 }

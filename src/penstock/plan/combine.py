@@ -28,6 +28,14 @@ class Parts:
     result: Expression
 
 
+def combines(call: AggregateCall) -> bool:
+    """Whether a call can be computed in two phases."""
+    decimal_average = call.function == "avg" and pa.types.is_decimal(call.type)
+    return (
+        call.function in ("count", "sum", "avg", "min", "max") and not call.distinct and not decimal_average
+    )
+
+
 def parts(name: str, call: AggregateCall) -> Parts:
     """The two phases of one aggregate call."""
     match call.function:

@@ -8,6 +8,7 @@ from penstock.engine.element import Pattern
 from penstock.engine.operator import Node
 from penstock.engine.operators.aggregate import Aggregate, AggregateColumn
 from penstock.engine.operators.project import Project
+from penstock.engine.operators.select import Select
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Stage, StageInput
 from penstock.expression import Column, Expression
@@ -15,7 +16,7 @@ from penstock.plan import logical
 from penstock.plan.build import Builder, to_stream
 from penstock.plan.combine import parts
 from penstock.plan.optimizer import optimize
-from penstock.plan.partition import Scheme, Shape, choose, shape
+from penstock.plan.partition import Scheme, Shape, choose, shape, source_of, windows_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 
 EXCHANGE = "stage 1"
@@ -24,20 +25,31 @@ EXCHANGE = "stage 1"
 
 def compile(query: logical.Query, partitions: int = 1) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions."""
-    taken = shape(optimize(query.root))
-    nets = not _passes_on(taken)
-    scheme = Scheme(why="one partition was asked for") if partitions == 1 else choose(taken, nets)
-    stages = _Compiler(query, taken, scheme, partitions if scheme.keys else 1).stages()
-    kind = "relation" if taken.kind is None else "stream"
-    return PhysicalPlan(tuple(stages), query.time, kind, taken.project.schema, query.notes)
+    root = optimize(query.root)
+    stages = tuple(_Compiler(query, root, partitions).stages())
+    kind = "stream" if isinstance(root, logical.ToStream) else "relation"
+    return PhysicalPlan(stages, query.time, kind, root.schema, query.notes)
 
 
 class _Compiler:
-    def __init__(self, query: logical.Query, taken: Shape, scheme: Scheme, partitions: int) -> None:
-        self._time, self._shape, self._scheme, self._partitions = query.time, taken, scheme, partitions
+    def __init__(self, query: logical.Query, root: logical.Logical, partitions: int) -> None:
+        self._time = query.time
+        self._relation, self._kind, self._every = root, None, None
+        if isinstance(root, logical.ToStream):
+            self._relation, self._kind, self._every = root.input, root.kind, root.every
+        self._shape = shape(root)
+        self._scheme = self._choose(partitions)
+        self._partitions = partitions if self._scheme.keys else 1
         # A clock that ticks at every instant with input must see also those of rows that a filter drops.
-        by_instants = taken.kind == "rstream" and taken.every is None and query.time.kind == "timestamp"
-        self._builder = Builder(query.time, scheme.keys, host_filters=not by_instants)
+        by_instants = self._kind == "rstream" and self._every is None and query.time.kind == "timestamp"
+        self._builder = Builder(query.time, self._scheme.keys, host_filters=not by_instants)
+
+    def _choose(self, partitions: int) -> Scheme:
+        if partitions == 1:
+            return Scheme(why="one partition was asked for")
+        if self._shape is None:
+            return Scheme(why="subqueries, outer joins and set operations are not spread")
+        return choose(self._shape, nets=not _passes_on(self._shape))
 
     def stages(self) -> Iterator[PlannedStage]:
         match self._scheme.then:
@@ -46,14 +58,11 @@ class _Compiler:
             case "net":
                 yield from self._netted()
             case _:
-                yield self._first(self._to_stream(self._relation()))
-
-    def _relation(self) -> Node:
-        return self._builder.build(self._shape.project, self._shape.project.schema.names)
+                yield self._first(self._to_stream(self._builder.exact(self._relation)))
 
     def _to_stream(self, node: Node) -> Node:
-        lives = _distinct_lives(self._shape)
-        return to_stream(node, self._shape.kind, self._shape.every, self._time, lives)
+        lives = self._shape is not None and _distinct_lives(self._shape)
+        return to_stream(node, self._kind, self._every, self._time, lives)
 
     def _first(self, root: Node) -> PlannedStage:
         stage = Stage(root, tuple(self._builder.stage_inputs), _waits(root))
@@ -65,14 +74,14 @@ class _Compiler:
         return PlannedStage(stage, partitions, (ExchangeInput(EXCHANGE, by),))
 
     def _netted(self) -> Iterator[PlannedStage]:
-        first = self._relation()
+        first = self._builder.exact(self._relation)
         yield self._first(first)
         source = Source(EXCHANGE, first.schema, first.pattern)
         yield self._second(self._to_stream(source), first, tuple(first.schema.names), self._partitions)
 
     def _combined(self) -> Iterator[PlannedStage]:
+        assert self._shape is not None and self._shape.aggregate is not None
         aggregate = self._shape.aggregate
-        assert aggregate is not None
         both = [(name, parts(name, call)) for name, call in aggregate.calls]
         partials = {p[0]: p for _, two in both for p in two.partial}
         first = self._builder.grouped(aggregate, tuple(partials.values()))
@@ -82,7 +91,9 @@ class _Compiler:
         finals = tuple(AggregateColumn(*f) for _, two in both for f in two.final)
         whole = Aggregate(source, keys, finals)
         results: list[tuple[str, Expression]] = [(k, Column(k, whole.schema.field(k).type)) for k in keys]
-        shown = Project(whole, (*results, *((name, two.result) for name, two in both)))
+        shown: Node = Project(whole, (*results, *((name, two.result) for name, two in both)))
+        if self._shape.having:
+            shown = Select(shown, self._shape.having)
         root = self._to_stream(Project(shown, self._shape.project.columns))
         yield self._second(root, first, keys, self._partitions if self._scheme.spread else 1)
 
@@ -93,7 +104,7 @@ def _waits(root: Node) -> bool:
 
 def _passes_on(taken: Shape) -> bool:
     """Whether results are shown as they are found, so that none can cancel another."""
-    grows = all(w.spec.size is None for w in _windows(taken.body)) and taken.aggregate is None
+    grows = all(w.spec.size is None for w in windows_of(taken.body)) and taken.aggregate is None
     return taken.kind == "istream" and (grows or _distinct_lives(taken))
 
 
@@ -102,16 +113,10 @@ def _distinct_lives(taken: Shape) -> bool:
     if taken.aggregate is not None:
         return False
     shown = {e.name for _, e in taken.project.columns if isinstance(e, Column)}
-    for window in _windows(taken.body):
-        source = logical.stream_of(window)
+    for window in windows_of(taken.body):
+        source = source_of(window)
         stamp = source.stream.timestamp
         fixed = window.spec.kind == "range" or window.spec.size is None
         if not fixed or stamp is None or f"{source.alias}.{stamp}" not in shown:
             return False
     return True
-
-
-def _windows(node: logical.Logical) -> list[logical.Window]:
-    if isinstance(node, logical.Window):
-        return [node]
-    return [w for i in logical.inputs(node) for w in _windows(i)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.expression import Column, Expression, columns
 from penstock.plan import logical
+from penstock.plan.combine import combines
 from penstock.plan.join_graph import join_graph
 
 Keys = dict[str, tuple[Expression, ...]]
@@ -36,37 +37,66 @@ class Scheme:
 
 @dataclass(frozen=True)
 class Shape:
-    """A query taken apart: ToStream? → Project → Aggregate? → body."""
+    """A query taken apart: ToStream? → Project → (HAVING's Select? → Aggregate)? → body.
+
+    The body is a join of windows over registered streams and of tables, with filters.
+    """
 
     kind: str | None
     every: int | None
     project: logical.Project
+    having: tuple[Expression, ...]
     aggregate: logical.Aggregate | None
     body: logical.Logical
 
 
-def shape(root: logical.Logical) -> Shape:
-    """Take a bound query apart."""
+def shape(root: logical.Logical) -> Shape | None:
+    """Take a query apart; None if it is of another shape."""
     kind, every = None, None
     if isinstance(root, logical.ToStream):
         kind, every, root = root.kind, root.every, root.input
-    assert isinstance(root, logical.Project)
-    below = root.input
+    if not isinstance(root, logical.Project):
+        return None
+    below, aggregate = root.input, None
+    having: tuple[Expression, ...] = ()
+    if isinstance(below, logical.Select) and isinstance(below.input, logical.Aggregate):
+        having, below = below.conjuncts, below.input
     if isinstance(below, logical.Aggregate):
-        return Shape(kind, every, root, below, below.input)
-    return Shape(kind, every, root, None, below)
+        aggregate, below = below, below.input
+    if not _plain(below) or not windows_of(below):
+        return None
+    return Shape(kind, every, root, having, aggregate, below)
+
+
+def _plain(node: logical.Logical) -> bool:
+    if isinstance(node, logical.Window):
+        return logical.stream_of(node) is not None
+    kinds = logical.Join | logical.Select | logical.TableSource
+    return isinstance(node, kinds) and all(_plain(i) for i in logical.inputs(node))
+
+
+def source_of(window: logical.Window) -> logical.StreamSource:
+    """The stream below a window of a plain body."""
+    source = logical.stream_of(window)
+    assert source is not None
+    return source
+
+
+def windows_of(node: logical.Logical) -> list[logical.Window]:
+    """The windows of a plain body, from left to right."""
+    if isinstance(node, logical.Window):
+        return [node]
+    return [w for i in logical.inputs(node) for w in windows_of(i)]
 
 
 def choose(query: Shape, nets: bool) -> Scheme:
     """The way to spread a query. ``nets``: equal results of one instant cancel, so they must meet."""
     if query.kind == "rstream":
         return Scheme(why="RSTREAM shows the whole relation at every tick of one clock")
-    windows = _windows(query.body)
+    windows = windows_of(query.body)
     for w in windows:
-        if w.spec.kind == "rows" and w.spec.size is not None and not w.spec.partition_by:
-            return Scheme(
-                why=f"{w.spec.text} of {logical.stream_of(w).alias} needs the whole order of the stream"
-            )
+        if _by_rows(w) and not w.spec.partition_by:
+            return Scheme(why=f"{w.spec.text} of {source_of(w).alias} needs the whole order of the stream")
     if len(windows) == 1:
         keys, held = _single_stream(query, windows[0])
     else:
@@ -74,6 +104,10 @@ def choose(query: Shape, nets: bool) -> Scheme:
     if not keys:
         return Scheme(why="no key is common to all streams of the join")
     return _second_stage(query, keys, held, nets)
+
+
+def _by_rows(window: logical.Window) -> bool:
+    return window.spec.kind == "rows" and window.spec.size is not None
 
 
 def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: bool) -> Scheme:
@@ -84,8 +118,9 @@ def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: b
         # Above the aggregate the keys go by their names in its schema.
         visible = {e for name, e in aggregate.keys if Column(name, e.type) in shown}
         if not held or not all(h & by for h in held):
-            if any(c.function == "avg" and pa.types.is_decimal(c.type) for _, c in aggregate.calls):
-                return Scheme(why="an average of decimals is not combined from parts")
+            whole = [str(c) for _, c in aggregate.calls if not combines(c)]
+            if whole:
+                return Scheme(why=f"{whole[0]} cannot be combined from partial results")
             return Scheme(keys, "combine", spread=bool(aggregate.keys) and visible == by)
         shown = visible
     if nets and (not held or not all(h & shown for h in held)):
@@ -93,16 +128,10 @@ def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: b
     return Scheme(keys)
 
 
-def _windows(node: logical.Logical) -> list[logical.Window]:
-    if isinstance(node, logical.Window):
-        return [node]
-    return [w for i in logical.inputs(node) for w in _windows(i)]
-
-
 def _single_stream(query: Shape, window: logical.Window) -> tuple[Keys, list[set[Expression]]]:
     """A row window's own partitions, else the groups, else the rows of the result."""
-    source = logical.stream_of(window)
-    if window.spec.partition_by and window.spec.kind == "rows" and window.spec.size is not None:
+    source = source_of(window)
+    if window.spec.partition_by and _by_rows(window):
         by = [Column(c, source.schema.field(c).type) for c in window.spec.partition_by]
         return {source.alias: tuple(by)}, [{c} for c in by]
     wanted = query.aggregate.keys if query.aggregate is not None else query.project.columns
@@ -123,20 +152,19 @@ def _common_key(body: logical.Logical, windows: list[logical.Window]) -> tuple[K
     if not isinstance(body, logical.Join):
         return {}, []
     graph = join_graph([i.schema.names for i in body.inputs], body.conjuncts)
-    streams = {k: _windows(i)[0] for k, i in enumerate(body.inputs) if _windows(i)}
+    streams = {k: windows_of(i)[0] for k, i in enumerate(body.inputs) if windows_of(i)}
     assert len(streams) == len(windows)
     for members in graph.classes:
         named = dict(members)
         if all(k in named and _partitions_by(w, named[k]) for k, w in streams.items()):
             found = {k: _expression(graph.derived[k], body.inputs[k].schema, named[k]) for k in named}
-            keys: Keys = {logical.stream_of(w).alias: (found[k],) for k, w in streams.items()}
+            keys: Keys = {source_of(w).alias: (found[k],) for k, w in streams.items()}
             return keys, [set(found.values())]
     return {}, []
 
 
 def _partitions_by(window: logical.Window, column: str) -> bool:
-    by_rows = window.spec.kind == "rows" and window.spec.size is not None
-    return not by_rows or column in window.spec.partition_by
+    return not _by_rows(window) or column in window.spec.partition_by
 
 
 def _expression(derived: tuple[tuple[str, Expression], ...], schema: pa.Schema, name: str) -> Expression:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.engine.stage import Stage
 from penstock.expression import Expression
 from penstock.schema import TimeDomain
@@ -19,11 +19,12 @@ class SourceInput:
     ``columns`` are what the engine gets, named as the stage input's schema names them; ``filter`` is
     evaluated by the host. Both are written over the stream's columns qualified by ``alias``
     (``"C.pid"``). Rows go to the partition that ``partition_by`` hashes to; with no key, all go to one.
+    Rows of a relation go with the column ``SIGN``, made of its ``change`` column.
     """
 
     name: str
     alias: str
-    stream: StreamDef
+    stream: StreamDef | RelationDef
     columns: tuple[tuple[str, Expression], ...]
     filter: Expression | None = None
     partition_by: tuple[Expression, ...] = ()

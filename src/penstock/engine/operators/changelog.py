@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.netting import net
+from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators._unary import Unary
 
@@ -34,4 +34,4 @@ class Changelog(Unary):
 
 class _Changelog(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        return net(replace(inputs[0], end=None, rid=None).in_order())
+        return settled(replace(inputs[0], end=None, rid=None), clock)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.netting import net
+from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators._unary import Unary
 
@@ -36,6 +36,6 @@ class DStream(Unary):
 
 class _DStream(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        left = net(inputs[0].in_order())
+        left = settled(inputs[0], clock)
         left = left.where(left.sign < 0)
         return Chunk(left.ts, np.ones(len(left), np.int8), left.columns)

@@ -35,6 +35,11 @@ class Expire(Unary):
         """A − element has its place in time."""
         return True
 
+    @property
+    def has_ids(self) -> bool:
+        """If asked to."""
+        return self.ids
+
     def start(self) -> Operator:
         """With nobody alive."""
         return _Expire(self)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.netting import net
+from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.leaving import Leaving
@@ -60,7 +60,7 @@ class _PassOn(Operator):
 
 class _Net(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        left = net(inputs[0].in_order())
+        left = settled(inputs[0], clock)
         return left.where(left.sign > 0)
 
 

@@ -41,6 +41,11 @@ class Project(Node):
         """The expressions and their names."""
         return ", ".join(str(e) if str(e) == name else f"{e} AS {name}" for name, e in self.columns)
 
+    @property
+    def has_ids(self) -> bool:
+        """If its input's do."""
+        return self.input.has_ids
+
     def start(self) -> Operator:
         """Evaluates the expressions on whole chunks."""
         return _Project(self)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.directory import Directory
@@ -61,7 +62,7 @@ class _RStream(Operator):
         self._counts = np.zeros(0, np.int64)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        chunk = inputs[0].in_order()
+        chunk = settled(inputs[0], clock)
         numbers = self._directory.assign(chunk.columns.columns, len(chunk))
         self._counts = np.r_[self._counts, np.zeros(len(self._directory) - len(self._counts), np.int64)]
         stamps, parts, at = [], [], 0

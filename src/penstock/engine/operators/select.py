@@ -31,6 +31,11 @@ class Select(Unary):
         """The predicates."""
         return " AND ".join(str(c) for c in self.conjuncts)
 
+    @property
+    def has_ids(self) -> bool:
+        """If its input's do."""
+        return self.input.has_ids
+
     def start(self) -> Operator:
         """Evaluates each predicate on what the ones before it left."""
         return _Select(self)

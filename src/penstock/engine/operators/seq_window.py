@@ -4,21 +4,23 @@ A time window needs no state: a tuple with timestamp s leaves at s + t + 1, know
 unbounded window passes everything on for good. A row window is learned as it goes: the n-th later row of
 the same partition puts a tuple out, at that row's instant. Each row of a partition takes one of n places
 in turn, so the row that held the place before is the one that leaves.
+
+With a slide the window stands still between multiples of it; ``_sliding`` holds those forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._sliding import SlidingRange, SlidingRows
 from penstock.engine.operators._unary import Unary
-from penstock.engine.synopses.directory import Directory
 from penstock.engine.synopses.store import Store
+from penstock.engine.synopses.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class SeqWindow(Unary):
     size: int | None
     partition_by: tuple[str, ...] = ()
     text: str = ""
+    slide: int | None = None
 
     name = "seq-window"
 
@@ -46,13 +49,22 @@ class SeqWindow(Unary):
     @property
     def waits(self) -> bool:
         """Which rows are the last n depends on their order."""
+        return self.size is not None and (self.kind == "rows" or self.slide is not None)
+
+    @property
+    def has_ids(self) -> bool:
+        """Row windows number their rows."""
         return self.size is not None and self.kind == "rows"
 
     def start(self) -> Operator:
         """The form's own operator."""
         if self.size is None:
             return _Unbounded()
-        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
+        if self.slide is None:
+            return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
+        if self.kind == "range":
+            return SlidingRange(self.schema, self.size, self.slide)
+        return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
 
 
 class _Unbounded(Operator):
@@ -74,15 +86,12 @@ class _Rows(Operator):
 
     def __init__(self, node: SeqWindow, size: int) -> None:
         self._size = size
-        self._by = node.partition_by
-        self._schema = node.schema
-        self._partitions = Directory([node.schema.field(c).type for c in self._by])
-        self._turns = np.zeros(1, np.int64)
+        self._turns = Turns(node.schema, node.partition_by)
         self._store = Store(node.schema, keys=2)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        (chunk,) = inputs
+        chunk = inputs[0].in_order()
         if not len(chunk):
             return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=np.empty(0, np.int64))
         places = self._places(chunk)
@@ -99,13 +108,7 @@ class _Rows(Operator):
         return out
 
     def _places(self, chunk: Chunk) -> Int64s:
-        partitions = self._partitions.assign([chunk.column(c) for c in self._by], len(chunk))
-        if len(self._partitions) > len(self._turns):
-            grown = np.zeros(2 * len(self._partitions), np.int64)
-            grown[: len(self._turns)] = self._turns
-            self._turns = grown
-        turns = self._turns[partitions] + _occurrence(partitions)
-        np.add.at(self._turns, partitions, 1)
+        partitions, turns = self._turns.take(chunk)
         return partitions * self._size + turns % self._size
 
     def _holders(self, places: Int64s) -> Int64s:
@@ -134,18 +137,4 @@ class _Rows(Operator):
         return len(self._store)
 
     def bytes(self) -> int:
-        return self._store.nbytes() + self._partitions.nbytes() + int(self._turns.nbytes)
-
-    def metrics(self) -> dict[str, Any]:
-        return {"partitions": len(self._partitions)} if self._by else {}
-
-
-def _occurrence(values: Int64s) -> Int64s:
-    """How often each value stood before in the array."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    run = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
-    out = np.empty(len(values), np.int64)
-    out[order] = run
-    return out
+        return self._store.nbytes() + self._turns.nbytes()

@@ -21,10 +21,14 @@ _LEAST_CAPACITY = 256
 
 
 class Directory:
-    """Numbers 0, 1, 2, ... for the distinct rows seen, in the order in which they came."""
+    """Numbers 0, 1, 2, ... for the distinct rows seen, in the order in which they came.
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        self._types = list(types)
+    ``extra`` columns are kept with a row as it first came and do not make rows distinct.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType], extra: Sequence[pa.DataType] = ()) -> None:
+        self._types = [*types, *extra]
+        self._keys = len(types)
         self._clear(_LEAST_CAPACITY)
 
     def _clear(self, capacity: int) -> None:
@@ -37,21 +41,22 @@ class Directory:
         return self._count
 
     def assign(self, columns: Sequence[pa.Array], length: int) -> Int64s:
-        """The number of every row, a new one where the row is new."""
+        """The number of every row (keys, then extra columns), a new one where the row is new."""
         numbers = np.empty(length, np.int64)
         todo = np.arange(length)
         seed = 0
         while len(todo):
             some = columns if len(todo) == length else [c.take(pa.array(todo)) for c in columns]
             found = self._assign_by_hash(some, len(todo), seed)
-            same = same_rows(some, self.rows(found), len(todo))
+            mine = [c.gather(found) for c in self._columns[: self._keys]]
+            same = same_rows(some[: self._keys], mine, len(todo))
             numbers[todo[same]] = found[same]
             todo, seed = todo[~same], seed + 1
         return numbers
 
     def _assign_by_hash(self, columns: Sequence[pa.Array], length: int, seed: int) -> Int64s:
         self._make_room(length)
-        hashes = hash_rows(columns, length, seed)
+        hashes = hash_rows(columns[: self._keys], length, seed)
         numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes)
         if len(firsts):
             for mine, array in zip(self._columns, columns, strict=True):

@@ -1,0 +1,73 @@
+"""What except, intersect and duplicate-eliminate have in common: counting equal rows on each side."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
+from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.synopses.bags import Bags, Events
+from penstock.engine.synopses.directory import Directory
+
+
+@dataclass(frozen=True)
+class Bag(Node):
+    """Inputs of the same types, of which the first names the columns."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The sides."""
+        return self.parts
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The first side's."""
+        return self.parts[0].schema
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row comes and goes with its counts."""
+        return Pattern.CHANGING
+
+    @property
+    def waits(self) -> bool:
+        """Counts at an instant need all of it."""
+        return True
+
+    @abstractmethod
+    def multiplicity(self, counts: np.ndarray) -> Int64s:
+        """How often a row with these counts (a column a side) is in the output."""
+
+    def start(self) -> Operator:
+        """With empty bags."""
+        return _Bag(self)
+
+
+class _Bag(Operator):
+    def __init__(self, node: Bag) -> None:
+        self._schema = node.schema
+        self._grows = any(p.pattern is Pattern.APPEND for p in node.parts)
+        self._bags = Bags(Directory([f.type for f in node.schema]), len(node.parts), node.multiplicity)
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        events = [
+            Events(self._bags.directory.assign(c.columns.columns, len(c)), c.ts, side, c.sign)
+            for side, c in enumerate(inputs)
+        ]
+        return self._bags.apply(events, self._schema)
+
+    def horizon(self) -> int:
+        return int(BEFORE_TIME) if self._grows else super().horizon()
+
+    def rows(self) -> int:
+        return self._bags.rows()
+
+    def bytes(self) -> int:
+        return self._bags.nbytes()

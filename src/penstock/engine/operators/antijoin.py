@@ -1,0 +1,93 @@
+"""antijoin: rows of the left input while they have no match; semijoin: while they have one.
+
+The left input's rows carry a number in column ``id``; the matches are a join's output, of which only that
+column counts. A left row is in the output at the instants at which it is there and its matches are none
+(semijoin: some), which its two counts tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
+from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.synopses.bags import Bags, Events
+from penstock.engine.synopses.directory import Directory
+
+
+@dataclass(frozen=True)
+class Antijoin(Node):
+    """``left`` rows without (``anti``) or with a match among ``matches``, told by column ``id``."""
+
+    left: Node
+    matches: Node
+    id: str
+    anti: bool = True
+
+    name = "antijoin"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The rows, and the pairs they are in."""
+        return (self.left, self.matches)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The left input's, without the number."""
+        return pa.schema([f for f in self.left.schema if f.name != self.id])
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row comes and goes with its matches."""
+        return Pattern.CHANGING
+
+    @property
+    def waits(self) -> bool:
+        """Counts at an instant need all of it."""
+        return True
+
+    def describe(self) -> str:
+        """Which of the two."""
+        return "" if self.anti else "semijoin"
+
+    def multiplicity(self, counts: np.ndarray) -> Int64s:
+        """Once, while there and without (with) a match."""
+        matched = counts[:, 1] > 0
+        return ((counts[:, 0] > 0) & (matched != self.anti)).astype(np.int64)
+
+    def start(self) -> Operator:
+        """With no row."""
+        return _Antijoin(self)
+
+
+class _Antijoin(Operator):
+    def __init__(self, node: Antijoin) -> None:
+        self._id = node.id
+        self._schema = node.schema
+        self._grows = node.left.pattern is Pattern.APPEND
+        directory = Directory([pa.int64()], [f.type for f in node.schema])
+        self._bags = Bags(directory, 2, node.multiplicity)
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        left, matches = inputs
+        assign = self._bags.directory.assign
+        payload = [left.column(f.name) for f in self._schema]
+        rows = Events(assign([left.column(self._id), *payload], len(left)), left.ts, 0, left.sign)
+        # A match's row is known by now, so what stands beside its number is never looked at.
+        nothing = [pa.nulls(len(matches), f.type) for f in self._schema]
+        numbers = assign([matches.column(self._id), *nothing], len(matches))
+        pairs = Events(numbers, matches.ts, 1, matches.sign)
+        return self._bags.apply([rows, pairs], self._schema, slice(1, None))
+
+    def horizon(self) -> int:
+        return int(BEFORE_TIME) if self._grows else super().horizon()
+
+    def rows(self) -> int:
+        return self._bags.rows()
+
+    def bytes(self) -> int:
+        return self._bags.nbytes()

@@ -1,0 +1,29 @@
+"""except: bag difference, or difference of the distinct rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.engine.element import Int64s
+from penstock.engine.operators._bag import Bag
+
+
+@dataclass(frozen=True)
+class Except(Bag):
+    """EXCEPT ALL, or EXCEPT if not ``all``."""
+
+    all: bool = True
+
+    name = "except"
+
+    def multiplicity(self, counts: np.ndarray) -> Int64s:
+        """As often as the left has it more often; or once if only the left has it."""
+        if self.all:
+            return np.maximum(counts[:, 0] - counts[:, 1], 0)
+        return ((counts[:, 0] > 0) & (counts[:, 1] <= 0)).astype(np.int64)
+
+    def describe(self) -> str:
+        """As bags or as sets."""
+        return "all" if self.all else "distinct"

@@ -1,0 +1,130 @@
+"""identify: tells a relation's rows apart, so that a − element names the row that leaves. A system operator.
+
+Rows of a window have ids of their own. In other relations a − element says only what the row looks like;
+of equal rows it does not matter which one leaves, so the one that came last is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
+from penstock.engine.kernels.stacks import match
+from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.synopses.directory import Directory
+from penstock.errors import DataError
+
+
+@dataclass(frozen=True)
+class Identify(Node):
+    """Gives elements row ids, and shows them as a column ``id`` if one is named."""
+
+    input: Node
+    id: str | None = None
+
+    name = "identify"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its input's, and the id."""
+        return (
+            self.input.schema if self.id is None else self.input.schema.append(pa.field(self.id, pa.int64()))
+        )
+
+    @property
+    def pattern(self) -> Pattern:
+        """Its input's, which has no known ends."""
+        return self.input.pattern
+
+    @property
+    def waits(self) -> bool:
+        """A row must have come before it leaves."""
+        return self.input.pattern is Pattern.CHANGING
+
+    @property
+    def has_ids(self) -> bool:
+        """That is what it is for."""
+        return True
+
+    def start(self) -> Operator:
+        """By the ids there are, by counting, or by value."""
+        return _Identify(self)
+
+
+class _Identify(Operator):
+    def __init__(self, node: Identify) -> None:
+        self._schema = node.schema
+        self._shows = node.id is not None
+        self._known = node.input.has_ids
+        self._grows = node.input.pattern is Pattern.APPEND
+        self._arrived = 0
+        self._directory = Directory([f.type for f in node.input.schema])
+        self._tops = np.full(0, -1, np.int64)
+        self._stack = np.zeros((0, 2), np.int64)
+        self._free = np.full(1, -1, np.int64)
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        (chunk,) = inputs
+        if not self._known:
+            chunk = self._counted(chunk) if self._grows else self._matched(chunk)
+        if not self._shows:
+            return chunk
+        rid = chunk.rid if chunk.rid is not None else np.empty(0, np.int64)
+        return chunk.with_columns(batch_of([*chunk.columns.columns, pa.array(rid)], self._schema, len(chunk)))
+
+    def _counted(self, chunk: Chunk) -> Chunk:
+        ids = np.arange(self._arrived, self._arrived + len(chunk))
+        self._arrived += len(chunk)
+        return replace(chunk, rid=ids)
+
+    def _matched(self, chunk: Chunk) -> Chunk:
+        # What enters at an instant comes before what leaves at it: a row may do both.
+        chunk = chunk.take(np.lexsort((-chunk.sign.astype(np.int64), chunk.ts)))
+        numbers = self._directory.assign(chunk.columns.columns, len(chunk))
+        self._make_room(int((chunk.sign > 0).sum()))
+        ids, missing = match(numbers, chunk.sign, self._tops, self._stack, self._free, self._arrived)
+        if missing >= 0:
+            row = {n: chunk.column(n)[missing].as_py() for n in chunk.columns.schema.names}
+            raise DataError(
+                f"a relation is told at {chunk.ts[missing]} to remove the row {row}, which is not in it"
+            )
+        self._arrived += int((chunk.sign > 0).sum())
+        self._tidy()
+        return replace(chunk, rid=ids)
+
+    def _make_room(self, more: int) -> None:
+        known = len(self._directory)
+        if known > len(self._tops):
+            self._tops = np.concatenate([self._tops, np.full(2 * known - len(self._tops), -1, np.int64)])
+        grown = np.zeros((more + len(self._stack) // 2, 2), np.int64)
+        spare = np.arange(len(self._stack), len(self._stack) + len(grown))
+        if len(spare):
+            # Spare places form a list through their second field.
+            grown[:-1, 1], grown[-1, 1] = spare[1:], self._free[0]
+            self._free[0] = spare[0]
+            self._stack = np.concatenate([self._stack, grown])
+
+    def _tidy(self) -> None:
+        known = len(self._directory)
+        here = np.flatnonzero(self._tops[:known] >= 0)
+        if known > 1024 and 2 * len(here) < known:
+            self._directory.keep(here)
+            self._tops = self._tops[here]
+
+    def horizon(self) -> int:
+        return int(BEFORE_TIME) if self._grows else super().horizon()
+
+    def rows(self) -> int:
+        return 0
+
+    def bytes(self) -> int:
+        return self._directory.nbytes() + int(self._stack.nbytes + self._tops.nbytes)

@@ -1,0 +1,28 @@
+"""intersect: bag intersection, or intersection of the distinct rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.engine.element import Int64s
+from penstock.engine.operators._bag import Bag
+
+
+@dataclass(frozen=True)
+class Intersect(Bag):
+    """INTERSECT ALL, or INTERSECT if not ``all``."""
+
+    all: bool = True
+
+    name = "intersect"
+
+    def multiplicity(self, counts: np.ndarray) -> Int64s:
+        """As often as both have it; or once if they do."""
+        common = np.maximum(counts.min(axis=1), 0)
+        return common if self.all else np.minimum(common, 1)
+
+    def describe(self) -> str:
+        """As bags or as sets."""
+        return "all" if self.all else "distinct"

@@ -1,0 +1,51 @@
+"""union: bag union. No synopsis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.operator import Clock, Node, Operator
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """All rows of inputs of the same types; all or none have known ends; the first names the columns."""
+
+    parts: tuple[Node, ...]
+
+    name = "union"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Any number."""
+        return self.parts
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The first input's."""
+        return self.parts[0].schema
+
+    @property
+    def pattern(self) -> Pattern:
+        """The inputs'; one that only grows goes with one that changes."""
+        changes = any(p.pattern is Pattern.CHANGING for p in self.parts)
+        return Pattern.CHANGING if changes else self.parts[0].pattern
+
+    def start(self) -> Operator:
+        """Passes everything on."""
+        return _Union(self.schema)
+
+
+class _Union(Operator):
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        renamed = [
+            replace(c, columns=batch_of(c.columns.columns, self._schema, len(c)), rid=None) for c in inputs
+        ]
+        return Chunk.concat(renamed, self._schema).in_order()

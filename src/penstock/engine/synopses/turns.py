@@ -1,0 +1,44 @@
+"""The partitions of a row window, and how many rows each has had."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import Chunk, Int64s
+from penstock.engine.synopses.directory import Directory
+
+
+class Turns:
+    """Counts rows by partition."""
+
+    def __init__(self, schema: pa.Schema, by: tuple[str, ...]) -> None:
+        self._by = by
+        self._partitions = Directory([schema.field(c).type for c in by])
+        self._counts = np.zeros(1, np.int64)
+
+    def take(self, chunk: Chunk) -> tuple[Int64s, Int64s]:
+        """Each row's partition, and how many rows that one had before it."""
+        partitions = self._partitions.assign([chunk.column(c) for c in self._by], len(chunk))
+        if len(self._partitions) > len(self._counts):
+            grown = np.zeros(2 * len(self._partitions), np.int64)
+            grown[: len(self._counts)] = self._counts
+            self._counts = grown
+        turns = self._counts[partitions] + _occurrence(partitions)
+        np.add.at(self._counts, partitions, 1)
+        return partitions, turns
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return self._partitions.nbytes() + int(self._counts.nbytes)
+
+
+def _occurrence(values: Int64s) -> Int64s:
+    """How often each value stood before in the array."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    run = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
+    out = np.empty(len(values), np.int64)
+    out[order] = run
+    return out
