@@ -318,9 +318,10 @@ def queries(draw: Draw) -> tuple[str, dict[str, dict[str, str]]]:
     operator = draw(st.sampled_from(("", "", "", "ISTREAM", "DSTREAM", "RSTREAM")))
     if not operator:
         return f"SELECT {select}{tail}", columns
+    every = draw(st.sampled_from(("", "", " EVERY 2 SECONDS", " EVERY 3"))) if operator == "RSTREAM" else ""
     if draw(st.booleans()):
-        return f"SELECT {operator}({select}){tail}", columns
-    return f"{operator}(SELECT {select}{tail})", columns
+        return f"SELECT {operator}({select}){every}{tail}", columns
+    return f"{operator}(SELECT {select}{tail}){every}", columns
 
 
 @st.composite
