@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.cql import types
+from penstock.cql.coercion import coerce
 from penstock.cql.errors import error, unsupported
 from penstock.cql.types import BIGINT, DOUBLE
 from penstock.expression import Expression
@@ -40,6 +41,11 @@ def same_type(type_: pa.DataType) -> pa.DataType | None:
     return type_ if types.is_ordered(type_) else None
 
 
+def double_type(type_: pa.DataType) -> pa.DataType | None:
+    """STDDEV and VARIANCE are DOUBLE."""
+    return DOUBLE if types.is_numeric(type_) or type_ == types.NULL else None
+
+
 def count_type(type_: pa.DataType) -> pa.DataType | None:
     """COUNT is BIGINT whatever it counts."""
     return BIGINT
@@ -47,10 +53,11 @@ def count_type(type_: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate function of one argument, and in words what it takes."""
+    """An aggregate function of one argument, in words what it takes, and its name in the plan if another."""
 
     result: Callable[[pa.DataType], pa.DataType | None]
     takes: str
+    means: str = ""
 
 
 AGGREGATES: dict[str, AggregateFunction] = {
@@ -59,7 +66,17 @@ AGGREGATES: dict[str, AggregateFunction] = {
     "avg": AggregateFunction(avg_type, "a number"),
     "min": AggregateFunction(same_type, "a type with an order"),
     "max": AggregateFunction(same_type, "a type with an order"),
+    "mean": AggregateFunction(avg_type, "a number", "avg"),
+    "stddev": AggregateFunction(double_type, "a number"),
+    "stddev_samp": AggregateFunction(double_type, "a number", "stddev"),
+    "std": AggregateFunction(double_type, "a number", "stddev"),
+    "stddev_pop": AggregateFunction(double_type, "a number"),
+    "variance": AggregateFunction(double_type, "a number"),
+    "var_samp": AggregateFunction(double_type, "a number", "variance"),
+    "var_pop": AggregateFunction(double_type, "a number"),
 }
+
+_SAME_IF_DISTINCT = ("min", "max")
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -77,11 +94,19 @@ def aggregate_call(node: exp.Anonymous, bind: Callable[[exp.Expr], Expression]) 
     name, args = node.name.lower(), node.expressions
     if len(args) != 1:
         raise error(f"{name.upper()} takes 1 argument, not {len(args)}", node)
-    if isinstance(args[0], exp.Distinct):
-        raise unsupported(f"{name.upper()}(DISTINCT ...)", node)
+    distinct = isinstance(args[0], exp.Distinct)
+    if distinct:
+        args = args[0].expressions
+        if len(args) != 1:
+            hint = "count the rows of a SELECT DISTINCT in FROM"
+            raise unsupported(f"{name.upper()}(DISTINCT ...) of {len(args)} arguments", node, hint)
     if isinstance(args[0], exp.Star):
         if name != "count":
             raise error(f"{name.upper()}(*) has no meaning", node, "only COUNT takes *")
+        if distinct:
+            raise error(
+                "COUNT(DISTINCT *) has no meaning", node, "count the rows of a SELECT DISTINCT in FROM"
+            )
         return AggregateCall("count", None, BIGINT)
     argument, function = bind(args[0]), AGGREGATES[name]
     type_ = function.result(argument.type)
@@ -89,4 +114,7 @@ def aggregate_call(node: exp.Anonymous, bind: Callable[[exp.Expr], Expression]) 
         given = types.sql_name(argument.type)
         message = f"type mismatch: {name.upper()} takes {function.takes}, not {given}"
         raise error(message, node, "write CAST to convert it")
-    return AggregateCall(name, argument, type_)
+    name = function.means or name
+    if type_ == DOUBLE and function.result is double_type:
+        argument = coerce(argument, DOUBLE)
+    return AggregateCall(name, argument, type_, distinct and name not in _SAME_IF_DISTINCT)

@@ -84,8 +84,10 @@ class CQLParser(SparkParser):
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         start, join = self._curr, super()._parse_join(*args, **kwargs)
-        is_comma = start.token_type == TokenType.COMMA
-        return join.update_positions(start) if join and not is_comma else join
+        if join and start.token_type == TokenType.COMMA:
+            join.meta["comma"] = True
+            return join
+        return join.update_positions(start) if join else None
 
     def _warn_unsupported(self) -> None:
         raise unsupported(f"the statement {self._tokens[0].text.upper()}", self._tokens[0], STATEMENTS)
@@ -97,17 +99,37 @@ class CQLParser(SparkParser):
         if not operator:
             node = super()._parse_statement()
             return node.update_positions(start) if node and "line" not in node.meta else node
-        query = self._parse_wrapped(self._parse_select)
+        return self._parse_stream_query(operator)
+
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        operator = self._match_relation_to_stream() if self._starts_stream_query() else None
+        return (
+            self._parse_stream_query(operator) if operator else super()._parse_select_query(*args, **kwargs)
+        )
+
+    def _starts_stream_query(self) -> bool:
+        """Whether ISTREAM( and the like come next, with a query inside."""
+        position = self._index + 1
+        while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
+            position += 1
+        queries = (TokenType.SELECT, TokenType.WITH)
+        return position < len(self._tokens) and self._tokens[position].token_type in queries
+
+    def _parse_stream_query(self, operator: Token) -> RelationToStream:
+        query = self._parse_wrapped(self._parse_wrapped_select)
         return self._relation_to_stream(operator, this=query)
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         operator = self._match_relation_to_stream()
         if not operator:
             return super()._parse_projections()
-        items = self._parse_wrapped(self._parse_expressions)
+        self._match_l_paren()
+        distinct = self._match(TokenType.DISTINCT)
+        items = self._parse_expressions()
+        self._match_r_paren()
         if self._match(TokenType.COMMA):
             raise around_list(operator.text, operator)
-        return [self._relation_to_stream(operator, expressions=items)], None
+        return [self._relation_to_stream(operator, expressions=items, distinct=distinct)], None
 
     def _match_relation_to_stream(self) -> Token | None:
         if self._next and self._next.token_type == TokenType.L_PAREN:
@@ -124,6 +146,8 @@ class CQLParser(SparkParser):
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         item = super()._parse_table(*args, **kwargs)
+        if isinstance(item, RelationToStream):
+            item = self._parse_subquery(item)
         return self._parse_stream_window(item) if isinstance(item, exp.Table | exp.Subquery) else item
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
@@ -154,13 +178,15 @@ class CQLParser(SparkParser):
             return None
         columns = self._parse_csv(self._parse_column) if self._match(TokenType.PARTITION_BY) else []
         kind, size = self._parse_window_frame()
-        if self._match_text_seq("SLIDE"):
-            raise unsupported("SLIDE in a window", self._prev)
+        slide = self._parse_slide(kind) if self._match_text_seq("SLIDE") else None
         if not self._match(TokenType.R_BRACKET):
             raise error("a window ends with ']'", self._curr or self._prev)
         text = " ".join(self._find_sql(start, self._prev).split())
-        window = StreamWindow(kind=kind, size=size, partition_by=columns, text=text)
+        window = StreamWindow(kind=kind, size=size, slide=slide, partition_by=columns, text=text)
         return self.expression(window, start)
+
+    def _parse_slide(self, kind: str) -> exp.Expr:
+        return self._parse_signed_number("SLIDE") if kind == "rows" else self._parse_duration()
 
     def _parse_window_frame(self) -> tuple[str, exp.Expr | None]:
         if self._match_text_seq("NOW"):

@@ -25,10 +25,11 @@ from penstock.expression import Call, Expression, Literal
 
 @dataclass(frozen=True)
 class ExpressionBinder:
-    """Binds expressions over a scope; ``aggregate`` says what an aggregate function means here."""
+    """Binds expressions over a scope; the hooks say what an aggregate and a subquery mean here."""
 
     scope: Scope
     aggregate: Callable[[exp.Anonymous], Expression]
+    subquery: Callable[[ExpressionBinder, exp.Expr], Expression]
 
     def bind(self, node: exp.Expr) -> Expression:
         """The bound form of an expression."""
@@ -135,9 +136,13 @@ def _between(binder: ExpressionBinder, node: exp.Between) -> Expression:
     return Call("and", (low, high), BOOLEAN)
 
 
+def _subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    return binder.subquery(binder, node)
+
+
 def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
     if node.args.get("query"):
-        raise unsupported("IN with a subquery", node)
+        return _subquery(binder, node)
     items = [binder.bind(e) for e in node.expressions]
     if not all(isinstance(i, Literal) for i in items):
         return _in_expressions(binder, node)
@@ -276,6 +281,8 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.NullSafeEQ: _comparison("<=>"),
     exp.Between: _between,
     exp.In: _in,
+    exp.Exists: _subquery,
+    exp.Subquery: _subquery,
     exp.Like: _like,
     exp.Is: _is,
     exp.Add: _arithmetic("+"),
@@ -293,19 +300,18 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
 }
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {
+    exp.All: "a comparison with ALL of a subquery",
+    exp.Any: "a comparison with ANY of a subquery",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
     exp.Escape: "LIKE ... ESCAPE",
-    exp.Exists: "EXISTS",
     exp.Extract: "EXTRACT",
     exp.Filter: "FILTER (WHERE ...)",
     exp.ILike: "ILIKE",
     exp.IntDiv: "DIV",
     exp.Interval: "INTERVAL in an expression",
     exp.RegexpLike: "RLIKE",
-    exp.Select: "a subquery in an expression",
     exp.StrPosition: "POSITION",
-    exp.Subquery: "a subquery in an expression",
     exp.TryCast: "TRY_CAST",
     exp.Window: "an OVER clause",
 }

@@ -1,181 +1,179 @@
-"""FROM: streams, tables and inner joins, and whether something links all of them."""
+"""FROM: streams, relations, tables, views and subqueries, joined in whatever way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.cql.context import Catalog, Context
+from penstock.cql.derived import common_table, derived_table, view
 from penstock.cql.errors import did_you_mean, error, unsupported
-from penstock.cql.scope import Item, Scope, lookup, qualify
-from penstock.cql.windows import UNBOUNDED, note_on, window_spec
-from penstock.expression import Expression, columns
-from penstock.plan.logical import StreamSource, TableSource, Window
-from penstock.schema import TimeDomain
+from penstock.cql.joined import Joined
+from penstock.cql.joins import join
+from penstock.cql.scope import Item, lookup, qualify
+from penstock.cql.windows import windowed
+from penstock.plan.logical import RelationSource, StreamSource, TableSource
 
-Catalog = Mapping[str, StreamDef | TableDef]
-
-
-@dataclass
-class Context:
-    """What holds for a whole query: the catalog, the time its streams share, what was filled in."""
-
-    catalog: Catalog
-    notes: list[str] = field(default_factory=list)
-    streams: list[StreamDef] = field(default_factory=list)
-
-    def meet(self, stream: StreamDef, at: exp.Expr) -> None:
-        """Take note of a stream; all streams of a query share one time."""
-        if self.streams and self.streams[0].time != stream.time:
-            first = self.streams[0]
-            raise error(
-                f"'{first.name}' has time in {_time(first.time)} and '{stream.name}' in {_time(stream.time)}",
-                at,
-                "declare the same TIMESTAMP BY type and unit for both",
-            )
-        self.streams.append(stream)
+__all__ = ["Catalog", "Context", "bind_from", "bind_item"]
 
 
-def _time(time: TimeDomain) -> str:
-    return "TIMESTAMP" if time.kind == "timestamp" else f"integer {time.unit}"
-
-
-@dataclass
-class FromClause:
-    """The items in sight, the conjuncts of ON, and which items CROSS JOIN put beside all before them."""
-
-    scope: Scope
-    conjuncts: list[Expression] = field(default_factory=list)
-    crossed: list[int] = field(default_factory=list)
-
-
-BindCondition = Callable[[Scope, exp.Expr, str], list[Expression]]
-
-
-def bind_from(select: exp.Select, context: Context, bind_condition: BindCondition) -> FromClause:
-    """The FROM clause of a SELECT; ``bind_condition`` binds what follows ON."""
+def bind_from(select: exp.Select, context: Context) -> Joined:
+    """The FROM clause of a SELECT."""
     start = select.args.get("from_")
     if start is None:
         raise error("SELECT needs FROM with at least one stream", select)
-    clause = FromClause(Scope())
-    _add(clause, start.this, context)
-    for join in select.args.get("joins") or ():
-        _check_join(join)
-        _add(clause, join.this, context)
-        if join.kind == "CROSS":
-            clause.crossed.append(len(clause.scope.items) - 1)
-        if join.args.get("on"):
-            clause.conjuncts += bind_condition(clause.scope, join.args["on"], "ON")
-    return clause
+    joined = _bind_list(start.this, select.args.get("joins") or (), context.apart("a subquery in FROM"))
+    scope = replace(joined.scope, functions=context.functions, outer=context.outer)
+    return replace(joined, scope=scope)
 
 
-def _add(clause: FromClause, node: exp.Expr, context: Context) -> None:
-    clause.scope.add(bind_item(node, context), node)
+def _bind_list(first: exp.Expr, joins: Iterable[exp.Join], context: Context) -> Joined:
+    """Items with commas and JOINs between; a JOIN goes before a comma."""
+    lists = [bind_item(first, context)]
+    for node in joins:
+        right = bind_item(node.this, context)
+        if node.meta.get("comma"):
+            lists.append(right)
+            continue
+        lists[-1] = join(lists[-1], right, node)
+        if node.kind == "CROSS":
+            lists[-1].crossed.append({i.alias for part in lists for i in part.inputs})
+    result = lists[0]
+    for other in lists[1:]:
+        result = result.beside(other, other.inputs[0].at)
+    return result
 
 
-def _check_join(join: exp.Join) -> None:
-    words = [w for w in (join.method, join.side, join.kind) if w and w not in ("INNER", "CROSS")]
-    if words:
-        raise unsupported(f"{' '.join(words)} JOIN", join)
-    if join.args.get("using"):
-        raise unsupported("JOIN ... USING", join, "write JOIN ... ON")
-
-
-def bind_item(node: exp.Expr, context: Context) -> Item:
+def bind_item(node: exp.Expr, context: Context) -> Joined:
     """One FROM item, by the kind of thing it is."""
     bind_kind = ITEMS.get(type(node))
     if bind_kind is None:
         raise unsupported(UNSUPPORTED.get(type(node), f"'{node.sql('spark')}' in FROM"), node)
+    for arg, words in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("laterals", "LATERAL VIEW")):
+        if node.args.get(arg):
+            raise unsupported(words, node)
     return bind_kind(node, context)
 
 
-def _named(node: exp.Table, context: Context) -> Item:
-    _check_table(node)
-    definition = lookup(context.catalog, node.name)
-    if definition is None:
-        known = list(context.catalog)
-        hint = did_you_mean(
-            node.name, known, f"known are {', '.join(known)}" if known else "none is registered"
-        )
-        raise error(f"unknown stream or table '{node.name}'", node.this, hint)
-    alias = node.alias or definition.name
-    if isinstance(definition, TableDef):
-        return _table(node, definition, alias)
-    return _stream(node, definition, alias, context)
+# names
 
 
-def _check_table(node: exp.Table) -> None:
+def _named(node: exp.Table, context: Context) -> Joined:
+    if node.args.get("joins"):
+        return _bind_list(_without_joins(node), node.args["joins"], context)
     if not isinstance(node.this, exp.Identifier):
         raise unsupported("a table function", node)
     if node.args.get("db"):
         raise unsupported(f"a name in two parts ('{node.sql('spark')}')", node)
-    for arg, words in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("joins", "a join in parentheses")):
-        if node.args.get(arg):
-            raise unsupported(words, node)
+    common = lookup(context.common_tables, node.name)
+    if common is not None:
+        return Joined.of(common_table(node, common, context), node)
+    definition = _definition(node, context)
+    return Joined.of(DEFINITIONS[type(definition)](node, definition, context), node)
+
+
+def _definition(node: exp.Table, context: Context) -> StreamDef | TableDef | RelationDef | ViewDef:
+    known = {name: d for name, d in context.catalog.items() if not isinstance(d, FunctionDef)}
+    definition = lookup(known, node.name)
+    if definition is None:
+        names = [*context.common_tables, *known]
+        hint = did_you_mean(
+            node.name, names, f"known are {', '.join(names)}" if names else "none is registered"
+        )
+        raise error(f"unknown stream or table '{node.name}'", node.this, hint)
+    return definition
+
+
+def _without_joins(node: exp.Expr) -> exp.Expr:
+    alone = node.copy()
+    alone.set("joins", None)
+    return alone
+
+
+def _own_alias(node: exp.Table, name: str) -> str:
+    """The alias of a stream or table; its columns keep their names."""
     alias = node.args.get("alias")
     if alias and alias.args.get("columns"):
-        raise unsupported("an alias with column names", alias)
-
-
-def _table(node: exp.Table, table: TableDef, alias: str) -> Item:
-    if node.args.get("window"):
-        raise error(
-            f"'{table.name}' is a table and takes no window", node.args["window"], "windows are for streams"
+        raise unsupported(
+            "an alias with column names for a stream or table", alias, "write it for a subquery in FROM"
         )
+    return node.alias or name
+
+
+def _refuse_window(node: exp.Table, name: str, what: str) -> None:
+    if node.args.get("window"):
+        message = f"'{name}' is a {what} and takes no window"
+        raise error(message, node.args["window"], "windows are for streams")
+
+
+def _table(node: exp.Table, table: TableDef, context: Context) -> Item:
+    alias = _own_alias(node, table.name)
+    _refuse_window(node, table.name, "table")
     return Item.of(alias, TableSource(table, alias, qualify(alias, table.schema)))
 
 
-def _stream(node: exp.Table, stream: StreamDef, alias: str, context: Context) -> Item:
+def _relation(node: exp.Table, relation: RelationDef, context: Context) -> Item:
+    alias = _own_alias(node, relation.name)
+    _refuse_window(node, relation.name, "relation")
+    context.meet(relation, node)
+    return Item.of(alias, RelationSource(relation, alias, qualify(alias, relation.schema)))
+
+
+def _stream(node: exp.Table, stream: StreamDef, context: Context) -> Item:
+    alias = _own_alias(node, stream.name)
     context.meet(stream, node)
     source = StreamSource(stream, alias, qualify(alias, stream.schema))
-    window = node.args.get("window")
-    if window is None:
-        context.notes.append(f"{alias} has no window: [ROWS UNBOUNDED] is filled in")
-        return Item.of(alias, Window(source, UNBOUNDED))
-    note = note_on(window, source)
-    context.notes.extend([note] if note else [])
-    return Item.of(alias, Window(source, window_spec(window, source)))
+    return windowed(Item.of(alias, source), node.args.get("window"), context)
 
 
-ITEMS: dict[type[exp.Expr], Callable[[Any, Context], Item]] = {exp.Table: _named}
+DEFINITIONS: dict[type, Callable[[exp.Table, Any, Context], Item]] = {
+    StreamDef: _stream,
+    TableDef: _table,
+    RelationDef: _relation,
+    ViewDef: view,
+}
+
+# parentheses
+
+
+def _parenthesised(node: exp.Subquery, context: Context) -> Joined:
+    """A query, a join or a single item in parentheses."""
+    if node.args.get("joins"):
+        return _bind_list(_without_joins(node), node.args["joins"], context)
+    inside, alias, window = node.this, node.args.get("alias"), node.args.get("window")
+    if not isinstance(inside, exp.Table | exp.Subquery):
+        return Joined.of(derived_table(node, inside, context), node)
+    if not inside.args.get("joins"):
+        return bind_item(_item_as(inside, alias, window), context)
+    if alias or window:
+        everything = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inside.copy()))
+        return Joined.of(derived_table(node, everything, context), node)
+    return bind_item(inside, context)
+
+
+def _item_as(inside: exp.Expr, alias: exp.Expr | None, window: exp.Expr | None) -> exp.Expr:
+    """An item in parentheses as if the alias and window after them stood inside."""
+    item = inside.copy()
+    if alias:
+        item.set("alias", alias.copy())
+    if window and item.args.get("window"):
+        raise error(f"'{item.alias_or_name}' has two windows", window)
+    if window:
+        item.set("window", window.copy())
+    return item
+
+
+ITEMS: dict[type[exp.Expr], Callable[[Any, Context], Joined]] = {
+    exp.Table: _named,
+    exp.Subquery: _parenthesised,
+}
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {
-    exp.Subquery: "a subquery in FROM",
     exp.Lateral: "LATERAL",
     exp.Unnest: "UNNEST",
     exp.Values: "VALUES in FROM",
 }
-
-
-def check_linked(clause: FromClause, conjuncts: Sequence[Expression], select: exp.Select) -> None:
-    """Every item is linked to the others by some conjunct, or by a CROSS JOIN in so many words."""
-    aliases = [i.alias for i in clause.scope.items]
-    groups = [{a} for a in aliases]
-    for position in clause.crossed:
-        groups = _merged(groups, set(aliases[: position + 1]))
-    for conjunct in conjuncts:
-        groups = _merged(groups, _aliases(conjunct, clause.scope))
-    if len(groups) > 1:
-        firsts = [min(map(aliases.index, g)) for g in groups]
-        *names, last = (f"'{aliases[i]}'" for i in firsts)
-        raise error(
-            f"{', '.join(names)} and {last} have no join predicate",
-            select.args["joins"][firsts[1] - 1].this,
-            "write CROSS JOIN if every pair is meant",
-        )
-
-
-def _merged(groups: list[set[str]], linked: set[str]) -> list[set[str]]:
-    touched = [g for g in groups if g & linked]
-    if len(touched) < 2:
-        return groups
-    merged = set().union(*touched)
-    return [merged if g is touched[0] else g for g in groups if g is touched[0] or g not in touched]
-
-
-def _aliases(conjunct: Expression, scope: Scope) -> set[str]:
-    names = columns(conjunct)
-    return {i.alias for i in scope.items if any(c.name in names for c in i.columns.values())}

@@ -7,7 +7,7 @@ over is neither, and an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -19,18 +19,21 @@ from penstock.cql.scope import Scope
 from penstock.expression import Column, Expression, transform, walk
 from penstock.plan.logical import Aggregate, AggregateCall, Logical
 
+BindSubquery = Callable[[ExpressionBinder, exp.Expr], Expression]
+
 
 @dataclass
 class Grouping:
-    """The keys of a grouped SELECT, and the aggregate calls its items make."""
+    """The keys of a grouped SELECT, the aggregate calls its items make, the columns subqueries add."""
 
     scope: Scope
     keys: dict[str, Expression] = field(default_factory=dict)
     calls: dict[str, AggregateCall] = field(default_factory=dict)
+    attached: set[str] = field(default_factory=set)
 
-    def bind(self, node: exp.Expr) -> Expression:
-        """An item of the SELECT list, over the groups."""
-        return self.over_groups(ExpressionBinder(self.scope, self.aggregate).bind(node), node)
+    def binder(self, subquery: BindSubquery) -> ExpressionBinder:
+        """A binder for items over the groups; what it gives still has to go through ``over_groups``."""
+        return ExpressionBinder(self.scope, self.aggregate, subquery)
 
     def aggregate(self, node: exp.Anonymous) -> Expression:
         """An aggregate call, as the column that will hold it."""
@@ -43,7 +46,7 @@ class Grouping:
         names = {expression: name for name, expression in self.keys.items()}
         replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
         for part in walk(replaced):
-            if isinstance(part, Column) and part.name not in self.keys and part.name not in self.calls:
+            if isinstance(part, Column) and not self._has(part.name):
                 raise error(
                     f"column '{part.name}' is neither in GROUP BY nor in an aggregate",
                     _where_used(node, part, self.scope),
@@ -55,20 +58,27 @@ class Grouping:
         """The Aggregate of all that was bound."""
         return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
 
+    def _has(self, name: str) -> bool:
+        return name in self.keys or name in self.calls or name in self.attached
 
-def row_binder(scope: Scope, clause: str) -> ExpressionBinder:
-    """A binder for a clause over rows, where an aggregate is a mistake."""
+
+def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) -> ExpressionBinder:
+    """A binder for a clause over rows, where an aggregate is a mistake, and a subquery unless it is told."""
 
     def refuse(node: exp.Anonymous) -> Expression:
         name = node.name.upper()
         raise error(f"{name} is an aggregate and cannot stand in {clause}", node)
 
-    return ExpressionBinder(scope, refuse)
+    def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        raise unsupported(f"a subquery in {clause}", node)
+
+    return ExpressionBinder(scope, refuse, subquery or refuse_subquery)
 
 
 def is_grouped(select: exp.Select, items: Sequence[exp.Expr]) -> bool:
     """Whether a SELECT aggregates."""
-    return bool(select.args.get("group")) or any(contains_aggregate(i) for i in items)
+    clauses = ("group", "having")
+    return any(select.args.get(c) for c in clauses) or any(contains_aggregate(i) for i in items)
 
 
 def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> Grouping:
@@ -81,22 +91,39 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
             raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
     for node in group.expressions:
         key = row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))
-        grouping.keys.setdefault(_key_name(key), key)
+        grouping.keys.setdefault(key_name(key), key)
     return grouping
 
 
-def _key_name(key: Expression) -> str:
+def key_name(key: Expression) -> str:
+    """The name of a key's column."""
     return key.name if isinstance(key, Column) else f"({key})"
+
+
+def item_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr | None:
+    """The SELECT item whose alias a name is, unless it is a column of FROM."""
+    if isinstance(node, exp.Column) and not node.table and not scope.has(node.name):
+        aliased = [i.this for i in items if isinstance(i, exp.Alias) and i.alias.lower() == node.name.lower()]
+        return aliased[0] if aliased else None
+    return None
+
+
+def with_items(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    """A condition of HAVING with the SELECT items in place of their aliases."""
+    if not any(item_meant(c, items, scope) for c in node.find_all(exp.Column)):
+        return node
+
+    def meant(part: exp.Expr) -> exp.Expr:
+        item = item_meant(part, items, scope)
+        return item.copy() if item else part
+
+    return node.transform(meant)
 
 
 def _key_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
     if isinstance(node, exp.Literal) and not node.is_string:
         return _at_position(node, items)
-    if isinstance(node, exp.Column) and not node.table and not scope.has(node.name):
-        aliased = [i.this for i in items if isinstance(i, exp.Alias) and i.alias.lower() == node.name.lower()]
-        if aliased:
-            return aliased[0]
-    return node
+    return item_meant(node, items, scope) or node
 
 
 def _at_position(node: exp.Literal, items: Sequence[exp.Expr]) -> exp.Expr:
@@ -108,8 +135,10 @@ def _at_position(node: exp.Literal, items: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _where_used(node: exp.Expr, column: Column, scope: Scope) -> exp.Expr:
-    """The first place in an item, outside aggregates, that names a column."""
-    for part in node.walk(bfs=False, prune=is_aggregate):
-        if isinstance(part, exp.Column) and not part.is_star and scope.column(part) == column:
-            return part
+    """The first place in an item, outside aggregates and subqueries, that names a column."""
+    for part in node.walk(bfs=False, prune=lambda n: is_aggregate(n) or isinstance(n, exp.Query)):
+        if isinstance(part, exp.Column) and not part.is_star:
+            found = scope.own(part)
+            if found and any(e == column for e in walk(found[1])):
+                return part
     return node

@@ -29,6 +29,8 @@ def _shown(node: exp.Expr) -> exp.Expr:
     """A node with its parts first: parentheses exactly around operators, columns without qualifiers."""
     if isinstance(node, exp.Paren):
         return _shown(node.this)
+    if isinstance(node, exp.Query):
+        return exp.Var(this="(...)" if isinstance(node, exp.Subquery) else "...")
     if isinstance(node, exp.Column):
         return exp.Column(this=node.this)
     for key, value in list(node.args.items()):

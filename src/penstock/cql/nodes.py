@@ -8,7 +8,7 @@ from sqlglot import exp
 class StreamWindow(exp.Expression):
     """``kind`` is rows, range or now; ``size`` a number or a :class:`Duration`, absent if unbounded."""
 
-    arg_types = {"kind": True, "size": False, "partition_by": False, "text": True}
+    arg_types = {"kind": True, "size": False, "slide": False, "partition_by": False, "text": True}
 
 
 class Duration(exp.Expression):
@@ -26,7 +26,14 @@ class DurationPart(exp.Expression):
 class RelationToStream(exp.Expression):
     """ISTREAM, DSTREAM or RSTREAM of a query (``this``) or around a select list (``expressions``)."""
 
-    arg_types = {"kind": True, "this": False, "expressions": False, "every": False}
+    arg_types = {
+        "kind": True,
+        "this": False,
+        "expressions": False,
+        "distinct": False,
+        "every": False,
+        "with_": False,
+    }
 
 
 class StreamDefinition(exp.Expression):

@@ -1,19 +1,21 @@
-"""Which names mean what: the FROM items in sight, and the columns they bring."""
+"""Which names mean what: the FROM items in sight, the columns they bring, and the query around."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.catalog import FunctionDef
 from penstock.cql.errors import did_you_mean, error, unsupported
-from penstock.expression import Column
+from penstock.expression import Column, Expression, transform, walk
 from penstock.plan.logical import Logical
 
 T = TypeVar("T")
+Named = tuple[str, Expression]
 
 
 def qualify(alias: str, schema: pa.Schema) -> pa.Schema:
@@ -27,6 +29,21 @@ def lookup(names: Mapping[str, T], name: str) -> T | None:
         return names[name]
     folded = name.casefold()
     return next((v for k, v in names.items() if k.casefold() == folded), None)
+
+
+@dataclass(frozen=True)
+class OuterColumn(Column):
+    """A column of the query around a subquery."""
+
+
+def outer_columns(expression: Expression) -> list[OuterColumn]:
+    """The columns of the query around that an expression of a subquery reads."""
+    return [e for e in walk(expression) if isinstance(e, OuterColumn)]
+
+
+def inner_columns(expression: Expression) -> list[Column]:
+    """The columns of its own query that an expression reads."""
+    return [e for e in walk(expression) if isinstance(e, Column) and not isinstance(e, OuterColumn)]
 
 
 @dataclass(frozen=True)
@@ -46,65 +63,141 @@ class Item:
 
 @dataclass
 class Scope:
-    """The FROM items that an expression may refer to."""
+    """What an expression may refer to.
+
+    ``visible`` is what ``*`` stands for and what a name without qualifier may mean: every column of the
+    items, but those that USING made one only once. ``outer`` is the query around, if this is a subquery.
+    """
 
     items: list[Item] = field(default_factory=list)
+    visible: list[Named] = field(default_factory=list)
+    functions: Mapping[str, FunctionDef] = field(default_factory=dict)
+    outer: Outer | None = None
 
-    def add(self, item: Item, at: exp.Expr) -> None:
-        """Bring an item in sight."""
-        if any(i.alias.casefold() == item.alias.casefold() for i in self.items):
-            raise error(f"'{item.alias}' stands twice in FROM", at, "give each its own alias, as in S AS x")
-        self.items.append(item)
+    @classmethod
+    def of(cls, item: Item) -> Scope:
+        """One item and all its columns in sight."""
+        return cls([item], list(item.columns.items()))
 
-    def column(self, node: exp.Column) -> Column:
-        """The column that a name means."""
-        if node.args.get("db"):
-            raise unsupported(f"a field of a struct ('{node.sql()}')", node)
-        if node.table:
-            return self._qualified(node)
-        found = [c for c in (lookup(i.columns, node.name) for i in self.items) if c is not None]
-        if not found:
-            hint = did_you_mean(node.name, self._names(), self._columns_hint(self.items))
-            raise error(f"unknown column '{node.name}'", node, hint)
-        if len(found) > 1:
-            names = [c.name for c in found]
-            raise error(f"column '{node.name}' is ambiguous", node, f"write {' or '.join(names)}")
-        return found[0]
+    def joined(self, other: Scope, at: exp.Expr) -> Scope:
+        """Both scopes' items and columns in sight."""
+        for item in other.items:
+            if any(i.alias.casefold() == item.alias.casefold() for i in self.items):
+                hint = "give each its own alias, as in S AS x"
+                raise error(f"'{item.alias}' stands twice in FROM", at, hint)
+        return replace(self, items=self.items + other.items, visible=self.visible + other.visible)
 
-    def has(self, name: str) -> bool:
-        """Whether some item has a column of that name."""
-        return any(lookup(i.columns, name) is not None for i in self.items)
+    def column(self, node: exp.Column) -> Expression:
+        """What a name means."""
+        return self.find(node)[1]
 
     def own_name(self, node: exp.Column) -> str:
         """The name of a column as its stream spells it."""
-        column = self.column(node)
-        return next(n for i in self.items for n, c in i.columns.items() if c is column)
+        return self.find(node)[0]
 
-    def star(self, node: exp.Expr) -> list[tuple[str, Column]]:
+    def find(self, node: exp.Column) -> Named:
+        """What a name means, and how its stream spells it."""
+        if node.args.get("db"):
+            raise unsupported(f"a field of a struct ('{node.sql()}')", node)
+        found = self.own(node) or (self.outer.find(node) if self.outer else None)
+        if found is None:
+            raise self._unknown(node)
+        return found
+
+    def own(self, node: exp.Column) -> Named | None:
+        """What a name means among the items of FROM; None if nothing."""
+        if node.table:
+            return self._qualified(node)
+        return self.bare(node.name, node)
+
+    def bare(self, name: str, at: exp.Expr) -> Named | None:
+        """What a name without qualifier means; None if nothing."""
+        folded = name.casefold()
+        found = [pair for pair in self.visible if pair[0].casefold() == folded]
+        if len(found) > 1:
+            names = [str(e) for _, e in found]
+            raise error(f"column '{name}' is ambiguous", at, f"write {' or '.join(names)}")
+        return found[0] if found else None
+
+    def has(self, name: str) -> bool:
+        """Whether a name without qualifier means something."""
+        return any(n.casefold() == name.casefold() for n, _ in self.visible)
+
+    def star(self, node: exp.Expr) -> list[Named]:
         """The columns of ``*`` or ``S.*`` with their own names."""
         table = node.args.get("table") if isinstance(node, exp.Column) else None
-        items = [self._item(table)] if table else self.items
-        return [pair for item in items for pair in item.columns.items()]
-
-    def _qualified(self, node: exp.Column) -> Column:
-        item = self._item(node.args["table"])
-        column = lookup(item.columns, node.name)
-        if column is None:
-            hint = did_you_mean(node.name, item.columns, self._columns_hint([item]))
-            raise error(f"'{item.alias}' has no column '{node.name}'", node.this, hint)
-        return column
-
-    def _item(self, table: exp.Identifier) -> Item:
-        item = lookup({i.alias: i for i in self.items}, table.name)
+        if table is None:
+            return list(self.visible)
+        item = self.item(table.name)
         if item is None:
-            aliases = [i.alias for i in self.items]
-            hint = did_you_mean(table.name, aliases, f"FROM has {', '.join(aliases)}")
-            raise error(f"'{table.name}' is not in FROM", table, hint)
-        return item
+            raise self._unknown_item(table)
+        return list(item.columns.items())
 
-    def _names(self) -> list[str]:
-        return [name for item in self.items for name in item.columns]
+    def item(self, alias: str) -> Item | None:
+        """The FROM item of an alias."""
+        return lookup({i.alias: i for i in self.items}, alias)
 
-    @staticmethod
-    def _columns_hint(items: Sequence[Item]) -> str:
-        return "; ".join(f"{i.alias} has {', '.join(i.columns)}" for i in items)
+    def columns_hint(self) -> str:
+        """Which items have which columns."""
+        return _columns_hint(self.items)
+
+    def _qualified(self, node: exp.Column) -> Named | None:
+        item = self.item(node.table)
+        if item is None:
+            return None
+        folded = {name.casefold(): (name, column) for name, column in item.columns.items()}
+        found = (node.name, item.columns[node.name]) if node.name in item.columns else None
+        found = found or folded.get(node.name.casefold())
+        if found is None:
+            hint = did_you_mean(node.name, item.columns, _columns_hint([item]))
+            raise error(f"'{item.alias}' has no column '{node.name}'", node.this, hint)
+        return found
+
+    def _unknown(self, node: exp.Column) -> Exception:
+        if node.table:
+            return self._unknown_item(node.args["table"])
+        hint = did_you_mean(node.name, [n for n, _ in self.visible], self.columns_hint())
+        return error(f"unknown column '{node.name}'", node, hint)
+
+    def _unknown_item(self, table: exp.Identifier) -> Exception:
+        aliases = [i.alias for i in self.items]
+        hint = did_you_mean(table.name, aliases, f"FROM has {', '.join(aliases)}")
+        return error(f"'{table.name}' is not in FROM", table, hint)
+
+
+def _columns_hint(items: Sequence[Item]) -> str:
+    return "; ".join(f"{i.alias} has {', '.join(i.columns)}" for i in items)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """The query around a subquery, as the subquery sees it.
+
+    ``conjuncts`` collects the subquery's conditions that speak of both, over the subquery's result, whose
+    last columns, the ``extras``, are there for them alone. ``refused`` says where a reference is refused.
+    Where one value is expected, ``values`` has it over that result, if it is no column of it.
+    """
+
+    scope: Scope
+    conjuncts: list[Expression] = field(default_factory=list)
+    extras: list[str] = field(default_factory=list)
+    refused: str = ""
+    takes_value: bool = False
+    values: list[Expression] = field(default_factory=list)
+
+    def refusing(self, what: str) -> Outer:
+        """The same, for a part of the subquery that may not refer to it."""
+        return replace(self, refused=self.refused or what)
+
+    def find(self, node: exp.Column) -> Named | None:
+        """What a name means in the query around."""
+        found = self.scope.own(node)
+        if found is None:
+            if self.scope.outer is not None and self.scope.outer.find(node) is not None:
+                raise unsupported(f"'{node.sql()}' of a query further out than the one right around", node)
+            return None
+        if self.refused:
+            hint = "refer to it in the subquery's WHERE"
+            raise unsupported(f"'{found[1]}' of the query around, in {self.refused},", node, hint)
+        as_outer = transform(found[1], lambda e: OuterColumn(e.name, e.type) if type(e) is Column else None)
+        return found[0], as_outer

@@ -1,37 +1,32 @@
-"""SELECT: from its clauses to windows, join, selection, aggregation and projection, in that order.
+"""SELECT: from its clauses to windows, joins, selection, aggregation and projection, in that order.
 
 Nothing is pushed down here: the plan says what the query says, and the rules in ``plan`` do the rest.
+Subqueries in a clause add their joins on top of what the clause is over: those in WHERE above the join of
+FROM, those in HAVING and in a grouped SELECT list above the aggregation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from penstock.cql.context import Context
+from penstock.cql.correlation import key_parts, needed, project, value_above
 from penstock.cql.errors import error, unsupported
-from penstock.cql.from_clause import Context, FromClause, bind_from, check_linked
-from penstock.cql.grouping import Grouping, bind_grouping, is_grouped, row_binder
-from penstock.cql.names import text_of, unique
-from penstock.cql.nodes import RelationToStream
-from penstock.cql.scope import Scope
-from penstock.expression import Column, Expression, conjuncts
-from penstock.plan.logical import Join, Logical, Project, Select
-
-Named = tuple[str, Expression]
+from penstock.cql.expressions import ExpressionBinder
+from penstock.cql.from_clause import bind_from
+from penstock.cql.grouping import Grouping, bind_grouping, is_grouped, row_binder, with_items
+from penstock.cql.scope import Scope, outer_columns
+from penstock.cql.select_list import bind_items, is_distinct, select_items
+from penstock.cql.subqueries import Attachments
+from penstock.expression import Call, Expression, Literal, columns, conjuncts
+from penstock.plan.logical import Distinct, Logical, Select
 
 UNSUPPORTED_CLAUSES = {
-    "with_": "WITH",
-    "distinct": "SELECT DISTINCT",
-    "having": "HAVING",
     "qualify": "QUALIFY",
     "windows": "a WINDOW clause",
-    "order": "ORDER BY",
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
     "laterals": "LATERAL VIEW",
     "pivots": "PIVOT",
     "match": "MATCH_RECOGNIZE",
@@ -40,32 +35,24 @@ UNSUPPORTED_CLAUSES = {
     "kind": "SELECT AS STRUCT",
     "hint": "a hint",
 }
-_REASONS = {"order": "a continuous result has no end to sort at", "limit": "use a [ROWS n] window"}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What FROM and WHERE give: a plan, its scope, and the conditions that speak of the query around."""
+
+    node: Logical
+    scope: Scope
+    correlated: list[Expression]
 
 
 def bind_select(select: exp.Select, context: Context) -> Logical:
     """The plan of a SELECT, without its relation-to-stream operator."""
     _refuse_clauses(select)
-    items = select_items(select)
-    clause = bind_from(select, context, _bind_condition)
-    node = _joined(clause, _where(select, clause.scope), select)
-    if is_grouped(select, items):
-        grouping = bind_grouping(select, items, clause.scope)
-        named = _grouped_columns(items, grouping)
-        return _project(grouping.over(node), named)
-    return _project(node, _columns(items, clause.scope))
-
-
-def select_items(select: exp.Select) -> list[exp.Expr]:
-    """The items of the SELECT list, whether or not ISTREAM( ) is around them."""
-    around = operator_of(select)
-    return around.expressions if around else select.expressions
-
-
-def operator_of(select: exp.Select) -> RelationToStream | None:
-    """The relation-to-stream operator around a SELECT list."""
-    first = select.expressions[0] if select.expressions else None
-    return first if isinstance(first, RelationToStream) else None
+    items, rows = select_items(select), _rows(select, context)
+    output = _grouped if is_grouped(select, items) else _projected
+    node = output(select, items, rows, context)
+    return Distinct(node) if is_distinct(select) else node
 
 
 def _refuse_clauses(select: exp.Select) -> None:
@@ -73,67 +60,94 @@ def _refuse_clauses(select: exp.Select) -> None:
         value = select.args.get(arg)
         if value:
             at = value[0] if isinstance(value, list) else value
-            raise unsupported(construct, at if isinstance(at, exp.Expr) else select, _REASONS.get(arg))
-    if not select.expressions:
-        raise error("SELECT needs at least one item", select)
+            raise unsupported(construct, at if isinstance(at, exp.Expr) else select)
 
 
-def _bind_condition(scope: Scope, node: exp.Expr, where: str) -> list[Expression]:
-    return conjuncts(row_binder(scope, where).condition(node, where))
+def _rows(select: exp.Select, context: Context) -> Rows:
+    """FROM and WHERE."""
+    joined, where = bind_from(select, context), select.args.get("where")
+    scope, attachments = joined.scope, Attachments(context, joined.scope)
+    binder = row_binder(scope, "WHERE", attachments.value)
+    every = _conjuncts(where.this, binder, attachments, "WHERE") if where else []
+    own = [c for c in every if not outer_columns(c)]
+    plain = [c for c in own if columns(c).isdisjoint(attachments.names)]
+    node = _selected(attachments.over(joined.plan(plain)), [c for c in own if c not in plain])
+    if scope.outer:
+        scope = replace(scope, outer=scope.outer.refusing("a clause other than WHERE"))
+    return Rows(node, scope, [c for c in every if c not in own])
 
 
-def _where(select: exp.Select, scope: Scope) -> list[Expression]:
-    where = select.args.get("where")
-    return _bind_condition(scope, where.this, "WHERE") if where else []
+def _conjuncts(
+    node: exp.Expr, binder: ExpressionBinder, attachments: Attachments, clause: str
+) -> list[Expression]:
+    """The conjuncts of WHERE or HAVING; EXISTS and IN among them become semijoins instead."""
+    parts = _parts(node)
+    word = clause if len(parts) == 1 else "AND"
+    bound = list[Expression]()
+    for part in parts:
+        if not attachments.semijoin(part, binder):
+            bound += conjuncts(binder.condition(part, word))
+    return bound
 
 
-def _joined(clause: FromClause, where: Sequence[Expression], select: exp.Select) -> Logical:
-    every = (*clause.conjuncts, *where)
-    nodes = tuple(item.node for item in clause.scope.items)
-    if len(nodes) == 1:
-        return Select(nodes[0], every) if every else nodes[0]
-    check_linked(clause, every, select)
-    return Join(nodes, every, cross=bool(clause.crossed))
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    """The conjuncts of a condition as it is written."""
+    inner = node.unnest()
+    return [*_parts(inner.left), *_parts(inner.right)] if isinstance(inner, exp.And) else [inner]
 
 
-def _project(node: Logical, named: Sequence[Named]) -> Project:
-    names = unique(name for name, _ in named)
-    return Project(node, tuple(zip(names, (e for _, e in named), strict=True)))
+def _selected(node: Logical, conjuncts: Sequence[Expression]) -> Logical:
+    return Select(node, tuple(conjuncts)) if conjuncts else node
 
 
-def _is_star(item: exp.Expr) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+def _projected(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """The SELECT list over rows."""
+    attachments = Attachments(context, rows.scope)
+    binder = row_binder(rows.scope, "this SELECT list", attachments.value)
+    named = bind_items(items, rows.scope, binder.bind, lambda bound, _: bound)
+    parts = [(part, part) for part in needed(rows.correlated)]
+    return project(attachments.over(rows.node), named, parts, rows.correlated, context.outer)
 
 
-def _name(item: exp.Expr, scope: Scope) -> str:
-    if isinstance(item, exp.Alias):
-        return item.alias
-    return scope.own_name(item) if isinstance(item, exp.Column) else text_of(item)
+def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """GROUP BY, HAVING and the SELECT list over groups."""
+    grouping = bind_grouping(select, items, rows.scope)
+    if rows.correlated and not grouping.keys:
+        return _one_group(select, items, rows, context)
+    parts = key_parts(grouping, rows.correlated, select)
+    having = Attachments(context, rows.scope, grouping)
+    filters = _having(select, items, grouping, having)
+    attachments = Attachments(context, rows.scope, grouping)
+    binder = grouping.binder(attachments.value)
+    named = bind_items(items, rows.scope, binder.bind, grouping.over_groups)
+    node = attachments.over(_selected(having.over(grouping.over(rows.node)), filters))
+    return project(node, named, parts, rows.correlated, context.outer)
 
 
-def _columns(items: Sequence[exp.Expr], scope: Scope) -> list[Named]:
-    binder, named = row_binder(scope, "this SELECT list"), list[Named]()
-    for item in items:
-        if _is_star(item):
-            named += _star(item, scope)
-        else:
-            named.append((_name(item, scope), binder.bind(item.unalias())))
-    return named
+def _having(
+    select: exp.Select, items: Sequence[exp.Expr], grouping: Grouping, attachments: Attachments
+) -> list[Expression]:
+    having = select.args.get("having")
+    if having is None:
+        return []
+    condition = with_items(having.this, items, grouping.scope)
+    bound = _conjuncts(condition, grouping.binder(attachments.value), attachments, "HAVING")
+    return [grouping.over_groups(c, condition) for c in bound]
 
 
-def _grouped_columns(items: Sequence[exp.Expr], grouping: Grouping) -> list[Named]:
-    named = list[Named]()
-    for item in items:
-        if _is_star(item):
-            named += [(n, grouping.over_groups(c, item)) for n, c in _star(item, grouping.scope)]
-        else:
-            named.append((_name(item, grouping.scope), grouping.bind(item.unalias())))
-    return named
-
-
-def _star(item: exp.Expr, scope: Scope) -> list[tuple[str, Column]]:
-    star = item.this if isinstance(item, exp.Column) else item
-    for arg, words in (("except_", "* EXCEPT"), ("replace", "* REPLACE"), ("rename", "* RENAME")):
-        if star.args.get(arg):
-            raise unsupported(words, item)
-    return scope.star(item)
+def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """A correlated aggregate without GROUP BY: one value for each row of the query around, always."""
+    if context.outer is None or not context.outer.takes_value:
+        raise unsupported(
+            "EXISTS or IN with a correlated aggregate and no GROUP BY", select, "compare its value"
+        )
+    if len(items) != 1:
+        raise error(f"a scalar subquery has one column, and this has {len(items)}", select)
+    grouping = Grouping(rows.scope)
+    binder = grouping.binder(row_binder(rows.scope, "a correlated aggregate").subquery)
+    value = grouping.over_groups(binder.bind(items[0].unalias()), items[0])
+    having = select.args.get("having")
+    if having is not None:
+        condition = grouping.over_groups(binder.condition(having.this, "HAVING"), having)
+        value = Call("case", (condition, value, Literal(None, value.type)), value.type)
+    return value_above(rows.node, grouping, value, rows.correlated, context.outer, select)

@@ -2,67 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from penstock.catalog import StreamDef
+from penstock.cql.context import Context
 from penstock.cql.duration import is_bare, ticks
-from penstock.cql.errors import error, unsupported
+from penstock.cql.errors import error
 from penstock.cql.nodes import StreamWindow
 from penstock.cql.scope import Item, Scope
-from penstock.plan.logical import StreamSource, WindowSpec
+from penstock.expression import Column
+from penstock.plan.logical import Window, WindowSpec
+from penstock.schema import TimeDomain
 
 UNBOUNDED = WindowSpec("rows", None, text="[ROWS UNBOUNDED]")
 
 
-def window_spec(node: StreamWindow, source: StreamSource) -> WindowSpec:
+def windowed(stream: Item, node: StreamWindow | None, context: Context) -> Item:
+    """A stream in FROM under the window in its brackets, or under the one that is filled in."""
+    if node is None:
+        context.note(f"{stream.alias} has no window: [ROWS UNBOUNDED] is filled in")
+        return Item.of(stream.alias, Window(stream.node, UNBOUNDED))
+    for note in _notes_on(node, stream, context.time):
+        context.note(note)
+    return Item.of(stream.alias, Window(stream.node, window_spec(node, stream, context.time)))
+
+
+def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpec:
     """The window that a stream's brackets ask for."""
-    if node.args.get("partition_by"):
-        return _partitioned(node, source)
-    return _SPECS[node.args["kind"]](node, source.stream)
+    spec = replace(_SPECS[node.args["kind"]](node, time), text=node.args["text"])
+    keys = tuple(_key(c, Scope.of(stream)) for c in node.args.get("partition_by") or ())
+    if spec.kind == "range" or (spec.size is None and spec.slide is None):
+        return spec  # each group of it holds the same rows as the whole
+    return replace(spec, partition_by=keys)
 
 
-def note_on(node: StreamWindow, source: StreamSource) -> str | None:
-    """What explain should say about a window: that a bare number was read as ticks."""
-    size = node.args.get("size")
-    if not is_bare(size) or node.args["kind"] != "range":
-        return None
-    return (
-        f"{node.args['text']} of {source.alias} counts ticks: one tick is one {source.stream.time.unit[:-1]}"
+def _notes_on(node: StreamWindow, stream: Item, time: TimeDomain) -> list[str]:
+    """What explain should say: that a bare number was read as ticks, that a partition changes nothing."""
+    notes, text = [], f"{node.args['text']} of {stream.alias}"
+    if node.args["kind"] == "range" and (is_bare(node.args.get("size")) or is_bare(node.args.get("slide"))):
+        notes.append(f"{text} counts ticks: one tick is one {time.unit[:-1]}")
+    if node.args["kind"] != "rows" and node.args.get("partition_by"):
+        notes.append(f"{text} holds the same rows as without PARTITION BY")
+    return notes
+
+
+def _now(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    if node.args.get("slide"):
+        raise error("NOW has no SLIDE", node.args["slide"], "write [RANGE t SLIDE t]")
+    return WindowSpec("range", 0)
+
+
+def _range(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size, slide = node.args.get("size"), node.args.get("slide")
+    return WindowSpec(
+        "range",
+        None if size is None else ticks(size, time, "RANGE"),
+        slide=None if slide is None else ticks(slide, time, "SLIDE", least=1),
     )
 
 
-def _now(node: StreamWindow, stream: StreamDef) -> WindowSpec:
-    return WindowSpec("range", 0, text=node.args["text"])
-
-
-def _range(node: StreamWindow, stream: StreamDef) -> WindowSpec:
-    size = node.args.get("size")
-    length = None if size is None else ticks(size, stream.time, "RANGE")
-    return WindowSpec("range", length, text=node.args["text"])
-
-
-def _rows(node: StreamWindow, stream: StreamDef) -> WindowSpec:
-    size = node.args.get("size")
-    return WindowSpec("rows", None if size is None else _row_count(size), text=node.args["text"])
+def _rows(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size, slide = node.args.get("size"), node.args.get("slide")
+    return WindowSpec(
+        "rows",
+        None if size is None else _row_count(size, "ROWS", "is not a window"),
+        slide=None if slide is None else _row_count(slide, "SLIDE", "is not a number of rows"),
+    )
 
 
 _SPECS = {"now": _now, "range": _range, "rows": _rows}
 
 
-def _row_count(size: exp.Expr) -> int:
+def _row_count(size: exp.Expr, word: str, what: str) -> int:
     try:
         count = int(size.name)
     except ValueError:
         count = 0
     if count < 1:
-        raise error(f"ROWS {size.name} is not a window", size, "write a whole number of at least 1")
+        raise error(f"{word} {size.name} {what}", size, "write a whole number of at least 1")
     return count
 
 
-def _partitioned(node: StreamWindow, source: StreamSource) -> WindowSpec:
-    if node.args["kind"] != "rows":
-        raise unsupported(f"PARTITION BY with {node.args['kind'].upper()}", node)
-    scope = Scope([Item.of(source.alias, source)])
-    keys = tuple(scope.column(c).name for c in node.args["partition_by"])
-    spec = _rows(node, source.stream)
-    return spec if spec.size is None else WindowSpec("rows", spec.size, keys, spec.text)
+def _key(node: exp.Expr, scope: Scope) -> str:
+    column = scope.column(node) if isinstance(node, exp.Column) else None
+    if not isinstance(column, Column):
+        raise error("PARTITION BY takes columns of the stream", node)
+    return column.name
