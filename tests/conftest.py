@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,29 +19,17 @@ settings.register_profile(
 )
 settings.load_profile("penstock")
 
-SPARK_SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
-
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one Spark session of a test run: local, two threads, state in RocksDB."""
-    from pyspark.sql import SparkSession
+    """The one Spark session of a test run: local, two threads, as ``penstock.connect()`` makes it.
 
-    builder = SparkSession.builder.master("local[2]").appName("penstock-tests")
-    for key, value in SPARK_SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    Its workers, and so the resident engines, can import the fakes of ``tests/spark``.
+    """
+    from penstock.spark.session import new_local_spark
+
+    fakes = str(Path(__file__).parent / "spark")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), fakes]))
+    session = new_local_spark(2)
     yield session
     session.stop()

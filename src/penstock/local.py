@@ -67,7 +67,9 @@ def _with_tables(planned: PlannedStage, tables: Mapping[str, pa.Table]) -> Stage
 def _table(source: TableInput, rows: pa.Table) -> pa.Table:
     named = _named(source.alias, rows.combine_chunks().to_batches() or [_empty(rows.schema)])
     shown, kept = _prepare(source, named, rows.num_rows)
-    return pa.Table.from_batches([shown.filter(pa.array(kept))])
+    # A column that is dropped again keeps the number of rows where no other is needed.
+    columns = dict(zip(shown.schema.names, shown.columns, strict=True))
+    return pa.table({"": pa.array(kept), **columns}).filter(pa.array(kept)).drop_columns([""])
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -74,3 +77,26 @@ def restore(snapshot: bytes) -> CountingEngine:
     engine = pickle.loads(snapshot)
     assert isinstance(engine, CountingEngine)
     return engine
+
+
+class Mortal:
+    """Builds engines that die in a step with a certain key, once."""
+
+    def __init__(self, key: int, marker: str) -> None:
+        self.key, self.marker = key, marker
+
+    def __call__(self, stage: Stage) -> CountingEngine:
+        return MortalEngine(stage, self.key, self.marker)
+
+
+class MortalEngine(CountingEngine):
+    def __init__(self, stage: Stage, key: int, marker: str) -> None:
+        super().__init__(stage)
+        self.key, self.marker = key, Path(marker)
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        keys = [k for a in arrivals if a.batch is not None for k in a.batch.column("k").to_pylist()]
+        if self.key in keys and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(arrivals)

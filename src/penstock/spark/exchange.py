@@ -76,9 +76,10 @@ def prepare(source: SourceInput, df: DataFrame, ts: Column, partitions: int) -> 
 def project(
     columns: Sequence[tuple[str, Expression]], condition: Expression | None, alias: str, df: DataFrame
 ) -> DataFrame:
-    """The named expressions over a static table, of the rows for which the condition is true."""
+    """A constant, then the expressions over a static table, of the rows for which the condition is true."""
     kept = df if condition is None else df.where(_spark_sql(condition, alias))
-    return kept.select(*(F.expr(_spark_sql(e, alias)).alias(name) for name, e in columns))
+    shown = (F.expr(_spark_sql(e, alias)).alias(f"c{n}") for n, (_, e) in enumerate(columns))
+    return kept.select(F.lit(True), *shown)
 
 
 def _spark_sql(expression: Expression, alias: str) -> str:

@@ -67,9 +67,11 @@ def _program(plan: PhysicalPlan, number: int) -> Program:
 
 def table(source: TableInput) -> pa.Table:
     """A static table's pushed columns and rows, read once."""
-    df = exchange.project(source.columns, source.filter, source.alias, source.table.source.df)
-    schema = pa.schema([(name, e.type) for name, e in source.columns])
-    return df.toArrow().cast(schema)
+    rows = exchange.project(source.columns, source.filter, source.alias, source.table.source.df).toArrow()
+    # The first column only keeps the number of rows where no other is needed.
+    shown = zip(source.columns, rows.columns[1:], strict=True)
+    named = {name: column.cast(e.type) for (name, e), column in shown}
+    return pa.table({"": rows.column(0), **named}).drop_columns([""])
 
 
 def fingerprint(planned: PlannedStage, number: int) -> str:

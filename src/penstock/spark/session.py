@@ -53,12 +53,15 @@ def local_spark() -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    cores = os.cpu_count() or 1
+    return new_local_spark(os.cpu_count() or 1)
+
+
+def new_local_spark(cores: int) -> SparkSession:
+    """A local session with so many tasks at once."""
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
-    for key, value in LOCAL.items():
+    for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
         builder = builder.config(key, value)
-    return builder.config("spark.sql.shuffle.partitions", str(cores)).getOrCreate()
+    return builder.getOrCreate()
 
 
 class Session:
@@ -70,8 +73,7 @@ class Session:
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
         self._catalog: dict[str, StreamDef | TableDef] = {}
-        for key, value in NEEDED.items():
-            spark.conf.set(key, value)
+        _make_ready(spark)
         self._place = Place.of_jvm(_jvm_pid(spark))
         self._listener = EndEngines(self._place)
         spark.streams.addListener(self._listener)
@@ -168,6 +170,15 @@ class Session:
             there = ", ".join(self._catalog) or "nothing"
             raise CatalogError(f"there is no stream or table {name!r}; registered: {there}")
         return found[0]
+
+
+def _make_ready(spark: SparkSession) -> None:
+    """Give a session what queries need; a local one with nothing said runs this very Python in its workers."""
+    for key, value in NEEDED.items():
+        spark.conf.set(key, value)
+    context = spark.sparkContext
+    if str(context.master).startswith("local") and context.pythonExec == "python3":
+        context.pythonExec = sys.executable
 
 
 def _default_partitions(spark: SparkSession) -> int:

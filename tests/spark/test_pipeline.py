@@ -1,0 +1,256 @@
+"""A stage on Spark with an engine that counts: whatever is killed, every row is counted once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fake_engine
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from penstock.catalog import StreamDef
+from penstock.engine.operator import Node
+from penstock.engine.stage import Stage, StageInput
+from penstock.expression import Call, Column, Literal
+from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
+from penstock.schema import TimeDomain
+from penstock.spark import exchange, pipeline
+from penstock.spark.place import Process
+from penstock.spark.session import Session
+from penstock.spark.sources import stream
+
+pytestmark = pytest.mark.spark
+
+Rows = list[tuple[int, int | None]]
+
+
+@pytest.fixture
+def session(spark: Any) -> Iterator[Session]:
+    session = Session(spark, 2)
+    yield session
+    for query in spark.streams.active:
+        query.stop()
+    session.close()
+    until(lambda: not session.metrics())
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+class Files:
+    """A stream of files, one a micro-batch."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.count = root, 0
+        root.mkdir()
+
+    def add(self, rows: Rows) -> None:
+        """Rows of (k, t)."""
+        table = pa.table(
+            {"k": pa.array([k for k, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.int64())}
+        )
+        path = self.root / f"{self.count:04}.parquet"
+        pq.write_table(table, self.root / ".new")
+        os.utime(self.root / ".new", (self.count, self.count))
+        (self.root / ".new").rename(path)
+        self.count += 1
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "S")
+
+
+def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = None) -> PhysicalPlan:
+    """Send column k of the stream, filtered by ``k > minimum``, to the counting engine."""
+    df = (
+        spark.readStream.schema("k BIGINT, t BIGINT").option("maxFilesPerTrigger", 1).parquet(str(files.root))
+    )
+    definition: StreamDef = stream("S", df, "t")
+    k = Column("S.k", pa.int64())
+    condition = None if minimum is None else Call(">", (k, Literal(minimum, pa.int64())), pa.bool_())
+    source = SourceInput("S", "S", definition, (("k", k),), condition, (k,))
+    root: Node = None  # type: ignore[assignment]
+    stage = Stage(root, (StageInput("S", pa.schema([("k", pa.int64())])),))
+    return PhysicalPlan(
+        (PlannedStage(stage, partitions, (source,)),), TimeDomain(), "stream", fake_engine.ROW
+    )
+
+
+def counted(spark: Any, files: Files, **how: Any) -> Any:
+    build = how.pop("build", fake_engine.forgetful)
+    return pipeline.dataframe(plan(spark, files, **how), spark, build=build, restore=fake_engine.restore)
+
+
+class Run:
+    """A started query that collects its rows, each batch's in order."""
+
+    def __init__(
+        self, df: Any, checkpoint: Path, before_batch: Callable[[int], None] = lambda n: None
+    ) -> None:
+        self.rows: list[Any] = []
+
+        def take(batch: Any, number: int) -> None:
+            before_batch(number)
+            self.rows += batch.collect()
+
+        self.query = df.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).start()
+
+    def all(self) -> list[Any]:
+        self.query.processAllAvailable()
+        return self.rows
+
+
+def check(rows: list[Any], keys: list[int], partitions: int = 2) -> None:
+    """Every key came once, and each partition's count has no gap."""
+    assert sorted(r.k for r in rows) == sorted(keys)
+    totals = sorted(r.total for r in rows)
+    longest = max(totals, default=0)
+    counts = [totals.count(n) for n in range(1, longest + 1)]
+    assert all(1 <= c <= partitions for c in counts), counts
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_rows_arrive_once_whatever_the_batch(
+    spark: Any, session: Session, files: Files, tmp_path: Path
+) -> None:
+    run = Run(counted(spark, files), tmp_path / "c")
+    for batch in range(4):
+        files.add([(10 * batch + i, batch) for i in range(10)])
+        run.all()
+    check(run.rows, list(range(40)))
+    pids = {m["pid"] for m in session.metrics()}
+    assert len(pids) == 2
+    assert {(m["stage"], m["partition"]) for m in session.metrics()} == {(0, 0), (0, 1)}
+
+
+def test_killed_between_batches(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    run = Run(counted(spark, files), tmp_path / "c")
+    for batch in range(4):
+        files.add([(10 * batch + i, batch) for i in range(10)])
+        run.all()
+        for metrics in session.metrics():
+            os.kill(metrics["pid"], signal.SIGKILL)
+    check(run.rows, list(range(40)))
+
+
+def test_killed_within_a_batch(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    """The engine itself kills its process in the middle of a step, the first time it sees key 13."""
+    marker = tmp_path / "died"
+    run = Run(counted(spark, files, build=fake_engine.Mortal(13, str(marker))), tmp_path / "c")
+    for batch in range(3):
+        files.add([(10 * batch + i, batch) for i in range(10)])
+        run.all()
+    assert marker.exists()
+    check(run.rows, list(range(30)))
+
+
+@pytest.mark.parametrize("build", [fake_engine.forgetful, fake_engine.hoarding])
+def test_restart_from_the_checkpoint(
+    spark: Any, session: Session, files: Files, tmp_path: Path, build: Any
+) -> None:
+    rows = []
+    for start in range(3):
+        run = Run(counted(spark, files, build=build), tmp_path / "c")
+        for batch in range(2):
+            files.add([(20 * start + 10 * batch + i, batch) for i in range(10)])
+            run.all()
+        run.query.stop()
+        rows += run.rows
+    check(rows, list(range(60)))
+
+
+def test_engines_end_with_their_query(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    run = Run(counted(spark, files), tmp_path / "c")
+    files.add([(i, i) for i in range(10)])
+    run.all()
+    engines = [Process.of(m["pid"]) for m in session.metrics()]
+    assert len(engines) == 2
+    run.query.stop()
+    until(lambda: not any(e.alive for e in engines))
+
+
+def test_two_queries_at_once(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    runs = [Run(counted(spark, files), tmp_path / f"c{n}") for n in range(2)]
+    for batch in range(3):
+        files.add([(10 * batch + i, batch) for i in range(10)])
+        for run in runs:
+            run.all()
+    assert len({m["pid"] for m in session.metrics()}) == 4
+    runs[0].query.stop()
+    files.add([(30, 4)])
+    runs[1].all()
+    check(runs[0].rows, list(range(30)))
+    check(runs[1].rows, list(range(31)))
+
+
+def test_filtered_rows_still_tell_the_time(spark: Any, files: Files) -> None:
+    files.add([(1, 100), (5, 200), (9, 300), (5, 900)])
+    (source,) = plan(spark, files, minimum=4).stages[0].inputs
+    assert isinstance(source, SourceInput)
+    df = spark.read.parquet(str(files.root))
+    packed = exchange.pack(source, df, source.stream.source.ticks, (3, 7)).collect()
+    envelopes = [exchange.Envelope.from_json(r.envelope) for r in packed]
+    assert sorted(r.partition for r in packed) == [3, 7]
+    assert {(e.min_ts, e.max_ts) for e in envelopes} == {(100, 900)}
+    assert sum(e.rows for e in envelopes) == 3
+
+
+def test_empty_tasks_send_empty_blobs(spark: Any, files: Files) -> None:
+    files.add([])
+    (source,) = plan(spark, files).stages[0].inputs
+    assert isinstance(source, SourceInput)
+    df = spark.read.schema("k BIGINT, t BIGINT").parquet(str(files.root))
+    packed = exchange.pack(source, df, source.stream.source.ticks, (0, 1)).collect()
+    assert [(r.partition, bytes(r.blob)) for r in packed] == [(0, b""), (1, b"")]
+
+
+def test_keys_land_in_different_tasks(spark: Any) -> None:
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    keys = exchange.placement(spark, tasks)
+    rows = spark.createDataFrame([(k,) for k in keys], "k INT").repartition(tasks, "k")
+    homes = rows.selectExpr("k", "spark_partition_id() AS home").collect()
+    assert len({r.home for r in homes}) == tasks
+    assert len(set(exchange.placement(spark, 3 * tasks))) == 3 * tasks
+
+
+def test_null_timestamps_are_refused(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    files.add([(1, 1), (2, None), (3, None)])
+    failure = error_of(counted(spark, files), tmp_path / "c")
+    assert "stream 'S': 2 of 3 rows have a NULL timestamp" in failure.splitlines()[0]
+
+
+def test_an_engines_error_is_readable(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
+    files.add([(-1, 1)])
+    failure = error_of(counted(spark, files), tmp_path / "c")
+    assert "stream 'S': the key -1 is cursed" in failure.splitlines()[0]
+
+
+def test_another_plan_refuses_the_checkpoint(
+    spark: Any, session: Session, files: Files, tmp_path: Path
+) -> None:
+    run = Run(counted(spark, files), tmp_path / "c")
+    files.add([(1, 1)])
+    run.all()
+    run.query.stop()
+    files.add([(2, 2)])
+    assert "use a new checkpoint" in error_of(counted(spark, files, partitions=1), tmp_path / "c")
+
+
+def error_of(df: Any, checkpoint: Path) -> str:
+    """What a query that fails says."""
+    query = df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.processAllAvailable()
+    return str(raised.value)
