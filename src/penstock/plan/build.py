@@ -36,6 +36,7 @@ from penstock.engine.operators.single import Single
 from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
 from penstock.engine.stage import StageInput
+from penstock.engine.synopses.accumulators import DISTINCT
 from penstock.expression import UDF, Call, Column, Expression, Literal, columns, walk
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
@@ -268,7 +269,7 @@ def _for_host(conjuncts: Iterable[Expression]) -> bool:
 
 
 def _function(call: logical.AggregateCall) -> str:
-    return f"{call.function} distinct" if call.distinct else call.function
+    return call.function + DISTINCT if call.distinct else call.function
 
 
 def _reads(expressions: Iterable[Expression]) -> set[str]:

@@ -124,3 +124,17 @@ def extreme_growing(
         best[groups[s]] = least
         after[s] = least
     return before, after
+
+
+@njit(cache=True)
+def first_and_last(numbers: Int64s, sign: np.ndarray, times: Int64s) -> np.ndarray:
+    """Of the events of numbered values, those that bring the first or take the last; others become 0."""
+    out = np.zeros(len(numbers), np.int8)
+    for i in range(len(numbers)):
+        before = times[numbers[i]]
+        times[numbers[i]] = before + sign[i]
+        if sign[i] > 0 and before == 0:
+            out[i] = 1
+        elif sign[i] < 0 and before == 1:
+            out[i] = -1
+    return out

@@ -1,0 +1,66 @@
+"""What accumulators have in common: segments of events in, values before and after each out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.kernels import aggregation
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Events sorted by group and instant, cut into one segment for each (group, instant)."""
+
+    bounds: Int64s
+    groups: Int64s
+    sign: np.ndarray
+
+
+Values = tuple[pa.Array, pa.Array]
+"""A function's value before and after each segment."""
+
+
+class Accumulator(ABC):
+    """One function over one argument, for all groups."""
+
+    def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
+        self.argument, self.result, self.grows = argument, result, grows
+        self._counts = np.zeros(0, np.int64)
+
+    def room_for(self, groups: int) -> None:
+        """Make the state cover so many groups."""
+        self._counts = extended(self._counts, groups)
+
+    def _count(self, segments: Segments, valid: Bools) -> tuple[Int64s, Int64s]:
+        return aggregation.count(segments.bounds, segments.groups, segments.sign, valid, self._counts)
+
+    @abstractmethod
+    def update(self, segments: Segments, column: pa.Array | None) -> Values:
+        """Take in the events; the argument's column is in their order."""
+
+    def keep(self, groups: Int64s) -> None:
+        """Forget all groups but these, numbered anew in this order."""
+        self._counts = self._counts[groups]
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return int(self._counts.nbytes)
+
+
+def extended(array: np.ndarray, groups: int, fill: int = 0) -> np.ndarray:
+    """State with room for so many groups, and to spare."""
+    if groups <= len(array):
+        return array
+    larger = np.full((2 * groups, *array.shape[1:]), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def masked(values: np.ndarray, valid: Bools, kind: pa.DataType) -> pa.Array:
+    """Values of a type, NULL where not valid."""
+    return pa.array(values, mask=~valid).cast(kind)
