@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,8 @@ from penstock.engine.cast import WIDE, cast, to_decimal
 from penstock.errors import DataError
 from penstock.expression import Call
 
-Datum = pa.Array | pa.Scalar
-Function = Callable[[Call, Sequence[Datum]], pa.Array]
+Datum: TypeAlias = pa.Array | pa.Scalar
+Function: TypeAlias = Callable[[Call, Sequence[Datum]], pa.Array]
 
 
 def _kernel(kernel: Callable[..., pa.Array], **options: Any) -> Function:
