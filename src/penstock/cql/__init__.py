@@ -1,30 +1,39 @@
 """The language: CQL text to statements, and queries to logical plans.
 
-``parse(text)`` gives the statements of a text, ``bind(query, catalog)`` the logical plan of a query.
+``parse(text)`` gives the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
+``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query.
 Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with line and column.
 """
 
 from penstock.cql.bind import bind
 from penstock.cql.ddl import (
+    CreateRelation,
     CreateStream,
     CreateTable,
+    CreateView,
     Drop,
     SelectStatement,
+    Set,
     SourceSpec,
     Statement,
     duration_ticks,
     parse,
     schema_of,
 )
+from penstock.cql.views import define_view
 
 __all__ = [
+    "CreateRelation",
     "CreateStream",
     "CreateTable",
+    "CreateView",
     "Drop",
     "SelectStatement",
+    "Set",
     "SourceSpec",
     "Statement",
     "bind",
+    "define_view",
     "duration_ticks",
     "parse",
     "schema_of",

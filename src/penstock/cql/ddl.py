@@ -1,4 +1,4 @@
-"""Statements: CREATE STREAM, CREATE TABLE, DROP, and a query, as plain data."""
+"""Statements: CREATE, DROP, SET, and a query, as plain data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.cql import types
-from penstock.cql.dialect import CQL, STATEMENTS
+from penstock.cql.ddl_parser import STATEMENTS
+from penstock.cql.dialect import CQL
 from penstock.cql.duration import ticks
 from penstock.cql.errors import did_you_mean, error, from_sqlglot, unsupported
-from penstock.cql.nodes import DropDefinition, RelationToStream, Source, StreamDefinition, TableDefinition
+from penstock.cql.nodes import (
+    DropDefinition,
+    RelationToStream,
+    Setting,
+    Source,
+    StreamDefinition,
+    TableDefinition,
+    ViewDefinition,
+)
 from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -55,6 +64,47 @@ class CreateStream:
 
 
 @dataclass(frozen=True)
+class CreateRelation:
+    """A relation as a log of its changes; ``schema`` has all columns of the log.
+
+    The column ``change`` holds '+' where a row enters and '-' where one leaves.
+    """
+
+    name: str
+    schema: pa.Schema
+    timestamp: str
+    change: str
+    time: TimeDomain
+    source: SourceSpec
+    skew: int = 0
+    idle_after: int | None = None
+
+    def definition(self, source: object = None) -> RelationDef:
+        """The catalog's entry, whose schema is the relation's own: neither its time nor its changes."""
+        own = [f for f in self.schema if f.name not in (self.timestamp, self.change)]
+        return RelationDef(
+            self.name,
+            pa.schema(own),
+            self.time,
+            self.timestamp,
+            self.change,
+            self.skew,
+            self.idle_after,
+            source=self.source if source is None else source,
+        )
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """A view, or (``kind`` "stream") a stream, defined by a query; :func:`define_view` makes its entry."""
+
+    name: str
+    kind: str
+    text: str
+    expression: exp.Expr = field(compare=False)
+
+
+@dataclass(frozen=True)
 class CreateTable:
     """A static table in files."""
 
@@ -69,7 +119,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class Drop:
-    """``kind`` is ``"stream"`` or ``"table"``."""
+    """``kind`` is ``"stream"``, ``"relation"``, ``"table"`` or ``"view"``."""
 
     kind: str
     name: str
@@ -83,7 +133,15 @@ class SelectStatement:
     expression: exp.Expr
 
 
-Statement = CreateStream | CreateTable | Drop | SelectStatement
+@dataclass(frozen=True)
+class Set:
+    """A setting, its value as written, without the quotes around it."""
+
+    name: str
+    value: str
+
+
+Statement = CreateStream | CreateRelation | CreateTable | CreateView | Drop | Set | SelectStatement
 
 
 def parse(text: str) -> list[Statement]:
@@ -107,7 +165,11 @@ def parse_expressions(text: str) -> list[exp.Expr]:
 def statement(node: exp.Expr) -> Statement:
     """The statement that a syntax tree is."""
     if isinstance(node, StreamDefinition):
-        return _create_stream(node)
+        return _create_relation(node) if node.args["kind"] == "relation" else _create_stream(node)
+    if isinstance(node, ViewDefinition):
+        return _create_view(node)
+    if isinstance(node, Setting):
+        return Set(node.name, node.args["value"])
     if isinstance(node, TableDefinition):
         return CreateTable(node.name, _schema(node, "CREATE TABLE"), _source(node, "CREATE TABLE"))
     if isinstance(node, DropDefinition):
@@ -135,34 +197,69 @@ def duration_ticks(text: str, time: TimeDomain, what: str = "interval") -> int:
 
 
 def _create_stream(node: StreamDefinition) -> CreateStream:
+    if node.args.get("change"):
+        hint = "write CREATE RELATION, or leave CHANGE BY out"
+        raise error(f"stream '{node.name}' has only insertions", node.args["change"], hint)
     source = _source(node, "CREATE STREAM")
     schema = RATE_SCHEMA if source.format == "rate" else _schema(node, "CREATE STREAM")
     timestamp = _timestamp(node, schema)
     time = _time(node, timestamp)
+    return CreateStream(node.name, schema, timestamp.name, time, source, *_skew_and_idle(node, time))
+
+
+def _create_relation(node: StreamDefinition) -> CreateRelation:
+    source, schema = _source(node, "CREATE RELATION"), _schema(node, "CREATE RELATION")
+    timestamp = _timestamp(node, schema)
+    change, time = _change(node, schema), _time(node, timestamp)
+    if len(schema) == 2:
+        raise error(f"relation '{node.name}' has no column but its time and its changes", node)
+    return CreateRelation(
+        node.name, schema, timestamp.name, change.name, time, source, *_skew_and_idle(node, time)
+    )
+
+
+def _create_view(node: ViewDefinition) -> CreateView:
+    query = node.args["query"]
+    if not isinstance(query, exp.Query | RelationToStream):
+        raise error(f"CREATE {node.args['kind'].upper()} takes AS and a query", node)
+    return CreateView(node.name, node.args["kind"], node.args["text"], query)
+
+
+def _skew_and_idle(node: StreamDefinition, time: TimeDomain) -> tuple[int, int | None]:
     skew, idle = node.args.get("skew"), node.args.get("idle_after")
-    return CreateStream(
-        node.name,
-        schema,
-        timestamp.name,
-        time,
-        source,
+    return (
         ticks(skew, time, "SKEW") if skew else 0,
         ticks(idle, time, "IDLE AFTER", least=1) if idle else None,
     )
+
+
+def _change(node: StreamDefinition, schema: pa.Schema) -> pa.Field:
+    if node.args.get("change") is None:
+        hint = "add CHANGE BY with the column that holds '+' or '-'"
+        raise error(f"relation '{node.name}' does not say how it changes", node, hint)
+    found = _column(node.args["change"], schema, "CHANGE BY")
+    if not types.is_string(found.type):
+        message = f"CHANGE BY column '{found.name}' is {types.sql_name(found.type)}"
+        raise error(message, node.args["change"], "it holds '+' or '-', so it is a STRING")
+    return found
 
 
 def _timestamp(node: StreamDefinition, schema: pa.Schema) -> pa.Field:
     column = node.args.get("timestamp")
     if column is None:
         raise error(
-            f"stream '{node.name}' has no timestamp",
+            f"{node.args['kind']} '{node.name}' has no timestamp",
             node,
             "add TIMESTAMP BY with the column that holds the time",
         )
+    return _column(column, schema, "TIMESTAMP BY")
+
+
+def _column(column: exp.Expr, schema: pa.Schema, clause: str) -> pa.Field:
     found = [f for f in schema if f.name.casefold() == column.name.casefold()]
     if not found:
         hint = did_you_mean(column.name, schema.names, f"the columns are {', '.join(schema.names)}")
-        raise error(f"TIMESTAMP BY names an unknown column '{column.name}'", column, hint)
+        raise error(f"{clause} names an unknown column '{column.name}'", column, hint)
     return found[0]
 
 

@@ -5,7 +5,9 @@ sqlglot parses the SQL. What is added here, each where sqlglot has a hook for it
 * ``S [RANGE 10 MINUTES] AS x``: a :class:`StreamWindow` in the ``window`` argument of the FROM item;
 * ``SELECT ISTREAM(a, b)``: the select list is one :class:`RelationToStream` around the items;
 * ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query;
-* ``CREATE STREAM``, ``CREATE TABLE ... FROM``: :class:`StreamDefinition`, :class:`TableDefinition`.
+* ``(SELECT ISTREAM(...) ...) [ROWS 5] AS x``: the same windows after a query in parentheses.
+
+Definitions and settings are in ``ddl_parser``.
 
 Functions are left as they are written (``Anonymous`` nodes): which there are, and what types they take,
 is the binder's business, by Spark's names.
@@ -21,22 +23,12 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
+from penstock.cql.ddl_parser import STATEMENTS, DDLParser
 from penstock.cql.errors import error, unsupported
-from penstock.cql.nodes import (
-    DropDefinition,
-    Duration,
-    DurationPart,
-    RelationToStream,
-    Source,
-    StreamDefinition,
-    StreamWindow,
-    TableDefinition,
-)
+from penstock.cql.nodes import RelationToStream, StreamWindow
 from penstock.errors import CQLError
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
-STATEMENTS = "write SELECT, CREATE STREAM, CREATE TABLE or DROP"
-FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
 
 def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
@@ -59,7 +51,7 @@ def _placed(parse: Callable[[SparkParser], Modifier]) -> Callable[[SparkParser],
     return parse_and_place
 
 
-class CQLParser(SparkParser):
+class CQLParser(DDLParser):
     """Spark's parser with CQL's constructs."""
 
     STRICT_CAST = True  # CAST stays CAST: it fails on what it cannot convert, as in ANSI Spark
@@ -200,146 +192,6 @@ class CQLParser(SparkParser):
             "or [PARTITION BY columns ROWS n]",
             self._curr or self._prev,
         )
-
-    def _parse_signed_number(self, after: str) -> exp.Expr:
-        start = self._curr or self._prev
-        minus = "-" if self._match(TokenType.DASH) else ""
-        if not self._match(TokenType.NUMBER):
-            raise error(f"{after} takes a number", start)
-        return self.expression(exp.Literal(this=minus + self._prev.text, is_string=False), start)
-
-    def _parse_duration(self) -> Duration:
-        after = self._prev.text.upper()
-        parts = [self._parse_duration_part(after)]
-        while self._curr and self._curr.token_type == TokenType.NUMBER:
-            parts.append(self._parse_duration_part(after))
-        return self.expression(Duration(expressions=parts))
-
-    def _parse_duration_part(self, after: str) -> DurationPart:
-        number = self._parse_signed_number(after)
-        unit = self._parse_word() if self._curr_is_word() else None
-        return self.expression(DurationPart(this=number, unit=unit))
-
-    def _parse_word(self) -> exp.Expr:
-        word = self._curr
-        self._advance()
-        return self.expression(exp.Var(this=word.text), word)
-
-    def _curr_is_word(self) -> bool:
-        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "SLIDE")
-        return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in stops
-
-    # DDL
-
-    def _parse_create(self) -> Any:
-        start = self._prev
-        if self._match_text_seq("STREAM"):
-            return self._parse_create_stream(start)
-        if self._match_text_seq("TABLE"):
-            return self._parse_create_table(start)
-        what = self._curr.text.upper() if self._curr else ""
-        raise unsupported(f"CREATE {what}".strip(), start, "write CREATE STREAM or CREATE TABLE")
-
-    def _parse_create_stream(self, start: Token) -> StreamDefinition:
-        name = self._parse_defined_name("CREATE STREAM")
-        node = StreamDefinition(this=name, columns=self._parse_column_types())
-        while self._parse_stream_clause(node):
-            pass
-        return self.expression(node, start)
-
-    def _parse_stream_clause(self, node: StreamDefinition) -> bool:
-        if self._match_text_seq("TIMESTAMP", "BY"):
-            node.set("timestamp", self._parse_id_var(any_token=True))
-            if self._match_text_seq("IN"):
-                node.set("unit", self._parse_word())
-        elif self._match_text_seq("SKEW"):
-            node.set("skew", self._parse_duration())
-        elif self._match_text_seq("IDLE", "AFTER"):
-            node.set("idle_after", self._parse_duration())
-        elif self._match(TokenType.FROM):
-            node.set("source", self._parse_source((*FILE_FORMATS, "RATE")))
-        elif self._match(TokenType.ALIAS):
-            raise unsupported("a stream defined by a query (CREATE STREAM ... AS)", self._prev)
-        else:
-            return False
-        return True
-
-    def _parse_create_table(self, start: Token) -> TableDefinition:
-        node = TableDefinition(
-            this=self._parse_defined_name("CREATE TABLE"), columns=self._parse_column_types()
-        )
-        if self._match(TokenType.ALIAS):
-            raise unsupported("CREATE TABLE ... AS", self._prev)
-        if self._match(TokenType.FROM):
-            node.set("source", self._parse_source(FILE_FORMATS))
-        return self.expression(node, start)
-
-    def _parse_defined_name(self, after: str) -> exp.Expr:
-        start = self._curr or self._prev
-        name = self._parse_id_var(any_token=False)
-        if not name:
-            raise error(f"{after} needs a name", start)
-        return name
-
-    def _parse_column_types(self) -> list[exp.Expr]:
-        if not self._match(TokenType.L_PAREN, advance=False):
-            return []
-        return self._parse_wrapped_csv(self._parse_column_type)
-
-    def _parse_column_type(self) -> exp.Expr:
-        name = self._parse_id_var(any_token=True)
-        start = self._curr or self._prev
-        kind = self._parse_types(schema=True)
-        if not name or not kind:
-            hint = "types are Spark's, e.g. BIGINT or STRING"
-            raise error(f"a column is written as name TYPE, and '{start.text}' is no type", start, hint)
-        return self.expression(exp.ColumnDef(this=name, kind=kind))
-
-    def _parse_source(self, formats: tuple[str, ...]) -> Source:
-        start = self._curr or self._prev
-        if not self._match_texts(formats):
-            raise error(f"FROM takes one of {', '.join(formats)}", start)
-        name = self._prev.text.lower()
-        source = Source(format=name)
-        if name != "rate":
-            source.set("path", self._parse_source_path(name))
-        elif self._match(TokenType.NUMBER, advance=False):
-            source.set("rate", self._parse_rate())
-        if self._match_text_seq("OPTIONS"):
-            source.set("options", self._parse_wrapped_csv(self._parse_option))
-        return self.expression(source, start)
-
-    def _parse_source_path(self, name: str) -> exp.Expr:
-        start = self._curr or self._prev
-        path = self._parse_string()
-        if not path:
-            raise error(f"FROM {name.upper()} takes a path in quotes", start)
-        return path
-
-    def _parse_rate(self) -> exp.Expr:
-        number = self._parse_signed_number("RATE")
-        if not self._match_text_seq("ROWS", "PER", "SECOND"):
-            raise error("a rate is written as n ROWS PER SECOND", self._curr or self._prev)
-        return number
-
-    def _parse_option(self) -> exp.Expr:
-        start = self._curr or self._prev
-        key = self._parse_string() or self._parse_id_var(any_token=True)
-        self._match(TokenType.EQ)
-        value = self._parse_primary()
-        if not key or not isinstance(value, exp.Literal | exp.Boolean):
-            raise error("an option is written as name 'value'", start)
-        return self.expression(exp.Property(this=key, value=value))
-
-    def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
-        start = self._prev
-        if not self._match_texts(("STREAM", "TABLE")):
-            what = self._curr.text.upper() if self._curr else ""
-            raise unsupported(f"DROP {what}".strip(), start, "write DROP STREAM or DROP TABLE")
-        what = self._prev.text.upper()
-        if_exists = self._parse_exists()
-        name = self._parse_defined_name(f"DROP {what}")
-        return self.expression(DropDefinition(this=name, kind=what.lower(), exists=if_exists), start)
 
 
 class CQL(Spark):

@@ -259,7 +259,10 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
         raise around_list(node.name, node)
     if node.name.lower() in AGGREGATES:
         return binder.aggregate(node)
-    return functions.call(node.name, [binder.bind(a) for a in node.expressions], node)
+    args, registered = [binder.bind(a) for a in node.expressions], binder.scope.functions
+    if node.name.lower() in registered:
+        return Call(f"udf:{node.name.lower()}", tuple(args), registered[node.name.lower()].returns)
+    return functions.call(node.name, args, node, registered)
 
 
 BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {

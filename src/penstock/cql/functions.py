@@ -7,13 +7,14 @@ functions are spelled out in terms of others here, so that the engine has fewer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from penstock.cql import types
+from penstock.cql.aggregates import AGGREGATES
 from penstock.cql.coercion import coerce
 from penstock.cql.errors import did_you_mean, error
 from penstock.cql.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
@@ -207,12 +208,12 @@ SYNONYMS = {
 }
 
 
-def call(name: str, args: Args, node: exp.Expr) -> Expression:
-    """The bound call of a scalar function, by the name as written."""
+def call(name: str, args: Args, node: exp.Expr, registered: Iterable[str] = ()) -> Expression:
+    """The bound call of a scalar function, by the name as written; ``registered`` are others there are."""
     known = SYNONYMS.get(name.lower(), name.lower())
     function = FUNCTIONS.get(known)
     if function is None:
-        names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, "sum", "count", "avg", "min", "max")]
+        names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))
     _check_count(name.upper(), function, len(args), node)
     bound = function.rule(known, args)

@@ -37,13 +37,15 @@ class RelationToStream(exp.Expression):
 
 
 class StreamDefinition(exp.Expression):
-    """CREATE STREAM."""
+    """CREATE STREAM or CREATE RELATION, which is its ``kind``."""
 
     arg_types = {
         "this": True,
+        "kind": True,
         "columns": False,
         "timestamp": False,
         "unit": False,
+        "change": False,
         "skew": False,
         "idle_after": False,
         "source": False,
@@ -56,8 +58,20 @@ class TableDefinition(exp.Expression):
     arg_types = {"this": True, "columns": False, "source": False}
 
 
+class ViewDefinition(exp.Expression):
+    """CREATE VIEW, or CREATE STREAM with a query: its ``text`` and what was parsed of it."""
+
+    arg_types = {"this": True, "kind": True, "query": True, "text": True}
+
+
+class Setting(exp.Expression):
+    """SET name = value."""
+
+    arg_types = {"this": True, "value": True}
+
+
 class DropDefinition(exp.Expression):
-    """DROP STREAM or DROP TABLE."""
+    """DROP STREAM, RELATION, TABLE or VIEW."""
 
     arg_types = {"this": True, "kind": True, "exists": False}
 

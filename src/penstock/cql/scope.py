@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from penstock.catalog import FunctionDef
 from penstock.cql.errors import did_you_mean, error, unsupported
-from penstock.expression import Column, Expression, transform, walk
+from penstock.expression import Call, Column, Expression, transform, walk
 from penstock.plan.logical import Logical
 
 T = TypeVar("T")
@@ -66,12 +66,14 @@ class Scope:
     """What an expression may refer to.
 
     ``visible`` is what ``*`` stands for and what a name without qualifier may mean: every column of the
-    items, but those that USING made one only once. ``outer`` is the query around, if this is a subquery.
+    items, but those that USING made one only once. ``equated`` are columns that the conditions make equal,
+    so that a name both have means either. ``outer`` is the query around, if this is a subquery.
     """
 
     items: list[Item] = field(default_factory=list)
     visible: list[Named] = field(default_factory=list)
     functions: Mapping[str, FunctionDef] = field(default_factory=dict)
+    equated: list[set[Expression]] = field(default_factory=list)
     outer: Outer | None = None
 
     @classmethod
@@ -86,6 +88,19 @@ class Scope:
                 hint = "give each its own alias, as in S AS x"
                 raise error(f"'{item.alias}' stands twice in FROM", at, hint)
         return replace(self, items=self.items + other.items, visible=self.visible + other.visible)
+
+    def under(self, conjuncts: Iterable[Expression]) -> Scope:
+        """The same for rows of which these are true."""
+        groups = list[set[Expression]]()
+        for conjunct in conjuncts:
+            if (
+                isinstance(conjunct, Call)
+                and conjunct.function == "="
+                and set(map(type, conjunct.args)) == {Column}
+            ):
+                linked = set(conjunct.args).union(*(g for g in groups if not g.isdisjoint(conjunct.args)))
+                groups = [*(g for g in groups if g.isdisjoint(linked)), linked]
+        return replace(self, equated=groups)
 
     def column(self, node: exp.Column) -> Expression:
         """What a name means."""
@@ -114,7 +129,7 @@ class Scope:
         """What a name without qualifier means; None if nothing."""
         folded = name.casefold()
         found = [pair for pair in self.visible if pair[0].casefold() == folded]
-        if len(found) > 1:
+        if len(found) > 1 and not any({e for _, e in found} <= equal for equal in self.equated):
             names = [str(e) for _, e in found]
             raise error(f"column '{name}' is ambiguous", at, f"write {' or '.join(names)}")
         return found[0] if found else None

@@ -72,6 +72,7 @@ def _rows(select: exp.Select, context: Context) -> Rows:
     own = [c for c in every if not outer_columns(c)]
     plain = [c for c in own if columns(c).isdisjoint(attachments.names)]
     node = _selected(attachments.over(joined.plan(plain)), [c for c in own if c not in plain])
+    scope = scope.under([*joined.conjuncts, *own])
     if scope.outer:
         scope = replace(scope, outer=scope.outer.refusing("a clause other than WHERE"))
     return Rows(node, scope, [c for c in every if c not in own])
