@@ -16,8 +16,9 @@ Functions are named as Spark names them, in lower case; operators by these words
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -59,10 +60,14 @@ class Call:
         return _show(self)
 
 
-Expression = Column | Literal | Call
+@dataclass(frozen=True)
+class PythonCall(Call):
+    """A call of a registered function: Arrow arrays in, something Arrow can make an array of out."""
 
-UDF = "udf:"
-"""Before the name of a registered function in ``Call.function``."""
+    implementation: Callable[..., Any] = field(compare=False, repr=False)
+
+
+Expression = Column | Literal | Call
 
 _INFIX = {"=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like"}
 
@@ -99,8 +104,13 @@ def transform(expression: Expression, replace: Callable[[Expression], Expression
     if new is not None:
         return new
     if isinstance(expression, Call):
-        return Call(expression.function, tuple(transform(a, replace) for a in expression.args), expression.type)
+        return with_args(expression, tuple(transform(a, replace) for a in expression.args))
     return expression
+
+
+def with_args(call: Call, args: tuple[Expression, ...]) -> Call:
+    """The same call of other arguments."""
+    return dataclasses.replace(call, args=args)
 
 
 def conjuncts(expression: Expression) -> list[Expression]:

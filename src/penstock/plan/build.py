@@ -37,7 +37,7 @@ from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
 from penstock.engine.stage import StageInput
 from penstock.engine.synopses.accumulators import DISTINCT
-from penstock.expression import UDF, Call, Column, Expression, Literal, columns, walk
+from penstock.expression import Call, Column, Expression, Literal, PythonCall, columns, walk
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
@@ -264,8 +264,7 @@ def conjunction(conjuncts: Iterable[Expression]) -> Expression:
 
 def _for_host(conjuncts: Iterable[Expression]) -> bool:
     """Registered functions run in the engine, all else in Catalyst."""
-    calls = (e for c in conjuncts for e in walk(c) if isinstance(e, Call))
-    return not any(e.function.startswith(UDF) for e in calls)
+    return not any(isinstance(e, PythonCall) for c in conjuncts for e in walk(c))
 
 
 def _function(call: logical.AggregateCall) -> str:
