@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.catalog import RelationDef, StreamDef
 from penstock.engine.element import Pattern
+from penstock.engine.evaluate import may_raise
 from penstock.engine.operator import Node
 from penstock.engine.operators.aggregate import Aggregate, AggregateColumn
 from penstock.engine.operators.antijoin import Antijoin
@@ -117,11 +118,13 @@ class Builder:
         return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
 
     def select(self, node: logical.Select, needed: Needed) -> Node:
-        if isinstance(node.input, logical.StreamSource) and self.host_filters and _for_host(node.conjuncts):
-            return self.stream(node.input, needed, conjunction(node.conjuncts))
-        if isinstance(node.input, logical.TableSource) and _for_host(node.conjuncts):
-            return self.table(node.input, needed, conjunction(node.conjuncts))
-        return Select(self.build(node.input, {*needed, *_reads(node.conjuncts)}), node.conjuncts)
+        if not (isinstance(node.input, logical.StreamSource | logical.TableSource) and self.host_filters):
+            return Select(self.build(node.input, {*needed, *_reads(node.conjuncts)}), node.conjuncts)
+        host = _for_host(node.conjuncts)
+        rest = tuple(c for c in node.conjuncts if c not in host)
+        leaf = self.stream if isinstance(node.input, logical.StreamSource) else self.table
+        below = leaf(node.input, {*needed, *_reads(rest)}, conjunction(host))  # type: ignore[arg-type]
+        return Select(below, rest) if rest else below
 
     def project(self, node: logical.Project, needed: Needed) -> Node:
         shown = tuple((name, e) for name, e in node.columns if name in needed)
@@ -257,14 +260,19 @@ def to_stream(
             return Changelog(changing(node))
 
 
-def conjunction(conjuncts: Iterable[Expression]) -> Expression:
+def conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
     """Several predicates as one."""
-    return reduce(lambda a, b: Call("and", (a, b), pa.bool_()), conjuncts)
+    return reduce(lambda a, b: Call("and", (a, b), pa.bool_()), conjuncts) if conjuncts else None
 
 
-def _for_host(conjuncts: Iterable[Expression]) -> bool:
-    """Registered functions run in the engine, all else in Catalyst."""
-    return not any(isinstance(e, PythonCall) for c in conjuncts for e in walk(c))
+def _for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
+    """The predicates that Catalyst evaluates.
+
+    Registered functions run in the engine. So does what may fail on rows that another predicate keeps
+    from it (``b <> 0 AND a / b > 1``): Spark promises no order.
+    """
+    plain = [c for c in conjuncts if not any(isinstance(e, PythonCall) for e in walk(c))]
+    return tuple(c for c in plain if len(conjuncts) == 1 or not may_raise(c))
 
 
 def _function(call: logical.AggregateCall) -> str:
