@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from penstock.cli.local import stderr_to
 
 STATE = "spark.sql.streaming.stateStore."
 CHECKED = 1_000_003
@@ -50,22 +53,24 @@ class Measured:
         }
 
 
-def local_spark(cores: int) -> SparkSession:
-    """A quiet local session with as many shuffle partitions as cores, for every system alike."""
+def local_spark(cores: int, log: Path) -> SparkSession:
+    """A local session for every system alike, with a partition for every core; it writes to a log."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
+        "spark.log.level": "ERROR",
         "spark.driver.memory": os.environ.get("BENCH_DRIVER_MEMORY", "6g"),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock-bench")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with stderr_to(log):
+        return builder.getOrCreate()
 
 
 @contextmanager

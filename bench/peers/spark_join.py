@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     console = Console(stderr=options.json)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
-        spark = local_spark(options.cores)
+        spark = local_spark(options.cores, Path(directory) / "spark.log")
         try:
             report = run_state if options.state else run_joins
             result = report(spark, Path(directory), options, console)

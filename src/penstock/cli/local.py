@@ -26,7 +26,7 @@ def local_session(log: Path) -> Iterator[Session]:
     """A session on local Spark that is stopped in the end; what Spark has to say goes to ``log``."""
     import penstock
 
-    with _stderr_to(log):
+    with stderr_to(log):
         session = penstock.connect()
     try:
         yield session
@@ -35,7 +35,7 @@ def local_session(log: Path) -> Iterator[Session]:
 
 
 @contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
+def stderr_to(path: Path) -> Iterator[None]:
     """Processes started within, such as Spark's JVM, write their standard error to a file for good."""
     sys.stderr.flush()
     terminal = os.dup(2)
