@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import FunctionDef
+from penstock.cql.context import Catalog
 
 CATALOG = """
 CREATE STREAM C (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'c';
@@ -23,10 +25,34 @@ CREATE STREAM E (
 ) TIMESTAMP BY at FROM PARQUET 'e';
 
 CREATE TABLE T (a INT, name STRING) FROM PARQUET 't';
+
+CREATE RELATION Q (k INT, v STRING, t BIGINT, op STRING) TIMESTAMP BY t CHANGE BY op FROM PARQUET 'q';
+
+-- the thesis's: section 4.1.1, 5 and 6
+CREATE STREAM Packets (destAddr STRING, data STRING, T STRING, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'p';
+CREATE STREAM S3 (C INT, D INT, t BIGINT) TIMESTAMP BY t FROM PARQUET 's3';
+CREATE STREAM SB (B INT, C INT, t BIGINT) TIMESTAMP BY t FROM PARQUET 'sb';
+CREATE STREAM CarStr (cid INT, speed INT, xpos INT, sid INT, t BIGINT) TIMESTAMP BY t FROM PARQUET 'cars';
+
+CREATE VIEW counts AS SELECT A, COUNT(*) AS n FROM S [ROWS 4] GROUP BY A;
+CREATE STREAM often AS SELECT ISTREAM(A, n) FROM counts WHERE n > 2;
+CREATE VIEW positive AS SELECT A, B FROM S WHERE A > 0;
 """
 
 
 @pytest.fixture(scope="session")
-def catalog() -> dict[str, StreamDef | TableDef]:
-    statements = cql.parse(CATALOG)
-    return {s.name: s.definition() for s in statements if not isinstance(s, cql.Drop | cql.SelectStatement)}
+def catalog() -> Catalog:
+    known = {name: FunctionDef(name, pa.bool_(), None) for name in ("lookup", "match")}
+    known |= {"twice": FunctionDef("Twice", pa.int64(), None)}
+    return defined(CATALOG, known)
+
+
+def defined(text: str, known: Catalog) -> Catalog:
+    """A catalog and what a text defines."""
+    catalog = dict(known)
+    for statement in cql.parse(text):
+        if isinstance(statement, cql.CreateView):
+            catalog[statement.name] = cql.define_view(statement, catalog)
+        elif isinstance(statement, cql.CreateStream | cql.CreateTable | cql.CreateRelation):
+            catalog[statement.name] = statement.definition()
+    return catalog

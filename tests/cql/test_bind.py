@@ -134,6 +134,9 @@ def windows(bound: Query) -> list[Window]:
         ("S [PARTITION BY a, S.B ROWS 2]", "rows", 2, ("S.A", "S.B")),
         ("S [PARTITION BY a ROWS 2] AS x", "rows", 2, ("x.A",)),
         ("S [PARTITION BY a ROWS UNBOUNDED]", "rows", None, ()),
+        ("C [RANGE 2 DAYS]", "range", 172_800_000_000, ()),
+        ("C [RANGE 1 MICROSECOND]", "range", 1, ()),
+        ("S [PARTITION BY a RANGE 5 SECONDS]", "range", 5, ()),
         ("C [RANGE 1 DAY]", "range", 86_400_000_000, ()),
         ("C [RANGE 250 MILLISECONDS]", "range", 250_000, ()),
         ("C", "rows", None, ()),
@@ -144,6 +147,30 @@ def test_windows(
 ) -> None:
     (window,) = windows(cql.bind(f"SELECT * FROM {item}", catalog))
     assert (window.spec.kind, window.spec.size, window.spec.partition_by) == (kind, size, partition_by)
+
+
+@pytest.mark.parametrize(
+    ("item", "size", "slide"),
+    [
+        ("S [RANGE 10 MINUTES SLIDE 1 MINUTE]", 600, 60),
+        ("S [RANGE 10 SLIDE 2]", 10, 2),
+        ("S [RANGE UNBOUNDED SLIDE 1 HOUR]", None, 3_600),
+        ("S [ROWS 100 SLIDE 10]", 100, 10),
+        ("S [ROWS UNBOUNDED SLIDE 10]", None, 10),
+        ("S [PARTITION BY A ROWS 4 SLIDE 2]", 4, 2),
+        ("S [PARTITION BY A ROWS UNBOUNDED SLIDE 2]", None, 2),
+        ("S [ROWS 4]", 4, None),
+    ],
+)
+def test_slides(item: str, size: int | None, slide: int | None, catalog: Catalog) -> None:
+    (window,) = windows(cql.bind(f"SELECT * FROM {item}", catalog))
+    assert (window.spec.size, window.spec.slide) == (size, slide)
+    assert window.spec.partition_by == (("S.A",) if "PARTITION" in item else ())
+
+
+def test_calls_that_read_the_same_and_differ_in_type(catalog: Catalog) -> None:
+    root = cql.bind("SELECT MAX(1), MAX(CAST(1 AS BIGINT)) FROM S [NOW]", catalog).root
+    assert [str(t) for t in root.schema.types] == ["int32", "int64"]
 
 
 def test_bare_range_is_explained(catalog: Catalog) -> None:

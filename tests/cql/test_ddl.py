@@ -1,4 +1,4 @@
-"""CREATE STREAM, CREATE TABLE, DROP, and what several statements in one text are."""
+"""CREATE, DROP and SET, and what several statements in one text are."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
-from penstock.cql import CreateStream, CreateTable, Drop, SelectStatement, SourceSpec
+from penstock.catalog import RelationDef, StreamDef, TableDef, ViewDef
+from penstock.cql import (
+    CreateRelation,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    SelectStatement,
+    Set,
+    SourceSpec,
+)
+from penstock.cql.context import Catalog
 from penstock.errors import CQLError
 from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_TIME, TimeDomain
 
@@ -85,10 +95,61 @@ def test_definitions_for_the_catalog() -> None:
 
 
 def test_drop() -> None:
-    assert cql.parse("DROP STREAM S; drop table if exists T;") == [
+    assert cql.parse("DROP STREAM S; drop table if exists T; DROP VIEW V; DROP RELATION R") == [
         Drop("stream", "S"),
         Drop("table", "T", if_exists=True),
+        Drop("view", "V"),
+        Drop("relation", "R"),
     ]
+
+
+def test_relation() -> None:
+    (relation,) = cql.parse(
+        """CREATE RELATION R (k INT, at TIMESTAMP, v STRING, op STRING)
+           TIMESTAMP BY AT CHANGE BY Op SKEW 1 SECOND FROM JSON 'd'"""
+    )
+    assert isinstance(relation, CreateRelation)
+    assert relation.schema.names == ["k", "at", "v", "op"]
+    own = pa.schema([("k", pa.int32()), ("v", pa.string())])
+    assert relation.definition("df") == RelationDef("R", own, TIMESTAMP_TIME, "at", "op", skew=1_000_000)
+    assert relation.definition().source == SourceSpec("json", "d")
+
+
+def test_view(catalog: Catalog) -> None:
+    text = "SELECT A, -- the key\n  COUNT(*) AS n FROM S [ROWS 4] GROUP BY A"
+    view, stream = cql.parse(f"CREATE VIEW V AS {text};\n CREATE STREAM W AS ISTREAM({text}) ;")
+    assert isinstance(view, CreateView) and isinstance(stream, CreateView)
+    assert (view.name, view.kind, view.text) == ("V", "view", text)
+    assert (stream.name, stream.kind, stream.text) == ("W", "stream", f"ISTREAM({text})")
+    assert cql.define_view(view, catalog) == ViewDef("V", text)
+    both = {**catalog, "V": cql.define_view(view, catalog), "W": cql.define_view(stream, catalog)}
+    assert cql.bind("SELECT V.n, W.n FROM V, W [NOW] WHERE V.A = W.A", both).root.schema.names == ["n", "n_1"]
+
+
+def test_a_stream_may_be_what_only_grows(catalog: Catalog) -> None:
+    (stream,) = cql.parse("CREATE STREAM W AS SELECT A FROM S WHERE A > 1")
+    assert isinstance(stream, CreateView)
+    assert cql.define_view(stream, catalog) == ViewDef("W", "SELECT A FROM S WHERE A > 1")
+
+
+def test_what_is_wrong_in_a_view_is_said_of_the_view(catalog: Catalog) -> None:
+    changed = {**catalog, "V": ViewDef("V", "SELECT A,\n Z FROM S")}
+    with pytest.raises(CQLError) as caught:
+        cql.bind("SELECT *\nFROM S1 [NOW], V", changed)
+    assert str(caught.value) == "line 2, column 16: in view 'V': unknown column 'Z'; S has A, B, C, t"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("SET penstock.memory = 64 MB", "penstock.memory", "64 MB"),
+        ("set penstock.scheduler='greedy'", "penstock.scheduler", "greedy"),
+        ("SET penstock.adaptive = true", "penstock.adaptive", "true"),
+        ("SET penstock.a.b = -1.5", "penstock.a.b", "-1.5"),
+    ],
+)
+def test_settings(text: str, name: str, value: str) -> None:
+    assert cql.parse(f"{text}; DROP TABLE T") == [Set(name, value), Drop("table", "T")]
 
 
 def test_statements_and_comments() -> None:

@@ -7,20 +7,28 @@ from pathlib import Path
 import pytest
 
 from penstock import cql
+from penstock.cql.context import Catalog
 from penstock.cql.errors import place
-from penstock.cql.from_clause import Catalog
 from penstock.errors import CQLError, UnsupportedError
 
 BLOCKS = Path(__file__).with_name("wrong_queries.txt").read_text().strip().split("\n\n")
 CASES = [tuple(block.rsplit("\n", 1)) for block in BLOCKS if not block.startswith("#")]
 
 
+def run(text: str, catalog: Catalog) -> None:
+    """What a host does with a text, as far as it can go wrong here."""
+    for statement in cql.parse(text):
+        if isinstance(statement, cql.CreateView):
+            cql.define_view(statement, catalog)
+        else:
+            assert isinstance(statement, cql.SelectStatement)
+            cql.bind(statement, catalog)
+
+
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_wrong_query(text: str, expected: str, catalog: Catalog) -> None:
     with pytest.raises(CQLError) as caught:
-        for statement in cql.parse(text):
-            assert isinstance(statement, cql.SelectStatement)
-            cql.bind(statement, catalog)
+        run(text, catalog)
     kind = "unsupported" if isinstance(caught.value, UnsupportedError) else "error"
     assert f"{kind}: {caught.value}" == expected
 
@@ -34,7 +42,7 @@ def test_the_place_is_in_the_text(text: str, expected: str) -> None:
 def test_bind_wants_one_query(catalog: Catalog) -> None:
     with pytest.raises(CQLError, match="^one query is expected here, not 2 statements$"):
         cql.bind("SELECT A FROM S; SELECT B FROM S", catalog)
-    with pytest.raises(CQLError, match="^a query is expected here, not CREATE or DROP$"):
+    with pytest.raises(CQLError, match="^a query is expected here, not CREATE, DROP or SET$"):
         cql.bind("DROP STREAM S", catalog)
 
 

@@ -49,7 +49,7 @@ def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
     if len(statements) != 1:
         raise error(f"one query is expected here, not {len(statements)} statements")
     if not isinstance(statements[0], SelectStatement):
-        raise error("a query is expected here, not CREATE or DROP")
+        raise error("a query is expected here, not CREATE, DROP or SET")
     return statements[0].expression
 
 

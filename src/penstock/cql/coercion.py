@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -60,7 +61,8 @@ def mismatch(
     text = next((e for e in expressions if types.is_string(e.type)), None)
     target = next((types.sql_name(e.type) for e in expressions if not types.is_string(e.type)), None)
     if hint is None:
-        cast = f"write CAST({text} AS {target})" if text and target else None
+        written = re.sub(r"#\d+\.", "", str(text))  # a subquery's column has an alias of our own
+        cast = f"write CAST({written} AS {target})" if text and target else None
         hint = cast or "write CAST to say which type is meant"
     return error(f"type mismatch: {what} {' and '.join(names)}", node, hint)
 

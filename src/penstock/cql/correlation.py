@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.cql.errors import unsupported
-from penstock.cql.grouping import Grouping, key_name
+from penstock.cql.grouping import Grouping
 from penstock.cql.names import unique
 from penstock.cql.scope import Named, Outer, inner_columns, outer_columns
 from penstock.cql.types import BIGINT
@@ -91,11 +91,7 @@ def project(
 
 def key_parts(grouping: Grouping, correlated: Sequence[Expression], at: exp.Expr) -> list[Part]:
     """What correlated conditions need of groups: keys, added to those of the grouping."""
-    parts = list[Part]()
-    for key in _keys(correlated, at):
-        grouping.keys.setdefault(key_name(key), key)
-        parts.append((key, Column(key_name(key), key.type)))
-    return parts
+    return [(key, grouping.key(key)) for key in _keys(correlated, at)]
 
 
 def value_above(

@@ -76,6 +76,8 @@ class CQLParser(DDLParser):
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         start, join = self._curr, super()._parse_join(*args, **kwargs)
+        if join and isinstance(join.args.get("on"), exp.Boolean) and self._prev.token_type != TokenType.TRUE:
+            join.set("on", None)  # filled in by sqlglot for an outer join that has no ON
         if join and start.token_type == TokenType.COMMA:
             join.meta["comma"] = True
             return join

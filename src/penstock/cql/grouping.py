@@ -7,7 +7,7 @@ over is neither, and an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -35,11 +35,18 @@ class Grouping:
         """A binder for items over the groups; what it gives still has to go through ``over_groups``."""
         return ExpressionBinder(self.scope, self.aggregate, subquery)
 
+    def key(self, key: Expression) -> Column:
+        """A key, as the column that will hold it."""
+        name = _free_name(key.name if isinstance(key, Column) else f"({key})", key, self.keys)
+        self.keys[name] = key
+        return Column(name, key.type)
+
     def aggregate(self, node: exp.Anonymous) -> Expression:
         """An aggregate call, as the column that will hold it."""
         call = aggregate_call(node, row_binder(self.scope, "another aggregate").bind)
-        self.calls[str(call)] = call
-        return Column(str(call), call.type)
+        name = _free_name(str(call), call, self.calls)
+        self.calls[name] = call
+        return Column(name, call.type)
 
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
         """A bound item with its keys replaced by the key columns; nothing else of the rows may be left."""
@@ -70,7 +77,7 @@ def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) 
         raise error(f"{name} is an aggregate and cannot stand in {clause}", node)
 
     def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
-        raise unsupported(f"a subquery in {clause}", node)
+        raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)
 
     return ExpressionBinder(scope, refuse, subquery or refuse_subquery)
 
@@ -90,14 +97,17 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
         if group.args.get(arg):
             raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
     for node in group.expressions:
-        key = row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))
-        grouping.keys.setdefault(key_name(key), key)
+        grouping.key(row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope)))
     return grouping
 
 
-def key_name(key: Expression) -> str:
-    """The name of a key's column."""
-    return key.name if isinstance(key, Column) else f"({key})"
+def _free_name(name: str, what: object, taken: Mapping[str, object]) -> str:
+    """A name for what is named so already or not at all: two may read the same and differ in type."""
+    candidate, number = name, 1
+    while taken.get(candidate, what) != what:
+        number += 1
+        candidate = f"{name} #{number}"
+    return candidate
 
 
 def item_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr | None:

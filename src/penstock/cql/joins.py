@@ -100,7 +100,8 @@ _MERGED: dict[tuple[str, ...], Merge] = {("RIGHT",): _right_one, ("FULL",): _whi
 def _condition(left: Joined, right: Joined, node: exp.Join, merge: Merge) -> Condition:
     scope = left.scope.joined(right.scope, node.this)
     if node.args.get("on"):
-        bound = row_binder(scope, "ON").condition(node.args["on"], "ON")
+        sides = replace(scope, clause="this JOIN")
+        bound = row_binder(sides, "ON").condition(node.args["on"], "ON")
         return Condition(conjuncts(bound), scope)
     names = _common_names(left, right, node) if node.method else node.args.get("using") or ()
     if not names:

@@ -74,6 +74,7 @@ class Scope:
     visible: list[Named] = field(default_factory=list)
     functions: Mapping[str, FunctionDef] = field(default_factory=dict)
     equated: list[set[Expression]] = field(default_factory=list)
+    clause: str = "FROM"
     outer: Outer | None = None
 
     @classmethod
@@ -176,8 +177,8 @@ class Scope:
 
     def _unknown_item(self, table: exp.Identifier) -> Exception:
         aliases = [i.alias for i in self.items]
-        hint = did_you_mean(table.name, aliases, f"FROM has {', '.join(aliases)}")
-        return error(f"'{table.name}' is not in FROM", table, hint)
+        hint = did_you_mean(table.name, aliases, f"{self.clause} has {', '.join(aliases)}")
+        return error(f"'{table.name}' is not in {self.clause}", table, hint)
 
 
 def _columns_hint(items: Sequence[Item]) -> str:
