@@ -57,7 +57,9 @@ PAIRS = BinaryJoin((LEFT, numbered("R")), SIDES, KEYS, (), ("#left",))
 
 
 def semi(anti: bool) -> Callable[[list[Row], list[Row]], list[tuple]]:
-    return lambda left, right: [x for x in left if any(x[0] is not None and x[0] == y[0] for y in right) != anti]
+    return lambda left, right: [
+        x for x in left if any(x[0] is not None and x[0] == y[0] for y in right) != anti
+    ]
 
 
 def sums(left: list[Row], right: list[Row]) -> list[tuple]:
@@ -66,13 +68,26 @@ def sums(left: list[Row], right: list[Row]) -> list[tuple]:
         groups.setdefault(s, []).extend([] if k is None else [k])
     rows = Counter(s for _, s in left)
     return [
-        (s, rows[s], sum(v) if v else None, sum(v) / len(v) if v else None, min(v, default=None), max(v, default=None))
+        (
+            s,
+            rows[s],
+            sum(v) if v else None,
+            sum(v) / len(v) if v else None,
+            min(v, default=None),
+            max(v, default=None),
+        )
         for s, v in groups.items()
     ]
 
 
 def aggregate() -> Node:
-    functions = [("n", "count", None), ("sum", "sum", "L.k"), ("avg", "avg", "L.k"), ("min", "min", "L.k"), ("max", "max", "L.k")]
+    functions = [
+        ("n", "count", None),
+        ("sum", "sum", "L.k"),
+        ("avg", "avg", "L.k"),
+        ("min", "min", "L.k"),
+        ("max", "max", "L.k"),
+    ]
     types = {"avg": pa.float64()}
     columns = tuple(AggregateColumn(n, f, a, types.get(f, pa.int64())) for n, f, a in functions)
     return Aggregate(source("L"), ("L.s",), columns)
@@ -123,11 +138,15 @@ LAWS = {
     "duplicate-eliminate": Law(DuplicateEliminate((source("L"),)), lambda left, right: list(set(left))),
     "union": Law(Union((source("L"), source("R"))), lambda left, right: left + right),
     "except all": Law(
-        Except((source("L"), source("R"))), lambda left, right: list((Counter(left) - Counter(right)).elements())
+        Except((source("L"), source("R"))),
+        lambda left, right: list((Counter(left) - Counter(right)).elements()),
     ),
-    "except": Law(Except((source("L"), source("R")), all=False), lambda left, right: list(set(left) - set(right))),
+    "except": Law(
+        Except((source("L"), source("R")), all=False), lambda left, right: list(set(left) - set(right))
+    ),
     "intersect all": Law(
-        Intersect((source("L"), source("R"))), lambda left, right: list((Counter(left) & Counter(right)).elements())
+        Intersect((source("L"), source("R"))),
+        lambda left, right: list((Counter(left) & Counter(right)).elements()),
     ),
     "intersect": Law(
         Intersect((source("L"), source("R")), all=False), lambda left, right: list(set(left) & set(right))
@@ -190,7 +209,9 @@ def leaves(node: Node) -> set[str]:
     return {node.input} if isinstance(node, Source) else set().union(*(leaves(i) for i in node.inputs))
 
 
-def run(node: Node, given: dict[str, Changes], steps: list[int]) -> tuple[Engine, list[tuple[int, int, tuple]]]:
+def run(
+    node: Node, given: dict[str, Changes], steps: list[int]
+) -> tuple[Engine, list[tuple[int, int, tuple]]]:
     sides = sorted(leaves(node))
     engine = Engine(Stage(Changelog(node), tuple(StageInput(s, schema(s)) for s in sides)))
     out, before = [], -1

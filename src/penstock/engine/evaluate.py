@@ -109,7 +109,9 @@ def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
     except Exception as error:
         raise DataError(f"function {call.function} failed: {type(error).__name__}: {error}") from error
     if len(array) != length:
-        raise DataError(f"function {call.function} gave {len(array)} values for {length} rows; give one a row")
+        raise DataError(
+            f"function {call.function} gave {len(array)} values for {length} rows; give one a row"
+        )
     return array
 
 

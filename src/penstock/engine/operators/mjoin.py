@@ -195,6 +195,7 @@ class _MJoin(Operator):
         ``least[j]``: rows of input j whose life ended before that do not count.
         """
         tuples = _Tuples({i: rows}, *self._stores[i].life(rows))
+        tuples = self._residual(tuples, None)
         self._probes += len(rows)
         for j in self.orders[i]:
             tuples = self._probe(tuples, j, BEFORE_TIME if least is None else least[j])
@@ -223,11 +224,11 @@ class _MJoin(Operator):
         i = next(i for i in tuples.rows if i in self._column[c])
         return self._stores[i].key(self._mine[i].index(c), tuples.rows[i])
 
-    def _residual(self, tuples: _Tuples, before: set[int]) -> _Tuples:
-        """Apply the predicates that can be evaluated now and could not before."""
+    def _residual(self, tuples: _Tuples, before: set[int] | None) -> _Tuples:
+        """Apply the predicates that can be evaluated now and could not before (None: there was no before)."""
         for predicate in self._node.residual:
             reads = {self._owner[c] for c in columns(predicate)}
-            if reads <= tuples.rows.keys() and not reads <= before:
+            if reads <= tuples.rows.keys() and (before is None or not reads <= before):
                 known = {c: self._gather(tuples, c) for c in columns(predicate)}
                 tuples = tuples.where(np.asarray(true_mask(predicate, known, len(tuples.starts))))
         return tuples

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import fixed_values, validity
 
-_MERGE_BELOW_ROWS = 1 << 20
+_MERGE_BELOW_ROWS = 4096
 
 
 def column_for(kind: pa.DataType, capacity: int) -> RingColumn | ArrowColumn:
@@ -97,13 +97,15 @@ class RingColumn:
 class ArrowColumn:
     """Values of varying width, as Arrow arrays each of which starts at some row id.
 
-    Small arrays are merged as they come, so that there are few of them whatever the window holds.
+    Small arrays are merged as they come, so that there are few of them whatever the window holds; but none
+    grows beyond a fraction of the window, since an array goes only when its last row does.
     """
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
         self._firsts: list[int] = []
         self._arrays: list[pa.Array] = []
+        self._base = 0
 
     def append(self, first: int, array: pa.Array) -> None:
         """Store the values of rows ``first, first + 1, ...``."""
@@ -111,14 +113,11 @@ class ArrowColumn:
             return
         self._firsts.append(first)
         self._arrays.append(array)
-        while len(self._arrays) > 1 and self._mergeable(self._arrays[-2], self._arrays[-1]):
+        most = max(_MERGE_BELOW_ROWS, (first + len(array) - self._base) // 8)
+        while len(self._arrays) > 1 and _mergeable(self._arrays[-2], self._arrays[-1], most):
             last = self._arrays.pop()
             self._firsts.pop()
             self._arrays[-1] = pa.concat_arrays([self._arrays[-1], last])
-
-    @staticmethod
-    def _mergeable(older: pa.Array, newer: pa.Array) -> bool:
-        return len(newer) >= len(older) and len(newer) + len(older) <= _MERGE_BELOW_ROWS
 
     def gather(self, rids: Int64s) -> pa.Array:
         """The values of these rows."""
@@ -142,9 +141,14 @@ class ArrowColumn:
 
     def forget(self, base: int) -> None:
         """Drop the arrays that hold only rows before ``base``."""
+        self._base = base
         while self._arrays and self._firsts[0] + len(self._arrays[0]) <= base:
             del self._firsts[0], self._arrays[0]
 
     def nbytes(self) -> int:
         """Memory used."""
         return sum(a.nbytes for a in self._arrays)
+
+
+def _mergeable(older: pa.Array, newer: pa.Array, most: int) -> bool:
+    return len(newer) >= len(older) and len(newer) + len(older) <= most

@@ -1,0 +1,96 @@
+"""Every rewrite rule fires where it should, stays away where it must, and keeps the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import oracle
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from strategies import Case, cases
+
+import penstock
+from penstock.catalog import StreamDef
+from penstock.cql import bind
+from penstock.plan import optimizer
+from penstock.plan.logical import Logical, rewrite, show
+from penstock.plan.optimizer import RULES
+from penstock.plan.rules.infer_filters import infer_filters
+from penstock.plan.rules.push_select_below_join import push_select_below_join
+from penstock.plan.rules.push_select_below_window import push_select_below_window
+from penstock.schema import TimeDomain
+
+CATALOG = {
+    name: StreamDef(name, pa.schema([("A", pa.int64()), ("B", pa.int64())]), TimeDomain())
+    for name in ("S1", "S2")
+}
+
+
+def plan(cql: str) -> Logical:
+    return bind(cql, CATALOG).root
+
+
+def rewritten(cql: str, *rules: Callable[[Logical], Logical]) -> list[str]:
+    root = plan(cql)
+    for rule in rules:
+        root = rewrite(root, rule)
+    return [line.strip() for line in show(root).splitlines()]
+
+
+def test_infer_filters_copies_a_filter_across_an_equality() -> None:
+    cql = "SELECT * FROM S1 [ROWS 1000], S2 [RANGE 120] WHERE S1.A = S2.A AND S1.A > 10"
+    assert rewritten(cql, infer_filters)[1] == "Join S1.A = S2.A AND S1.A > 10 AND S2.A > 10"
+
+
+def test_infer_filters_leaves_predicates_over_several_columns_alone() -> None:
+    cql = "SELECT * FROM S1 [RANGE 1], S2 [RANGE 1] WHERE S1.A = S2.A AND S1.A > S1.B"
+    assert rewritten(cql, infer_filters)[1] == "Join S1.A = S2.A AND S1.A > S1.B"
+
+
+def test_push_select_below_join_sends_each_filter_to_its_input() -> None:
+    cql = "SELECT * FROM S1 [ROWS 9], S2 [RANGE 1] WHERE S1.A = S2.A AND S1.B < 20 AND S2.B > 3"
+    assert rewritten(cql, push_select_below_join)[1:] == [
+        "Join S1.A = S2.A",
+        "Select S1.B < 20",
+        "Window S1 [ROWS 9]",
+        "Select S2.B > 3",
+        "Window S2 [RANGE 1]",
+    ]
+
+
+@pytest.mark.parametrize("window", ["[RANGE 5]", "[NOW]", "[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]"])
+def test_filters_commute_with_time_windows_and_unbounded_ones(window: str) -> None:
+    lines = rewritten(f"SELECT * FROM S1 {window} WHERE A > 10", push_select_below_window)
+    assert lines[-3:] == [f"Window {window}", "Select S1.A > 10", "Stream S1"]
+
+
+def test_filters_do_not_commute_with_row_windows() -> None:
+    lines = rewritten("SELECT * FROM S1 [ROWS 5] WHERE A > 10", push_select_below_window)
+    assert lines[1:] == ["Select S1.A > 10", "Window S1 [ROWS 5]"]
+
+
+def test_a_filter_on_the_partition_commutes_with_its_row_window() -> None:
+    cql = "SELECT * FROM S1 [PARTITION BY A ROWS 5] WHERE A > 10 AND B > 10"
+    assert rewritten(cql, push_select_below_window)[1:] == [
+        "Select S1.B > 10",
+        "Window [PARTITION BY A ROWS 5]",
+        "Select S1.A > 10",
+        "Stream S1",
+    ]
+
+
+def answers(case: Case) -> list:
+    return penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
+def test_the_answer_is_the_same_without_the_rule(rule: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    @given(cases())
+    def check(case: Case) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(optimizer, "RULES", tuple(r for r in RULES if r is not rule))
+            without = answers(case)
+        oracle.assert_same(answers(case), without, case)
+
+    check()
