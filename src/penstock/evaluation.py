@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError, UnsupportedError
 from penstock.local import LocalRun
@@ -34,19 +34,29 @@ _TYPES: dict[type, pa.DataType] = {
     Decimal: pa.decimal128(38, 18),
 }
 
+_SIGNS = {"+": 1, "-": -1}
+
 
 @dataclass(frozen=True)
 class Finite:
-    """Finite inputs: streams as tables with ``TS`` first, in timestamp order, and static tables."""
+    """Finite inputs in timestamp order, and static tables.
+
+    Among ``streams`` are the relations too: a stream's table has ``TS`` first, a relation's ``TS`` and
+    ``SIGN``.
+    """
 
     streams: dict[str, pa.Table]
     tables: dict[str, pa.Table]
     time: TimeDomain
 
-    def catalog(self) -> dict[str, StreamDef | TableDef]:
-        """What the binder sees; elements carry their time beside the row."""
-        streams = {n: StreamDef(n, t.schema.remove(0), self.time) for n, t in self.streams.items()}
-        return {**streams, **{n: TableDef(n, t.schema) for n, t in self.tables.items()}}
+    def catalog(self) -> dict[str, StreamDef | RelationDef | TableDef]:
+        """What the binder sees; elements carry their time, and their sign, beside the row."""
+        found: dict[str, StreamDef | RelationDef | TableDef] = {}
+        for name, rows in self.streams.items():
+            schema = own_columns(rows.schema)
+            kind = RelationDef if SIGN in rows.schema.names else StreamDef
+            found[name] = kind(name, schema, self.time)
+        return {**found, **{n: TableDef(n, t.schema) for n, t in self.tables.items()}}
 
     def last_instant(self, until: int | None) -> int | None:
         """Where time ends: ``until``, or the last timestamp of any stream if that is later."""
@@ -80,9 +90,10 @@ def evaluate(
 ) -> list[Change]:
     """All changes of a query's result over finite inputs, ordered by time, net per instant.
 
-    An input is a stream of ``(ts, row)`` or a static table of rows; ``schemas`` gives types in SQL where
-    the rows alone do not tell them. Time ends at the last row, or at ``until``. ``on="spark"`` runs the same
-    on Spark; ``batches`` is how many micro-batches the input comes in, which changes nothing.
+    An input is a stream of ``(ts, row)``, a relation of ``(ts, "+" or "-", row)`` or a static table of rows;
+    ``schemas`` gives types in SQL where the rows alone do not tell them. Time ends at the last row, or at
+    ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is how many micro-batches the input comes
+    in, which changes nothing.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
@@ -91,6 +102,9 @@ def evaluate(
     if on == "spark":
         from penstock.spark.finite import run
 
+        changing = [n for n, t in finite.streams.items() if SIGN in t.schema.names]
+        if changing:
+            raise UnsupportedError(f"input {changing[0]!r} is a relation, which on='spark' does not take yet")
         return run(query, finite, until, partitions, batches)
     if on != "engine":
         raise CatalogError(f"on={on!r} is unknown; use 'engine' or 'spark'")
@@ -121,7 +135,7 @@ def changes(batch: pa.RecordBatch, names: Sequence[str]) -> Iterable[Change]:
 
 
 def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str], time: TimeDomain) -> Finite:
-    """Tell streams from tables, find the types, and sort."""
+    """Tell streams from relations and tables, find the types, and sort."""
     unknown = [name for name in schemas if name not in inputs]
     if unknown:
         raise CatalogError(f"schemas names {unknown[0]!r}, which is not among the inputs {', '.join(inputs)}")
@@ -137,11 +151,23 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
 
 
 def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
-    if elements and len(elements[0]) == 3:
-        raise UnsupportedError(f"input {name!r} is a relation of (ts, sign, row), which is not supported yet")
     ordered = sorted(elements, key=lambda e: e[0])
-    table = _table(name, [row for _, row in ordered], schema)
-    return table.add_column(0, pa.field(TS, pa.int64()), [pa.array([ts for ts, _ in ordered], pa.int64())])
+    table = _table(name, [e[-1] for e in ordered], schema)
+    if ordered and len(ordered[0]) == 3:
+        signs = pa.array([_sign(name, e) for e in ordered], pa.int8())
+        table = table.add_column(0, pa.field(SIGN, pa.int8()), [signs])
+    return table.add_column(0, pa.field(TS, pa.int64()), [pa.array([e[0] for e in ordered], pa.int64())])
+
+
+def _sign(name: str, element: Sequence[Any]) -> int:
+    if len(element) != 3 or element[1] not in _SIGNS:
+        raise CatalogError(f"an element of relation {name!r} is (ts, '+' or '-', row), not {element!r}")
+    return _SIGNS[element[1]]
+
+
+def own_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of a stream's or relation's rows alone."""
+    return pa.schema([f for f in schema if f.name not in (TS, SIGN)])
 
 
 def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
-from penstock.engine.stage import TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 
@@ -32,7 +32,7 @@ class LocalRun:
         ]
 
     def step(self, streams: Mapping[str, pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Feed rows of streams by name (``TS``, then the stream's columns); the result's new elements."""
+        """Feed rows by their stream's name (``TS``, a relation's ``SIGN``, its columns); the new elements."""
         first = self._plan.stages[0]
         arrivals: list[list[Arrival]] = [[] for _ in range(first.partitions)]
         for source in _sources(first):
@@ -94,11 +94,13 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     rows = batch.num_rows
     columns = _named(source.alias, [batch])
     ts = np.asarray(columns.pop(f"{source.alias}.{TS}"))
+    sign = columns.pop(f"{source.alias}.{SIGN}", None)
     shown, kept = _prepare(source, columns, rows)
     keys = [evaluate(e, columns, rows) for e in source.partition_by]
     where = partition_numbers(keys, partitions, rows)
-    schema = pa.schema([pa.field(TS, pa.int64()), *shown.schema])
-    whole = pa.RecordBatch.from_arrays([pa.array(ts), *shown.columns], schema=schema)
+    beside = {TS: pa.array(ts), **({} if sign is None else {SIGN: sign})}
+    schema = pa.schema([*((name, column.type) for name, column in beside.items()), *shown.schema])
+    whole = pa.RecordBatch.from_arrays([*beside.values(), *shown.columns], schema=schema)
     span = (int(ts.min()), int(ts.max())) if rows else (None, None)
     parts = [whole.filter(pa.array(kept & (where == number))) for number in range(partitions)]
     return [Arrival(source.name, 0, part, *span) for part in parts]
