@@ -69,15 +69,15 @@ class PythonCall(Call):
 
 Expression = Column | Literal | Call
 
-_INFIX = {"=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like"}
+_INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
 
 
 def _show(call: Call) -> str:
     args = [f"({a})" if isinstance(a, Call) and a.function in _INFIX else str(a) for a in call.args]
     if call.function in _INFIX and len(args) == 2:
         return f"{args[0]} {call.function.upper()} {args[1]}"
-    if call.function == "cast":
-        return f"CAST({args[0]} AS {call.type})"
+    if call.function in ("cast", "try_cast"):
+        return f"{call.function.upper()}({args[0]} AS {call.type})"
     if call.function == "in":
         return f"{args[0]} IN ({', '.join(args[1:])})"
     if call.function in ("isnull", "isnotnull"):

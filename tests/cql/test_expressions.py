@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from penstock import cql
 from penstock.cql import functions
-from penstock.cql.from_clause import Catalog
+from penstock.cql.context import Catalog
 from penstock.cql.types import sql_name
 from penstock.engine.evaluate import evaluate
 from penstock.expression import Expression
@@ -206,12 +207,128 @@ VALUES = {
     "if": ("IF(i > l, 'more', 'less')", "more"),
     "isnull": ("ISNULL(i)", False),
     "isnotnull": ("ISNOTNULL(i)", True),
+    "nvl2": ("NVL2(s, 1, 2)", 1),
+    "equal_null": ("EQUAL_NULL(NULL, i)", False),
+    "zeroifnull": ("ZEROIFNULL(NULLIF(i, 7))", 0),
+    "nullifzero": ("NULLIFZERO(i - 7)", None),
+    "isnan": ("ISNAN(x)", False),
+    "nanvl": ("NANVL(DOUBLE 'NaN', x)", 2.25),
+    "pmod": ("PMOD(-i, 3)", 2),
+    "log": ("LOG(2, 8)", pytest.approx(3.0)),
+    "atan2": ("ATAN2(0, 1)", 0.0),
+    "hypot": ("HYPOT(3, 4)", 5.0),
+    "pi": ("PI()", math.pi),
+    "e": ("E()", math.e),
+    "cbrt": ("CBRT(27)", pytest.approx(3.0)),
+    "expm1": ("EXPM1(0)", 0.0),
+    "log2": ("LOG2(8)", pytest.approx(3.0)),
+    "log1p": ("LOG1P(0)", 0.0),
+    "sin": ("SIN(0)", 0.0),
+    "cos": ("COS(0)", 1.0),
+    "tan": ("TAN(0)", 0.0),
+    "asin": ("ASIN(1)", pytest.approx(math.pi / 2)),
+    "acos": ("ACOS(1)", 0.0),
+    "atan": ("ATAN(1)", pytest.approx(math.pi / 4)),
+    "sinh": ("SINH(0)", 0.0),
+    "cosh": ("COSH(0)", 1.0),
+    "tanh": ("TANH(0)", 0.0),
+    "degrees": ("DEGREES(PI())", pytest.approx(180.0)),
+    "radians": ("RADIANS(180)", pytest.approx(math.pi)),
+    "rint": ("RINT(2.5)", 2.0),
+    "initcap": ("INITCAP('aB cd')", "Ab Cd"),
+    "md5": ("MD5('Spark')", "8cde774d6f7333752ed72cacddb05126"),
+    "octet_length": ("OCTET_LENGTH('héß')", 5),
+    "bit_length": ("BIT_LENGTH(s)", 40),
+    "ascii": ("ASCII('A')", 65),
+    "rlike": ("s RLIKE 'b.'", True),
+    "translate": ("TRANSLATE(s, 'Ab ', 'xy')", "xyc"),
+    "regexp_replace": ("REGEXP_REPLACE(s, '([A-Z])', '$1$1')", " AAbc "),
+    "regexp_extract": ("REGEXP_EXTRACT(s, '([A-Z])(.)', 2)", "b"),
+    "levenshtein": ("LEVENSHTEIN('kitten', 'sitting')", 3),
+    "btrim": ("TRIM(BOTH ' c' FROM s)", "Ab"),
+    "substring_index": ("SUBSTRING_INDEX('a.b.c', '.', -2)", "b.c"),
+    "split_part": ("SPLIT_PART('a.b.c', '.', 2)", "b"),
+    "right": ("RIGHT(s, 3)", "bc "),
+    "lpad": ("LPAD('ab', 5, '*-')", "*-*ab"),
+    "rpad": ("RPAD('abc', 2)", "ab"),
+    "repeat": ("REPEAT('ab', 2)", "abab"),
+    "space": ("SPACE(2)", "  "),
+    "chr": ("CHR(65)", "A"),
+    "instr": ("INSTR(s, 'b')", 3),
+    "locate": ("POSITION('c' IN s)", 4),
+    "concat_ws": ("CONCAT_WS('-', i, NULL, 'x')", "7-x"),
+    "quarter": ("QUARTER(at)", 1),
+    "weekofyear": ("EXTRACT(WEEK FROM day)", 9),
+    "dayofweek": ("DAYOFWEEK(day)", 5),
+    "weekday": ("WEEKDAY(at)", 3),
+    "dayofyear": ("DATE_PART('doy', day)", 60),
+    "date_trunc": ("DATE_TRUNC('HOUR', at)", dt.datetime(2024, 2, 29, 10, tzinfo=dt.UTC)),
+    "trunc": ("TRUNC(day, 'MM')", dt.date(2024, 2, 1)),
+    "date_add": ("DATE_ADD(day, 1)", dt.date(2024, 3, 1)),
+    "date_sub": ("day - 60", dt.date(2023, 12, 31)),
+    "add_months": ("ADD_MONTHS(day, 12)", dt.date(2025, 2, 28)),
+    "datediff": ("DATEDIFF(day, '2024-02-01')", 28),
+    "last_day": ("LAST_DAY('2024-02-10')", dt.date(2024, 2, 29)),
+    "make_date": ("MAKE_DATE(2024, 1, 31)", dt.date(2024, 1, 31)),
+    "unix_date": ("UNIX_DATE(DATE '1970-01-03')", 2),
+    "date_from_unix_date": ("DATE_FROM_UNIX_DATE(2)", dt.date(1970, 1, 3)),
+    "unix_timestamp": ("UNIX_TIMESTAMP(at)", 1_709_202_605),
+    "unix_seconds": ("UNIX_SECONDS(at)", 1_709_202_605),
+    "unix_millis": ("UNIX_MILLIS(at)", 1_709_202_605_000),
+    "unix_micros": ("UNIX_MICROS(at)", 1_709_202_605_000_000),
+    "timestamp_seconds": ("TIMESTAMP_SECONDS(1)", dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)),
+    "timestamp_millis": ("TIMESTAMP_MILLIS(1)", dt.datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=dt.UTC)),
+    "timestamp_micros": ("TIMESTAMP_MICROS(1)", dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=dt.UTC)),
+    "from_unixtime": ("FROM_UNIXTIME(1)", "1970-01-01 00:00:01"),
+    "to_date": ("TO_DATE('2024-01-31')", dt.date(2024, 1, 31)),
+    "to_timestamp": ("TO_TIMESTAMP('2024-01-31 10:00:00')", dt.datetime(2024, 1, 31, 10, tzinfo=dt.UTC)),
 }
+
+MOMENT = dt.datetime(2024, 2, 29, 10, 30, 5, tzinfo=dt.UTC)
+OPERATORS = [
+    ("s LIKE '_Ab%'", True),
+    ("s NOT LIKE '_Ab%'", False),
+    ("'a%b' LIKE 'a!%b' ESCAPE '!'", True),
+    ("'axb' NOT LIKE 'a!%b' ESCAPE '!'", True),
+    ("'a\\\\b' LIKE 'a\\\\!_' ESCAPE '!'", False),
+    ("s ILIKE '%ABC%'", True),
+    ("s NOT ILIKE '%ABC%'", False),
+    ("s NOT RLIKE '^A'", True),
+    ("-i DIV 2", -3),
+    ("(i & 3) | (8 ^ 1)", 11),
+    ("TRY_CAST(s AS INT)", None),
+    ("TRY_CAST('12' AS INT)", 12),
+    ("i IS DISTINCT FROM NULL", True),
+    ("i IS NOT DISTINCT FROM 7", True),
+    ("at + INTERVAL 5 MINUTES", MOMENT + dt.timedelta(minutes=5)),
+    ("at - INTERVAL '1' DAY", MOMENT - dt.timedelta(days=1)),
+    ("INTERVAL '1 hour 5 minutes' + at", MOMENT + dt.timedelta(hours=1, minutes=5)),
+    ("at + INTERVAL 250 MILLISECONDS", MOMENT + dt.timedelta(milliseconds=250)),
+    ("at + INTERVAL 1 YEAR", MOMENT.replace(year=2025, day=28)),
+    ("at - INTERVAL 1 MONTH", MOMENT.replace(month=1)),
+    ("day + INTERVAL 1 DAY", dt.date(2024, 3, 1)),
+    ("day + INTERVAL 1 WEEK", dt.date(2024, 3, 7)),
+    ("day - INTERVAL 1 HOUR", dt.datetime(2024, 2, 28, 23, tzinfo=dt.UTC)),
+    ("day + 1", dt.date(2024, 3, 1)),
+    ("at - day < INTERVAL 11 HOURS", True),
+    ("INTERVAL 10 HOURS > (at - day)", False),
+    ("at - day BETWEEN INTERVAL 10 HOURS AND INTERVAL 11 HOURS", True),
+    ("EXTRACT(SECOND FROM at + INTERVAL 1500 MICROSECONDS)", Decimal("5.001500")),
+    ("EXTRACT(YEAR FROM day)", 2024),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), OPERATORS)
+def test_the_engine_evaluates_every_operator(text: str, value: Any, catalog: Catalog) -> None:
+    check_value(text, value, catalog)
 
 
 @pytest.mark.parametrize("name", functions.FUNCTIONS)
 def test_the_engine_evaluates_every_function(name: str, catalog: Catalog) -> None:
-    text, value = VALUES[name]
+    check_value(*VALUES[name], catalog)
+
+
+def check_value(text: str, value: Any, catalog: Catalog) -> None:
     bound = bind(text, catalog)
     result = evaluate(bound, {f"E.{n}": pa.array([v], t) for n, (v, t) in ROW.items()}, 1)
     assert result.to_pylist() == [value]

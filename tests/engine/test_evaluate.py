@@ -14,8 +14,6 @@ from expression_cases import (
     BIGINT,
     BOOL,
     DOUBLE,
-    EXPRESSIONS,
-    FAILING,
     INT,
     NAN,
     SAMPLE,
@@ -27,12 +25,21 @@ from expression_cases import (
     num,
     text,
 )  # fmt: skip
+from expression_cases import (
+    EXPRESSIONS as BASIC_EXPRESSIONS,
+)
+from expression_cases import (
+    FAILING as BASIC_FAILING,
+)
+from function_cases import FUNCTIONS_EXPRESSIONS, FUNCTIONS_FAILING
 
 from penstock.engine.evaluate import FORMS, FUNCTIONS, evaluate, true_mask
 from penstock.errors import DataError
 from penstock.expression import Call, Column, Expression, walk
 from penstock.spark.catalyst import to_spark_sql
 
+EXPRESSIONS = [*BASIC_EXPRESSIONS, *FUNCTIONS_EXPRESSIONS]
+FAILING = [*BASIC_FAILING, *FUNCTIONS_FAILING]
 ROWS = SAMPLE.num_rows
 COLUMNS = {name: SAMPLE[name].combine_chunks() for name in SAMPLE.column_names}
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.cql import functions, types
+from penstock.cql import arithmetic, functions, patterns, times, types
 from penstock.cql.aggregates import AGGREGATES
-from penstock.cql.coercion import coerce, comparands, decimal_operand, mismatch, read_time, time_hint, unify
+from penstock.cql.coercion import coerce, comparands, read_time, time_hint, unify
 from penstock.cql.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.errors import error, unsupported
 from penstock.cql.scope import Scope
-from penstock.cql.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
-from penstock.expression import Call, Expression, Literal
+from penstock.cql.types import BOOLEAN, STRING
+from penstock.expression import Call, Expression, Literal, PythonCall
 
 
 @dataclass(frozen=True)
@@ -63,25 +62,9 @@ def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
     if node.is_string:
         return Literal(node.name, STRING)
     try:
-        return number(node.name)
+        return arithmetic.number(node.name)
     except ArithmeticError:
         raise error(f"'{node.name}' is not a number", node) from None
-
-
-def number(text: str) -> Literal:
-    """A numeric constant with Spark's type: INT, BIGINT or DECIMAL as it fits, DOUBLE with an exponent."""
-    if "e" in text.lower():
-        return Literal(float(text), DOUBLE)
-    value = Decimal(text)
-    scale = max(-int(value.as_tuple().exponent), 0)
-    if scale == 0 and "." not in text:
-        for type_ in (INT, BIGINT):
-            if -(2 ** (type_.bit_width - 1)) <= int(value) < 2 ** (type_.bit_width - 1):
-                return Literal(int(value), type_)
-    precision = max(len(value.as_tuple().digits), scale)
-    if precision > types.MAX_PRECISION:
-        return Literal(float(text), DOUBLE)
-    return Literal(value, pa.decimal128(precision, scale))
 
 
 def _boolean(binder: ExpressionBinder, node: exp.Boolean) -> Expression:
@@ -117,7 +100,7 @@ def _not(binder: ExpressionBinder, node: exp.Not) -> Expression:
 
 
 def _compare(binder: ExpressionBinder, function: str, node: exp.Expr, *sides: exp.Expr) -> Expression:
-    args = comparands([binder.bind(s) for s in sides], node)
+    args = comparands(times.lengths(binder, sides) or [binder.bind(s) for s in sides], node)
     if function not in ("=", "<>", "<=>") and not types.is_ordered(args[0].type):
         raise error(f"type mismatch: {types.sql_name(args[0].type)} has no order", node)
     return Call(function, tuple(args), BOOLEAN)
@@ -158,54 +141,11 @@ def _in_expressions(binder: ExpressionBinder, node: exp.In) -> Expression:
     return first
 
 
-def _like(binder: ExpressionBinder, node: exp.Like) -> Expression:
-    args = [binder.bind(node.this), binder.bind(node.expression)]
-    if not all(types.is_string(a.type) or a.type == types.NULL for a in args):
-        given = " and ".join(types.sql_name(a.type) for a in args)
-        raise error(f"type mismatch: LIKE takes two STRINGs, not {given}", node, "write CAST to convert it")
-    return Call("like", tuple(coerce(a, STRING) for a in args), BOOLEAN)
-
-
 def _is(binder: ExpressionBinder, node: exp.Is) -> Expression:
     if isinstance(node.expression, exp.Null):
         return Call("isnull", (binder.bind(node.this),), BOOLEAN)
     left = binder.condition(node.this, "IS TRUE and IS FALSE")
     return Call("<=>", (left, binder.condition(node.expression, "IS")), BOOLEAN)
-
-
-# arithmetic
-
-
-def _arithmetic(operator: str) -> Callable[[ExpressionBinder, Any], Expression]:
-    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
-        left, right = binder.bind(node.left), binder.bind(node.right)
-        if not all(types.is_numeric(e.type) or e.type == types.NULL for e in (left, right)):
-            raise mismatch((left, right), node, f"'{operator}' takes numbers, not")
-        return arithmetic(operator, left, right)
-
-    return bind
-
-
-def arithmetic(operator: str, left: Expression, right: Expression) -> Expression:
-    """``left operator right`` for two numbers, by Spark's rules."""
-    decimals = types.is_decimal(left.type) or types.is_decimal(right.type)
-    if decimals and not any(types.is_fractional(e.type) or e.type == types.NULL for e in (left, right)):
-        left, right = decimal_operand(left), decimal_operand(right)
-        return Call(operator, (left, right), types.decimal_arithmetic(operator, left.type, right.type))
-    type_ = DOUBLE if operator == "/" else types.common((left.type, right.type)) or DOUBLE
-    type_ = INT if type_ == types.NULL else type_
-    return Call(operator, (coerce(left, type_), coerce(right, type_)), type_)
-
-
-def _negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
-    inner = node.this.unnest()
-    if isinstance(inner, exp.Literal) and not inner.is_string:
-        return number(f"-{inner.name}")
-    bound = binder.bind(inner)
-    if not types.is_numeric(bound.type):
-        message = f"type mismatch: '-' takes a number, not {types.sql_name(bound.type)}"
-        raise error(message, node, "write CAST to convert it")
-    return Call("negative", (bound,), bound.type)
 
 
 # CASE, CAST and functions
@@ -227,10 +167,20 @@ def _case_condition(binder: ExpressionBinder, node: exp.Case, branch: exp.If) ->
     return binder.condition(branch.this, "WHEN")
 
 
-def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
+def _try_cast(binder: ExpressionBinder, node: exp.TryCast) -> Expression:
+    bound, type_ = _castable(binder, node)
+    return bound if bound.type == type_ else Call("try_cast", (bound,), type_)
+
+
+def _castable(binder: ExpressionBinder, node: exp.Expr) -> tuple[Expression, pa.DataType]:
     bound, type_ = binder.bind(node.this), types.from_sql(node.args["to"])
     if not types.castable(bound.type, type_):
         raise error(f"cannot cast {types.sql_name(bound.type)} to {types.sql_name(type_)}", node)
+    return bound, type_
+
+
+def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
+    bound, type_ = _castable(binder, node)
     if isinstance(bound, Literal) and isinstance(bound.value, str) and types.is_temporal(type_):
         value = read_time(bound.value, type_)
         if value is None:
@@ -249,9 +199,22 @@ def _substring(binder: ExpressionBinder, node: exp.Substring) -> Expression:
 
 
 def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expression:
-    if node.args.get("position") or node.args.get("expression"):
-        raise unsupported("TRIM(... FROM ...)", node)
-    return functions.call("trim", [binder.bind(node.this)], node)
+    what, side = node.args.get("expression"), node.args.get("position") or "BOTH"
+    if what is None:
+        names = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+        return functions.call(names[side], [binder.bind(node.this)], node)
+    if side != "BOTH":
+        raise unsupported(f"TRIM({side} ... FROM ...)", node)
+    return functions.call("btrim", [binder.bind(node.this), binder.bind(what)], node)
+
+
+def _position(binder: ExpressionBinder, node: exp.StrPosition) -> Expression:
+    parts = [node.args["substr"], node.this]
+    return functions.call("locate", [binder.bind(p) for p in parts], node)
+
+
+def _distinct_from(binder: ExpressionBinder, node: exp.NullSafeNEQ) -> Expression:
+    return Call("not", (_compare(binder, "<=>", node, node.left, node.right),), BOOLEAN)
 
 
 def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
@@ -259,9 +222,13 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
         raise around_list(node.name, node)
     if node.name.lower() in AGGREGATES:
         return binder.aggregate(node)
+    if node.name.lower() == "date_part" and len(node.expressions) == 2:
+        name, time = node.expressions
+        return times.field_of(name.name, binder.bind(time), node)
     args, registered = [binder.bind(a) for a in node.expressions], binder.scope.functions
     if node.name.lower() in registered:
-        return Call(f"udf:{node.name.lower()}", tuple(args), registered[node.name.lower()].returns)
+        known = registered[node.name.lower()]
+        return PythonCall(known.name.lower(), tuple(args), known.returns, known.function)
     return functions.call(node.name, args, node, registered)
 
 
@@ -286,16 +253,27 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.In: _in,
     exp.Exists: _subquery,
     exp.Subquery: _subquery,
-    exp.Like: _like,
+    exp.NullSafeNEQ: _distinct_from,
+    exp.Like: patterns.like,
+    exp.ILike: patterns.ilike,
+    exp.RegexpLike: patterns.rlike,
+    exp.Escape: patterns.escape,
     exp.Is: _is,
-    exp.Add: _arithmetic("+"),
-    exp.Sub: _arithmetic("-"),
-    exp.Mul: _arithmetic("*"),
-    exp.Div: _arithmetic("/"),
-    exp.Mod: _arithmetic("%"),
-    exp.Neg: _negative,
+    exp.Add: arithmetic.numbers("+"),
+    exp.Sub: arithmetic.numbers("-"),
+    exp.Mul: arithmetic.numbers("*"),
+    exp.Div: arithmetic.numbers("/"),
+    exp.Mod: arithmetic.numbers("%"),
+    exp.IntDiv: arithmetic.whole_division,
+    exp.BitwiseAnd: arithmetic.bitwise("&"),
+    exp.BitwiseOr: arithmetic.bitwise("|"),
+    exp.BitwiseXor: arithmetic.bitwise("^"),
+    exp.Neg: arithmetic.negative,
     exp.Case: _case,
     exp.Cast: _cast,
+    exp.TryCast: _try_cast,
+    exp.Extract: times.extract,
+    exp.StrPosition: _position,
     exp.DPipe: _concat,
     exp.Substring: _substring,
     exp.Trim: _trim,
@@ -307,14 +285,7 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.Any: "a comparison with ANY of a subquery",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
-    exp.Escape: "LIKE ... ESCAPE",
-    exp.Extract: "EXTRACT",
     exp.Filter: "FILTER (WHERE ...)",
-    exp.ILike: "ILIKE",
-    exp.IntDiv: "DIV",
-    exp.Interval: "INTERVAL in an expression",
-    exp.RegexpLike: "RLIKE",
-    exp.StrPosition: "POSITION",
-    exp.TryCast: "TRY_CAST",
+    exp.Interval: "INTERVAL other than added to or taken from a DATE or TIMESTAMP",
     exp.Window: "an OVER clause",
 }

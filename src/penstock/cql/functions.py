@@ -1,28 +1,66 @@
 """The scalar functions: Spark's names, what they take, what they give.
 
-A function is one line of ``FUNCTIONS``: how many arguments, a rule from the arguments to the bound call,
-and in words what it takes, for the error message. A rule gives None for types it does not take. Some
-functions are spelled out in terms of others here, so that the engine has fewer to know.
+A function is one line of a table: how many arguments, a rule from the arguments to the bound call, and in
+words what it takes, for the error message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import pyarrow as pa
 from sqlglot import exp
 
 from penstock.cql import types
 from penstock.cql.aggregates import AGGREGATES
-from penstock.cql.coercion import coerce
-from penstock.cql.errors import did_you_mean, error
-from penstock.cql.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
-from penstock.expression import Call, Expression, Literal
-
-Args = Sequence[Expression]
-Rule = Callable[[str, Args], Expression | None]
-Test = Callable[[pa.DataType], bool]
+from penstock.cql.errors import did_you_mean, error, unsupported
+from penstock.cql.function_rules import (
+    Args,
+    Rule,
+    common,
+    concat,
+    concat_ws,
+    constant,
+    equal_null,
+    if_,
+    isnull,
+    left,
+    locate,
+    logarithm,
+    modulo,
+    nullif,
+    nullifzero,
+    number_to_double,
+    nvl2,
+    padded,
+    regexp_extract,
+    right,
+    round_,
+    same,
+    space,
+    text,
+    to_whole,
+    typed,
+    zeroifnull,
+)  # fmt: skip
+from penstock.cql.time_rules import (
+    cast_to,
+    clock_field,
+    date_and_days,
+    date_field,
+    date_trunc,
+    datediff,
+    from_unixtime,
+    of_date,
+    of_timestamp,
+    trunc,
+    unix_seconds,
+    whole,
+)  # fmt: skip
+from penstock.cql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING
+from penstock.expression import Expression
+from penstock.schema import TIMESTAMP
 
 
 @dataclass(frozen=True)
@@ -35,183 +73,159 @@ class Function:
     takes: str
 
 
-def _is(type_: pa.DataType, test: Test) -> bool:
-    return type_ == types.NULL or test(type_)
+NUMBER, NUMBERS, TEXT, TIME, ALIKE = (
+    "a number",
+    "two numbers",
+    "a STRING",
+    "a DATE or TIMESTAMP",
+    "arguments of one type",
+)
+WHOLE, ANYTHING = "a whole number", "anything"
+DATE_UNIT, TIME_UNIT = "a DATE and the name of a unit", "the name of a unit and a TIMESTAMP"
 
-
-def same(test: Test) -> Rule:
-    """One argument, whose type is the result's."""
-
-    def rule(name: str, args: Args) -> Expression | None:
-        return Call(name, tuple(args), args[0].type) if _is(args[0].type, test) else None
-
-    return rule
-
-
-def typed(result: pa.DataType, *parameters: pa.DataType) -> Rule:
-    """Fixed parameter types (numbers widen to them) and a fixed result."""
-
-    def rule(name: str, args: Args) -> Expression | None:
-        for arg, parameter in zip(args, parameters, strict=False):
-            if types.common((arg.type, parameter)) != parameter:
-                return None
-        return Call(name, tuple(coerce(a, p) for a, p in zip(args, parameters, strict=False)), result)
-
-    return rule
-
-
-def text(result: pa.DataType, count: int = 1) -> Rule:
-    """``count`` strings to a result."""
-    return typed(result, *[STRING] * count)
-
-
-def number_to_double(name: str, args: Args) -> Expression | None:
-    """Numbers, each as DOUBLE, to DOUBLE."""
-    if not all(_is(a.type, types.is_numeric) for a in args):
-        return None
-    return Call(name, tuple(coerce(a, DOUBLE) for a in args), DOUBLE)
-
-
-def common(name: str, args: Args) -> Expression | None:
-    """Any arguments that have a common type, which is the result's."""
-    type_ = types.common(a.type for a in args)
-    return None if type_ is None else Call(name, tuple(coerce(a, type_) for a in args), type_)
-
-
-def concat(name: str, args: Args) -> Expression | None:
-    """Everything as text."""
-    return Call("concat", tuple(coerce(a, STRING) for a in args), STRING)
-
-
-def to_whole(name: str, args: Args) -> Expression | None:
-    """FLOOR and CEIL: BIGINT, or a DECIMAL without a scale."""
-    (arg,) = args
-    if types.is_decimal(arg.type):
-        return Call(name, (arg,), types.decimal(arg.type.precision - arg.type.scale + 1, 0))
-    if types.is_fractional(arg.type):
-        return Call(name, (coerce(arg, DOUBLE),), BIGINT)
-    return coerce(arg, BIGINT) if _is(arg.type, types.is_integer) else None
-
-
-def round_(name: str, args: Args) -> Expression | None:
-    """ROUND(x[, digits]): the type of x, a DECIMAL with as many digits as are left."""
-    value, digits = args[0], args[1] if len(args) > 1 else Literal(0, INT)
-    if (
-        not _is(value.type, types.is_numeric)
-        or not isinstance(digits, Literal)
-        or not isinstance(digits.value, int)
-    ):
-        return None
-    type_ = value.type
-    if types.is_decimal(type_):
-        scale = min(type_.scale, max(digits.value, 0))
-        whole = max(type_.precision - type_.scale + 1, 1 - digits.value)
-        type_ = types.decimal(whole + scale, scale)
-    return Call("round", (value, coerce(digits, INT)), type_)
-
-
-def if_(name: str, args: Args) -> Expression | None:
-    """IF(c, a, b) is CASE WHEN c THEN a ELSE b END."""
-    type_ = types.common(a.type for a in args[1:])
-    if type_ is None or not _is(args[0].type, pa.types.is_boolean):
-        return None
-    return Call("case", (coerce(args[0], BOOLEAN), *(coerce(a, type_) for a in args[1:])), type_)
-
-
-def nullif(name: str, args: Args) -> Expression | None:
-    """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END."""
-    type_ = types.common(a.type for a in args)
-    if type_ is None:
-        return None
-    equal = Call("=", tuple(coerce(a, type_) for a in args), BOOLEAN)
-    return Call("case", (equal, Literal(None, args[0].type), args[0]), args[0].type)
-
-
-def left(name: str, args: Args) -> Expression | None:
-    """LEFT(s, n) is SUBSTRING(s, 1, n)."""
-    return typed(STRING, STRING, INT, INT)("substring", (args[0], Literal(1, INT), args[1]))
-
-
-def date_field(name: str, args: Args) -> Expression | None:
-    """YEAR, MONTH or DAY of a date or timestamp."""
-    return Call(name, tuple(args), INT) if types.is_temporal(args[0].type) else None
-
-
-def clock_field(name: str, args: Args) -> Expression | None:
-    """HOUR, MINUTE or SECOND of a timestamp; a date is its midnight."""
-    if not types.is_temporal(args[0].type):
-        return None
-    value = coerce(args[0], types.TIMESTAMP) if args[0].type == types.DATE else args[0]
-    return Call(name, (value,), INT)
-
-
-def isnull(name: str, args: Args) -> Expression | None:
-    """ISNULL(x), ISNOTNULL(x)."""
-    return Call(name, tuple(args), BOOLEAN)
-
-
-NUMBER, TEXT, TIME, ALIKE = "a number", "a STRING", "a DATE or TIMESTAMP", "arguments of one type"
-
-FUNCTIONS: dict[str, Function] = {
-    "abs": Function(1, 1, same(types.is_numeric), NUMBER),
-    "sign": Function(1, 1, number_to_double, NUMBER),
-    "sqrt": Function(1, 1, number_to_double, NUMBER),
-    "exp": Function(1, 1, number_to_double, NUMBER),
-    "ln": Function(1, 1, number_to_double, NUMBER),
-    "log10": Function(1, 1, number_to_double, NUMBER),
-    "power": Function(2, 2, number_to_double, "two numbers"),
-    "round": Function(1, 2, round_, "a number and a constant number of digits"),
-    "floor": Function(1, 1, to_whole, NUMBER),
-    "ceil": Function(1, 1, to_whole, NUMBER),
-    "upper": Function(1, 1, text(STRING), TEXT),
-    "lower": Function(1, 1, text(STRING), TEXT),
-    "trim": Function(1, 1, text(STRING), TEXT),
-    "ltrim": Function(1, 1, text(STRING), TEXT),
-    "rtrim": Function(1, 1, text(STRING), TEXT),
-    "reverse": Function(1, 1, text(STRING), TEXT),
-    "length": Function(1, 1, text(INT), TEXT),
-    "replace": Function(3, 3, text(STRING, 3), "three STRINGs"),
-    "startswith": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
-    "endswith": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
-    "contains": Function(2, 2, text(BOOLEAN, 2), "two STRINGs"),
-    "substring": Function(2, 3, typed(STRING, STRING, INT, INT), "a STRING, a start and a length"),
-    "left": Function(2, 2, left, "a STRING and a length"),
-    "year": Function(1, 1, date_field, TIME),
-    "month": Function(1, 1, date_field, TIME),
-    "day": Function(1, 1, date_field, TIME),
-    "hour": Function(1, 1, clock_field, TIME),
-    "minute": Function(1, 1, clock_field, TIME),
-    "second": Function(1, 1, clock_field, TIME),
-    "concat": Function(1, None, concat, "anything"),
+CONDITIONAL: dict[str, Function] = {
     "coalesce": Function(1, None, common, ALIKE),
     "least": Function(2, None, common, ALIKE),
     "greatest": Function(2, None, common, ALIKE),
     "nullif": Function(2, 2, nullif, ALIKE),
     "if": Function(3, 3, if_, "a BOOLEAN and two arguments of one type"),
-    "isnull": Function(1, 1, isnull, "anything"),
-    "isnotnull": Function(1, 1, isnull, "anything"),
+    "nvl2": Function(3, 3, nvl2, "anything and two arguments of one type"),
+    "isnull": Function(1, 1, isnull, ANYTHING),
+    "isnotnull": Function(1, 1, isnull, ANYTHING),
+    "equal_null": Function(2, 2, equal_null, ALIKE),
+    "zeroifnull": Function(1, 1, zeroifnull, NUMBER),
+    "nullifzero": Function(1, 1, nullifzero, NUMBER),
+    "isnan": Function(1, 1, typed(BOOLEAN, DOUBLE), NUMBER),
+    "nanvl": Function(2, 2, typed(DOUBLE, DOUBLE, DOUBLE), NUMBERS),
 }
+
+MATH: dict[str, Function] = {
+    "abs": Function(1, 1, same(types.is_numeric), NUMBER),
+    "round": Function(1, 2, round_, "a number and a constant number of digits"),
+    "floor": Function(1, 1, to_whole, NUMBER),
+    "ceil": Function(1, 1, to_whole, NUMBER),
+    "pmod": Function(2, 2, modulo, "two numbers that are no DECIMAL"),
+    "power": Function(2, 2, number_to_double, NUMBERS),
+    "log": Function(1, 2, logarithm, "one or two numbers"),
+    "atan2": Function(2, 2, number_to_double, NUMBERS),
+    "hypot": Function(2, 2, number_to_double, NUMBERS),
+    "pi": Function(0, 0, constant(math.pi, DOUBLE), "nothing"),
+    "e": Function(0, 0, constant(math.e, DOUBLE), "nothing"),
+    **{
+        name: Function(1, 1, number_to_double, NUMBER)
+        for name in """sign sqrt cbrt exp expm1 ln log10 log2 log1p sin cos tan asin acos atan sinh cosh tanh
+        degrees radians rint""".split()
+    },
+}
+
+STRINGS: dict[str, Function] = {
+    **{
+        name: Function(1, 1, text(STRING), TEXT)
+        for name in ("upper", "lower", "trim", "ltrim", "rtrim", "reverse", "initcap", "md5")
+    },
+    **{name: Function(1, 1, text(INT), TEXT) for name in ("length", "octet_length", "bit_length", "ascii")},
+    **{
+        name: Function(2, 2, text(BOOLEAN, 2), "two STRINGs")
+        for name in ("startswith", "endswith", "contains", "rlike")
+    },
+    "replace": Function(3, 3, text(STRING, 3), "three STRINGs"),
+    "translate": Function(3, 3, text(STRING, 3), "three STRINGs"),
+    "regexp_replace": Function(3, 3, text(STRING, 3), "three STRINGs"),
+    "regexp_extract": Function(2, 3, regexp_extract, "two STRINGs and a group"),
+    "levenshtein": Function(2, 2, text(INT, 2), "two STRINGs"),
+    "btrim": Function(2, 2, text(STRING, 2), "two STRINGs"),
+    "substring": Function(2, 3, typed(STRING, STRING, INT, INT), "a STRING, a start and a length"),
+    "substring_index": Function(3, 3, typed(STRING, STRING, STRING, INT), "two STRINGs and a count"),
+    "split_part": Function(3, 3, typed(STRING, STRING, STRING, INT), "two STRINGs and a number"),
+    "left": Function(2, 2, left, "a STRING and a length"),
+    "right": Function(2, 2, right, "a STRING and a length"),
+    "lpad": Function(2, 3, padded, "a STRING, a length and a STRING"),
+    "rpad": Function(2, 3, padded, "a STRING, a length and a STRING"),
+    "repeat": Function(2, 2, typed(STRING, STRING, INT), "a STRING and a count"),
+    "space": Function(1, 1, space, WHOLE),
+    "chr": Function(1, 1, typed(STRING, BIGINT), WHOLE),
+    "instr": Function(2, 2, locate, "two STRINGs"),
+    "locate": Function(2, 3, locate, "two STRINGs and a start"),
+    "concat": Function(1, None, concat, ANYTHING),
+    "concat_ws": Function(1, None, concat_ws, ANYTHING),
+}
+
+TIME_FIELDS: dict[str, Function] = {
+    "year": Function(1, 1, date_field, TIME),
+    "quarter": Function(1, 1, date_field, TIME),
+    "month": Function(1, 1, date_field, TIME),
+    "weekofyear": Function(1, 1, date_field, TIME),
+    "day": Function(1, 1, date_field, TIME),
+    "dayofweek": Function(1, 1, date_field, TIME),
+    "weekday": Function(1, 1, date_field, TIME),
+    "dayofyear": Function(1, 1, date_field, TIME),
+    "hour": Function(1, 1, clock_field, TIME),
+    "minute": Function(1, 1, clock_field, TIME),
+}
+
+TIMES: dict[str, Function] = {
+    **TIME_FIELDS,
+    "second": Function(1, 1, clock_field, TIME),
+    "date_trunc": Function(2, 2, date_trunc, TIME_UNIT),
+    "trunc": Function(2, 2, trunc, DATE_UNIT),
+    "date_add": Function(2, 2, date_and_days, "a DATE and a number of days"),
+    "date_sub": Function(2, 2, date_and_days, "a DATE and a number of days"),
+    "add_months": Function(2, 2, date_and_days, "a DATE and a number of months"),
+    "datediff": Function(2, 2, datediff, "two DATEs"),
+    "last_day": Function(1, 1, of_date(DATE), TIME),
+    "make_date": Function(3, 3, typed(DATE, INT, INT, INT), "three whole numbers"),
+    "unix_date": Function(1, 1, of_date(INT), TIME),
+    "date_from_unix_date": Function(1, 1, typed(DATE, INT), WHOLE),
+    "unix_timestamp": Function(1, 1, unix_seconds, TIME),
+    "unix_seconds": Function(1, 1, of_timestamp(BIGINT), TIME),
+    "unix_millis": Function(1, 1, of_timestamp(BIGINT), TIME),
+    "unix_micros": Function(1, 1, of_timestamp(BIGINT), TIME),
+    "timestamp_seconds": Function(1, 1, whole(TIMESTAMP), WHOLE),
+    "timestamp_millis": Function(1, 1, whole(TIMESTAMP), WHOLE),
+    "timestamp_micros": Function(1, 1, whole(TIMESTAMP), WHOLE),
+    "from_unixtime": Function(1, 1, from_unixtime, WHOLE),
+    "to_date": Function(1, 1, cast_to(DATE), "a STRING, DATE or TIMESTAMP"),
+    "to_timestamp": Function(1, 1, cast_to(TIMESTAMP), "a STRING, DATE or TIMESTAMP"),
+}
+
+FUNCTIONS: dict[str, Function] = CONDITIONAL | MATH | STRINGS | TIMES
 
 SYNONYMS = {
     "ceiling": "ceil",
-    "dayofmonth": "day",
+    "char": "chr",
     "char_length": "length",
     "character_length": "length",
+    "date": "to_date",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+    "dayofmonth": "day",
     "ifnull": "coalesce",
     "lcase": "lower",
     "len": "length",
     "nvl": "coalesce",
     "pow": "power",
+    "regexp": "rlike",
+    "regexp_like": "rlike",
     "signum": "sign",
     "substr": "substring",
+    "timestamp": "to_timestamp",
     "ucase": "upper",
 }
+
+CHANGING = "its value depends on when or where it is computed, and a result may not"
+REFUSED = dict.fromkeys(
+    """now current_timestamp current_date current_time localtimestamp curdate rand random randn uuid shuffle
+    monotonically_increasing_id spark_partition_id input_file_name current_user""".split(),
+    CHANGING,
+)
 
 
 def call(name: str, args: Args, node: exp.Expr, registered: Iterable[str] = ()) -> Expression:
     """The bound call of a scalar function, by the name as written; ``registered`` are others there are."""
     known = SYNONYMS.get(name.lower(), name.lower())
     function = FUNCTIONS.get(known)
+    if known in REFUSED:
+        raise unsupported(f"the function {name.upper()}", node, REFUSED[known])
     if function is None:
         names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))

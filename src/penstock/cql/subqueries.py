@@ -57,6 +57,7 @@ class Attachments:
     grouping: Grouping | None = None
     names: set[str] = field(default_factory=set)
     _joins: list[Callable[[Logical], Logical]] = field(default_factory=list)
+    _values: dict[int, Expression] = field(default_factory=dict)
 
     def over(self, node: Logical) -> Logical:
         """A plan with the joins on top."""
@@ -83,7 +84,12 @@ class Attachments:
         return True
 
     def value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
-        """A subquery in an expression, as an expression over what it adds."""
+        """A subquery in an expression, over what it adds; added once, however often it is bound."""
+        if id(node) not in self._values:
+            self._values[id(node)] = self._value(binder, node)
+        return self._values[id(node)]
+
+    def _value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Exists):
             return self._exists(self._bind(node, node.this), node)
         if isinstance(node, exp.In):

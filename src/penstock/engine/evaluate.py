@@ -20,18 +20,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.cast import cannot_fail
-from penstock.engine.functions import FUNCTIONS, Datum
+from penstock.engine.functions import FUNCTIONS as BASIC
+from penstock.engine.functions import Datum
+from penstock.engine.math_functions import MATH
+from penstock.engine.text_functions import TEXT
+from penstock.engine.time_functions import TIME
 from penstock.errors import DataError, EngineError
 from penstock.expression import Call, Column, Expression, Literal, PythonCall, walk
 from penstock.expression import columns as columns_of
 
 __all__ = ["FORMS", "FUNCTIONS", "evaluate", "true_mask"]
 
+FUNCTIONS = BASIC | MATH | TEXT | TIME
+
 _NEVER_RAISES = frozenset(
     """= <> < <= > >= <=> and or not isnull isnotnull in like coalesce case if nullif least greatest
     sqrt power exp ln log10 sign upper lower length concat substring trim ltrim rtrim replace
     reverse startswith endswith contains
-    year month day hour minute second""".split()
+    year month day hour minute second
+    & | ^ isnan nanvl log log1p log2 rint cbrt expm1 sin cos tan asin acos atan atan2 sinh cosh tanh
+    degrees radians hypot try_cast
+    translate initcap md5 octet_length bit_length ascii chr levenshtein btrim substring_index lpad rpad repeat
+    locate concat_ws quarter weekofyear dayofyear dayofweek weekday unix_seconds unix_millis unix_micros
+    date_trunc trunc last_day datediff""".split()
 )
 
 Columns = Mapping[str, pa.Array]

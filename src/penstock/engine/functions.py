@@ -225,6 +225,18 @@ def _sign(call: Call, args: Sequence[Datum]) -> pa.Array:
     return cast(pc.sign(args[0]), call.type)
 
 
+def _try_cast(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """A cast, NULL where it cannot be done."""
+    try:
+        return cast(args[0], call.type)
+    except (DataError, pa.ArrowInvalid):
+        if len(args[0]) == 1:
+            return pa.nulls(1, call.type)
+    half = len(args[0]) // 2
+    parts = (args[0][:half], args[0][half:])
+    return pa.concat_arrays([_try_cast(call, (part,)) for part in parts])
+
+
 # Strings.
 
 
@@ -354,6 +366,7 @@ FUNCTIONS: dict[str, Function] = {
     "greatest": lambda call, args: _extreme(call, args, greatest=True),
     "nullif": _nullif,
     "cast": lambda call, args: cast(args[0], call.type),
+    "try_cast": _try_cast,
     "upper": _case_mapped(pc.utf8_upper, str.upper),
     "lower": _case_mapped(pc.utf8_lower, str.lower),
     "length": _kernel(pc.utf8_length),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.engine.cast import sql_name
 from penstock.expression import Call, Column, Expression, Literal
 
-_INFIX = {"=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like"}
+_INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
 _ALONE = {"negative": "(- {})", "not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
@@ -46,8 +46,8 @@ def _call(call: Call, args: list[str]) -> str:
         return "(" + f" {call.function.upper()} ".join(args) + ")"
     if call.function in _ALONE:
         return _ALONE[call.function].format(args[0])
-    if call.function == "cast":
-        return f"CAST({args[0]} AS {sql_name(call.type)})"
+    if call.function in ("cast", "try_cast"):
+        return f"{call.function.upper()}({args[0]} AS {sql_name(call.type)})"
     if call.function == "in":
         return f"({args[0]} IN ({', '.join(args[1:])}))"
     if call.function == "case":
