@@ -46,6 +46,11 @@ def inner_columns(expression: Expression) -> list[Column]:
     return [e for e in walk(expression) if isinstance(e, Column) and not isinstance(e, OuterColumn)]
 
 
+def as_own(expression: Expression) -> Expression:
+    """An expression of the query around as that query has it."""
+    return transform(expression, lambda e: Column(e.name, e.type) if isinstance(e, OuterColumn) else None)
+
+
 @dataclass(frozen=True)
 class Item:
     """A FROM item: its alias, its plan (whose schema is qualified by the alias), its own columns."""

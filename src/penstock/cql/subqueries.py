@@ -23,7 +23,7 @@ from penstock.cql.errors import error, unsupported
 from penstock.cql.expressions import ExpressionBinder
 from penstock.cql.grouping import Grouping, contains_aggregate
 from penstock.cql.queries import bind_relation, unwrapped
-from penstock.cql.scope import Outer, OuterColumn, Scope, outer_columns
+from penstock.cql.scope import Outer, Scope, as_own, inner_columns, outer_columns
 from penstock.cql.types import BIGINT, BOOLEAN
 from penstock.expression import Call, Column, Expression, Literal, columns, transform
 from penstock.plan.logical import (
@@ -187,8 +187,8 @@ class Attachments:
         """An expression of a subquery over the join of its result with the query around."""
 
         def named(part: Expression) -> Expression | None:
-            if isinstance(part, OuterColumn):
-                return self._adapted(Column(part.name, part.type), node)
+            if outer_columns(part) and not inner_columns(part):
+                return self._adapted(as_own(part), node)
             return Column(f"{alias}.{part.name}", part.type) if isinstance(part, Column) else None
 
         return transform(expression, named)
