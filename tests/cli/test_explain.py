@@ -24,7 +24,7 @@ def explain(tmp_path):
 def test_shows_the_plan_without_spark(explain):
     result = explain(SCRIPT)
     assert result.exit_code == 0, result.output
-    assert "mjoin C.pid = B.pid" in result.output
+    assert "join C.pid = B.pid" in result.output
     assert "2 partitions" in result.output
 
 

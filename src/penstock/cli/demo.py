@@ -100,15 +100,19 @@ def run_demo(seconds: float, rate: int) -> int:
         root, workload = Path(directory), packets(rate)
         feed = Feed(workload, root, SLICE_SECONDS)
         feed.write()
-        console.print("starting Spark, then the first batch ...", style="dim")
+        console.print(
+            "starting Spark; the very first batch on a machine compiles the kernels ...", style="dim"
+        )
         with local_session(root / "spark.log") as session:
+            if interrupted.is_set():
+                return INTERRUPTED
             demo = Demo(session, root)
             try:
                 _watch(demo, feed, workload, seconds, interrupted, view.display(console, QUERY, seconds))
             finally:
                 feed.stop()
                 demo.stop()
-        console.print(view.summary(demo.progress))
+        console.print(view.summary(demo.progress), soft_wrap=True)
         return INTERRUPTED if interrupted.is_set() else 0
 
 

@@ -26,8 +26,10 @@ def local_session(log: Path) -> Iterator[Session]:
     """A session on local Spark that is stopped in the end; what Spark has to say goes to ``log``."""
     import penstock
 
+    on_interrupt = signal.getsignal(signal.SIGINT)
     with stderr_to(log):
         session = penstock.connect()
+    signal.signal(signal.SIGINT, on_interrupt)  # pyspark puts its own in place
     try:
         yield session
     finally:

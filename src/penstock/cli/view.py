@@ -180,10 +180,10 @@ def summary(p: Progress) -> str:
     """What the run came to."""
     batches = f"{p.batches} batches" + (f" of {median(p.batch_ms):,.0f} ms (median)" if p.batch_ms else "")
     total = "no total yet" if p.total is None else f"last total {p.total:,} bytes"
+    state = f"at most {p.peak.rows:,} rows and {megabytes(p.peak.bytes)} of state"
+    changes = f"; probe orders changed {p.order_changes} times" if p.order_changes else ""
     return (
-        f"{p.seconds:.0f} s: {p.rows:,} rows in, {p.results:,} results, {total}, {batches}; "
-        f"at most {p.peak.rows:,} rows and {megabytes(p.peak.bytes)} of state; "
-        f"probe orders changed {p.order_changes} times"
+        f"{p.seconds:.0f} s: {p.rows:,} rows in, {p.results:,} results, {total}, {batches}; {state}{changes}"
     )
 
 

@@ -1,0 +1,112 @@
+"""The commands as a user starts them: processes of their own, with Spark."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.workloads.files import write_slices
+from penstock.workloads.packets import PacketWorkload
+
+pytestmark = pytest.mark.spark
+
+PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+SCRIPT = """\
+CREATE STREAM C (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET '{root}/C';
+CREATE STREAM B (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET '{root}/B';
+SELECT ISTREAM(C.pid, C.size, C.ts AS at_c, B.ts AS at_b)
+FROM C [RANGE 1 SECOND], B [RANGE 1 SECOND] WHERE C.pid = B.pid
+"""
+
+
+def penstock(*args, **options):
+    return subprocess.run(
+        [*PENSTOCK, *args], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, **options
+    )
+
+
+def left_of(started):
+    """The processes of a list that are still there."""
+    return [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def started_by(pid):
+    """A process's descendants, and the engines of its JVM, which live apart from it."""
+    family = psutil.Process(pid).children(recursive=True)
+    jvms = [str(p.pid) for p in family if p.name() == "java"]
+    engines = [
+        p
+        for p in psutil.process_iter()
+        if "penstock.spark.resident" in (line := _command(p)) and line[-4] in jvms
+    ]
+    assert jvms and engines
+    return family + engines
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.fixture
+def script(tmp_path):
+    write_slices(tmp_path, PacketWorkload(rate=200).slices(3))
+    path = tmp_path / "query.cql"
+    path.write_text(SCRIPT.format(root=tmp_path))
+    return path
+
+
+def test_run_writes_parquet(script, tmp_path):
+    out = tmp_path / "out"
+    result = penstock(
+        "run", str(script), "--trigger", "available-now", "--sink", "parquet", "--out", str(out)
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    c, b = (pq.read_table(tmp_path / link)["pid"].to_pylist() for link in "CB")
+    assert sorted(pq.read_table(out)["pid"].to_pylist()) == sorted(set(c) & set(b))
+
+
+def test_run_shows_an_error_in_the_data_in_one_line(script, tmp_path):
+    path = tmp_path / "wrong.cql"
+    path.write_text(
+        "CREATE STREAM S (a INT, t INT) TIMESTAMP BY t FROM JSON 'data'; SELECT * FROM S [ROWS 1]"
+    )
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows.json").write_text('{"a": 1}\n')
+    result = penstock("run", str(path), "--trigger", "available-now", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "NULL timestamp" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_demo_ends_by_itself_with_a_summary():
+    result = penstock("demo", "--seconds", "3", "--rate", "500")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "SELECT SUM(C.size)" in result.stdout
+    assert "rows in" in result.stdout.splitlines()[-1]
+    assert "O: " in result.stdout
+
+
+def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
+    demo = subprocess.Popen(
+        [*PENSTOCK, "demo", "--seconds", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    for line in demo.stdout:
+        if "total" in line:
+            break
+    started = started_by(demo.pid)
+    os.killpg(demo.pid, signal.SIGINT)
+    out, err = demo.communicate(timeout=120)
+    assert (demo.returncode, err) == (130, "")
+    assert "rows in" in out.splitlines()[-1]
+    deadline = time.monotonic() + 30
+    while left_of(started) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left_of(started) == []
