@@ -116,7 +116,6 @@ def _distinct_lives(taken: Shape) -> bool:
     for window in windows_of(taken.body):
         source = source_of(window)
         stamp = source.stream.timestamp
-        fixed = window.spec.kind == "range" or window.spec.size is None
-        if not fixed or stamp is None or f"{source.alias}.{stamp}" not in shown:
+        if window.spec.by_rows or stamp is None or f"{source.alias}.{stamp}" not in shown:
             return False
     return True

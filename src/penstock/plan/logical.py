@@ -61,6 +61,11 @@ class WindowSpec:
     text: str = ""
     slide: int | None = None
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether what it holds depends on how many rows arrived, and so on their order."""
+        return self.kind == "rows" and not (self.size is None and self.slide is None)
+
 
 @dataclass(frozen=True)
 class Window:

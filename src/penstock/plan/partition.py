@@ -95,7 +95,7 @@ def choose(query: Shape, nets: bool) -> Scheme:
         return Scheme(why="RSTREAM shows the whole relation at every tick of one clock")
     windows = windows_of(query.body)
     for w in windows:
-        if _by_rows(w) and not w.spec.partition_by:
+        if w.spec.by_rows and not w.spec.partition_by:
             return Scheme(why=f"{w.spec.text} of {source_of(w).alias} needs the whole order of the stream")
     if len(windows) == 1:
         keys, held = _single_stream(query, windows[0])
@@ -104,10 +104,6 @@ def choose(query: Shape, nets: bool) -> Scheme:
     if not keys:
         return Scheme(why="no key is common to all streams of the join")
     return _second_stage(query, keys, held, nets)
-
-
-def _by_rows(window: logical.Window) -> bool:
-    return window.spec.kind == "rows" and window.spec.size is not None
 
 
 def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: bool) -> Scheme:
@@ -131,7 +127,7 @@ def _second_stage(query: Shape, keys: Keys, held: list[set[Expression]], nets: b
 def _single_stream(query: Shape, window: logical.Window) -> tuple[Keys, list[set[Expression]]]:
     """A row window's own partitions, else the groups, else the rows of the result."""
     source = source_of(window)
-    if window.spec.partition_by and _by_rows(window):
+    if window.spec.partition_by and window.spec.by_rows:
         by = [Column(c, source.schema.field(c).type) for c in window.spec.partition_by]
         return {source.alias: tuple(by)}, [{c} for c in by]
     wanted = query.aggregate.keys if query.aggregate is not None else query.project.columns
@@ -164,7 +160,7 @@ def _common_key(body: logical.Logical, windows: list[logical.Window]) -> tuple[K
 
 
 def _partitions_by(window: logical.Window, column: str) -> bool:
-    return not _by_rows(window) or column in window.spec.partition_by
+    return not window.spec.by_rows or column in window.spec.partition_by
 
 
 def _expression(derived: tuple[tuple[str, Expression], ...], schema: pa.Schema, name: str) -> Expression:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import FOREVER, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.synopses.store import Store
 from penstock.engine.synopses.turns import Turns
@@ -22,15 +22,17 @@ from penstock.engine.synopses.turns import Turns
 class SlidingRange(Operator):
     """Known ends, and known starts: tuples wait for theirs."""
 
-    def __init__(self, schema: pa.Schema, size: int, slide: int) -> None:
+    def __init__(self, schema: pa.Schema, size: int | None, slide: int) -> None:
         self._schema, self._size, self._slide = schema, size, slide
         self._waiting = Chunk.empty(schema)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         (chunk,) = inputs
         starts = -(-chunk.ts // self._slide) * self._slide
-        ends = ((chunk.ts + self._size) // self._slide + 1) * self._slide
-        new = replace(chunk, ts=starts, end=ends).where(starts < ends)
+        new = replace(chunk, ts=starts)
+        if self._size is not None:
+            ends = ((chunk.ts + self._size) // self._slide + 1) * self._slide
+            new = replace(new, end=ends).where(starts < ends)
         every = Chunk.concat([self._waiting, new], self._schema)
         due = every.ts < clock.now
         self._waiting = every.where(~due)
@@ -44,9 +46,12 @@ class SlidingRange(Operator):
 
 
 class SlidingRows(Operator):
-    """Keys of the store: 0 the partition and position of a row, 1 the row id that elements carry."""
+    """Keys of the store: 0 the partition and position of a row, 1 the row id that elements carry.
 
-    def __init__(self, schema: pa.Schema, by: tuple[str, ...], size: int, slide: int) -> None:
+    An unbounded window (``size`` None) only holds rows back until their number is a multiple of the slide.
+    """
+
+    def __init__(self, schema: pa.Schema, by: tuple[str, ...], size: int | None, slide: int) -> None:
         self._size, self._slide = size, slide
         self._turns = Turns(schema, by)
         self._store = Store(schema, keys=2)
@@ -58,13 +63,15 @@ class SlidingRows(Operator):
         self._insert(chunk, partitions, positions)
         moves = np.flatnonzero((positions + 1) % self._slide == 0)
         at, place, count = chunk.ts[moves], partitions[moves], positions[moves] + 1
-        n, k = self._size, self._slide
+        n, k = self._size or FOREVER // 2, self._slide
         entered = self._rows(place, at, np.maximum(count - k, count - n), count)
         left = self._rows(place, at, np.maximum(count - k - n, 0), np.minimum(count - n, count - k))
         passed_by = self._rows(place, at, count - k, np.maximum(count - n, count - k))
-        for rows, when in (left, passed_by):
+        for rows, when in (left, passed_by, *([entered] if self._size is None else [])):
             self._store.end(rows, when)
         out = self._elements(entered, left)
+        if self._size is None:
+            out = replace(out, rid=None)
         self._store.expire(clock.now)
         return out
 
@@ -90,7 +97,8 @@ class SlidingRows(Operator):
         return Chunk(np.concatenate([entered[1], left[1]]), sign, self._store.rows(rows), rid=ids).in_order()
 
     def horizon(self) -> int:
-        return self._store.oldest()
+        # Where the window moves next depends on how many rows there ever were.
+        return int(BEFORE_TIME) if self._arrived and self._slide > 1 else self._store.oldest()
 
     def rows(self) -> int:
         return len(self._store)

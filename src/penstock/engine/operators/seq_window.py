@@ -49,7 +49,7 @@ class SeqWindow(Unary):
     @property
     def waits(self) -> bool:
         """Which rows are the last n depends on their order."""
-        return self.size is not None and (self.kind == "rows" or self.slide is not None)
+        return self.slide is not None or (self.size is not None and self.kind == "rows")
 
     @property
     def has_ids(self) -> bool:
@@ -58,13 +58,13 @@ class SeqWindow(Unary):
 
     def start(self) -> Operator:
         """The form's own operator."""
+        if self.slide is not None and self.kind == "range":
+            return SlidingRange(self.schema, self.size, self.slide)
+        if self.slide is not None:
+            return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
         if self.size is None:
             return _Unbounded()
-        if self.slide is None:
-            return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
-        if self.kind == "range":
-            return SlidingRange(self.schema, self.size, self.slide)
-        return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
+        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
 
 
 class _Unbounded(Operator):

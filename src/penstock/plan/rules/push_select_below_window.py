@@ -15,10 +15,8 @@ def push_select_below_window(node: Logical) -> Logical:
     if not (isinstance(node, Select) and isinstance(node.input, Window)):
         return node
     window = node.input
-    free = window.spec.kind == "range" or window.spec.size is None
-    below = tuple(
-        c for c in node.conjuncts if free or (columns(c) and columns(c) <= set(window.spec.partition_by))
-    )
+    free, keys = not window.spec.by_rows, set(window.spec.partition_by)
+    below = tuple(c for c in node.conjuncts if free or (columns(c) and columns(c) <= keys))
     above = tuple(c for c in node.conjuncts if c not in below)
     if not below or not isinstance(window.input, StreamSource):
         return node
