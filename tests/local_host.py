@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from strategies import Case
 
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.cql.bind import bind
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
@@ -106,11 +106,14 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     return sorted(changes, key=lambda c: c[0])
 
 
-def _definition(name: str, schema: str, rows: Sequence[Any], skew: int) -> StreamDef | TableDef:
+def _definition(
+    name: str, schema: str, rows: Sequence[Any], skew: int
+) -> StreamDef | RelationDef | TableDef:
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)
-    return StreamDef(name, fields, TimeDomain(), skew=skew)
+    kind = RelationDef if rows and len(rows[0]) == 3 else StreamDef
+    return kind(name, fields, TimeDomain(), skew=skew)
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
@@ -138,7 +141,7 @@ def _with_tables(planned: PlannedStage, case: Case) -> Stage:
 def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:
     """For each step, for each partition, its arrivals; the last step lets time run out."""
     sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
-    stamps = [ts for s in sources for ts, _ in case.inputs[s.stream.name]]
+    stamps = [element[0] for s in sources for element in case.inputs[s.stream.name]]
     end = max([*stamps, case.until if case.until is not None else 0]) if stamps else None
     bounds = [0.0, *sorted(manner.cuts), 1.0]
     steps: list[list[list[Arrival]]] = [[[] for _ in range(planned.partitions)] for _ in bounds]
@@ -155,8 +158,10 @@ def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[
 
 
 def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list[Arrival]:
-    kept, shown, columns = _prepared(source, [row for _, row in rows], source.stream.schema)
-    ts = np.array([t for t, _ in rows], np.int64)
+    kept, shown, columns = _prepared(source, [element[-1] for element in rows], source.stream.schema)
+    ts = np.array([element[0] for element in rows], np.int64)
+    if isinstance(source.stream, RelationDef):
+        shown = {SIGN: pa.array([1 if e[1] == "+" else -1 for e in rows], pa.int8()), **shown}
     keys = [evaluate(e, columns, len(rows)) for e in source.partition_by]
     numbers = partition_numbers(keys, partitions, len(rows))
     first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)

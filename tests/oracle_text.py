@@ -1,97 +1,183 @@
 """The oracle's reading of CQL: windows and relation-to-stream operators taken out, plain SQL left.
 
-A scanner over words, no parser: it knows FROM items, brackets and parentheses, and nothing else.
+A scanner over words, no parser: it knows FROM items, brackets and parentheses, and nothing else. What reads
+a stream or relation becomes a place in the SQL; a query that gives a stream where a stream may stand becomes
+one too, and is itself taken apart. Every other subquery is SQL already and stays where it is.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|\w+|\s+|.", re.DOTALL)
 ENDS_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SELECT"}
-NOT_AN_ALIAS = ENDS_FROM | {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "ON", "USING"}
+JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
+NOT_AN_ALIAS = ENDS_FROM | JOINS
+STREAMS = {"ISTREAM": "I", "DSTREAM": "D", "RSTREAM": "R"}
+
+
+@dataclass
+class Item:
+    """What stands in FROM under a window: a name, or a query that gives a stream."""
+
+    source: str | Query
+    window: str = ""
 
 
 @dataclass
 class Query:
-    """A query taken apart: ``sql`` has ``{0}``, ``{1}``, ... where the ``items`` (name, window) stood."""
+    """A query taken apart: ``sql`` has ``{0}``, ``{1}``, ... where the ``items`` stood."""
 
     sql: str
-    items: list[tuple[str, str]]
+    items: list[Item]
     operator: str | None = None
     every: str = ""
+
+    def names(self) -> Iterator[str]:
+        """The inputs that are read, at any depth."""
+        for item in self.items:
+            yield from [item.source] if isinstance(item.source, str) else item.source.names()
 
 
 def take_apart(cql: str) -> Query:
     """The plain SQL in a CQL text, and what was taken out of it."""
-    text = cql.strip().rstrip(";")
+    return _query([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()])
+
+
+def _query(words: list[str]) -> Query:
+    """A query with its relation-to-stream operator, in either spelling."""
     operator, every = None, ""
-    outer = re.match(r"([IDR])STREAM\s*\(\s*SELECT\b", text, re.IGNORECASE)
-    inner = re.match(r"SELECT\s+([IDR])STREAM\s*\(", text, re.IGNORECASE)
-    if outer or inner:
-        found = outer or inner
-        opening = text.index("(")
-        closing = _closing(text, opening)
-        operator, inside, after = found[1].upper(), text[opening + 1 : closing], text[closing + 1 :]
-        period = re.match(r"\s*EVERY\s+((?:\d+\s*\w*\s*?)+?)(?=\s*$|\s+FROM\b)", after, re.IGNORECASE)
-        every, after = (period[1], after[period.end() :]) if period else ("", after)
-        text = inside if outer else f"SELECT {inside}{after}"
-    sql, items = _without_windows(TOKEN.findall(text))
-    return Query(sql, items, operator, every)
+    at = _operator(words)
+    if at is not None:
+        operator, closing = STREAMS[words[at].upper()], _closing(words, at + 1)
+        inside, after = words[at + 2 : closing], words[closing + 1 :]
+        if after and after[0].upper() == "EVERY":
+            end = 1 + next((n for n, w in enumerate(after[1:]) if w.upper() in ("FROM", ")")), len(after) - 1)
+            every, after = " ".join(after[1:end]), after[end:]
+        words = [*words[:at], *inside, *after] if at else inside
+    scanner = Scanner(words)
+    return Query(scanner.sql(), scanner.items, operator, every)
 
 
-def _closing(text: str, opening: int) -> int:
+def _operator(words: list[str]) -> int | None:
+    """Where the relation-to-stream operator of a query stands: first, or around its SELECT list."""
+    for at in (0, 1, 2):
+        if len(words) > at + 1 and words[at].upper() in STREAMS and words[at + 1] == "(":
+            return at
+        if len(words) > at and words[at].upper() not in ("SELECT", "DISTINCT"):
+            return None
+    return None
+
+
+def _closing(words: list[str], opening: int) -> int:
     depth = 0
-    for match in TOKEN.finditer(text, opening):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
+    for position in range(opening, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[position], 0)
         if depth == 0:
-            return match.start()
-    raise ValueError(f"no closing parenthesis in {text!r}")
+            return position
+    raise ValueError(f"no closing parenthesis in {' '.join(words)!r}")
 
 
-def _without_windows(tokens: list[str]) -> tuple[str, list[tuple[str, str]]]:
-    words = [t for t in tokens if not t.isspace()]
-    out, items, in_from, position = list[str](), list[tuple[str, str]](), [False], 0
-    expected = False
-    while position < len(words):
-        word = words[position]
-        upper = word.upper()
-        position += 1
-        if expected and (word[0].isalpha() or word[0] in '_"`'):
-            alias, window, position = _from_item(words, position, word)
-            out.append(f"{{{len(items)}}} AS {alias}")
-            items.append((word.strip('"`'), window))
-            expected = False
-            continue
+@dataclass
+class Frame:
+    """What is open within one pair of parentheses."""
+
+    in_from: bool = False
+    in_with: bool = False
+
+
+@dataclass
+class Scanner:
+    """Reads words from left to right and writes SQL."""
+
+    words: list[str]
+    items: list[Item] = field(default_factory=list)
+    position: int = 0
+    out: list[str] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=lambda: [Frame()])
+    common: set[str] = field(default_factory=set)
+
+    def sql(self) -> str:
+        expected = False
+        while self.position < len(self.words):
+            word = self.words[self.position]
+            self.position += 1
+            if expected and _is_name(word):
+                self._named(word)
+                expected = False
+            elif expected and word == "(":
+                expected = self._parenthesis()
+            else:
+                self.out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
+                expected = self._plain(word)
+        return _join(self.out)
+
+    def _plain(self, word: str) -> bool:
+        """Any other word; whether a FROM item comes next."""
+        frame, upper = self.frames[-1], word.upper()
         if word == "(":
-            in_from.append(False)
+            self.frames.append(Frame())
         elif word == ")":
-            in_from.pop()
+            self.frames.pop()
         elif upper == "FROM":
-            in_from[-1] = True
+            frame.in_from = True
         elif upper in ENDS_FROM:
-            in_from[-1] = False
-        expected = upper in ("FROM", "JOIN") or (word == "," and in_from[-1])
-        out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
-    return _join(out), items
+            frame.in_from = frame.in_with = False
+        elif upper == "WITH":
+            frame.in_with = True
+        if frame.in_with and (upper == "WITH" or word == ","):
+            self.common.add(self.words[self.position].lower())
+        return upper in ("FROM", "JOIN") or (word == "," and frame.in_from)
+
+    def _named(self, name: str) -> None:
+        alias, window = self._alias(name)
+        if name.lower() in self.common:
+            self.out.append(f"{name} AS {alias}")
+            return
+        self._place(Item(name.strip('"`'), window), alias)
+
+    def _parenthesis(self) -> bool:
+        """A parenthesis in FROM; whether a FROM item comes next."""
+        opening = self.position - 1
+        closing = _closing(self.words, opening)
+        inside = self.words[opening + 1 : closing]
+        first = next(w for w in inside if w != "(").upper()
+        windowed = len(self.words) > closing + 1 and self.words[closing + 1][0] == "["
+        if _operator(inside) is not None or (windowed and first == "SELECT"):
+            self.position = closing + 1
+            query = _query(inside)
+            query.operator = query.operator or "I"
+            alias, window = self._alias("derived")
+            self._place(Item(query, window), alias)
+            return False
+        self.out.append("(")
+        joins = first not in ("SELECT", "WITH", "VALUES")
+        self.frames.append(Frame(in_from=joins))
+        return joins
+
+    def _place(self, item: Item, alias: str) -> None:
+        self.out.append(f"{{{len(self.items)}}} AS {alias}")
+        self.items.append(item)
+
+    def _alias(self, name: str) -> tuple[str, str]:
+        """The alias and window after a FROM item."""
+        alias, window = name, ""
+        while self.position < len(self.words):
+            word = self.words[self.position]
+            if word[0] == "[":
+                window = word[1:-1]
+            elif word.upper() != "AS":
+                if not _is_name(word) or word.upper() in NOT_AN_ALIAS:
+                    break
+                alias = word
+            self.position += 1
+        return alias.replace("`", '"'), window
 
 
-def _from_item(words: list[str], position: int, name: str) -> tuple[str, str, int]:
-    """The alias and window after a FROM item's name, and where to read on."""
-    alias, window = name, ""
-    while position < len(words):
-        word = words[position]
-        if word[0] == "[":
-            window = word[1:-1]
-        elif word.upper() == "AS":
-            pass
-        elif (word[0].isalpha() or word[0] in '_"`') and word.upper() not in NOT_AN_ALIAS:
-            alias = word
-        else:
-            break
-        position += 1
-    return alias.replace("`", '"'), window, position
+def _is_name(word: str) -> bool:
+    return word[0].isalpha() or word[0] in '_"`'
 
 
 def _join(words: list[str]) -> str:

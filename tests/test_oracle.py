@@ -7,6 +7,7 @@ from typing import Any
 
 import oracle
 import oracle_text
+import oracle_windows
 import pytest
 from hypothesis import given, settings
 from strategies import Case, cases
@@ -105,10 +106,10 @@ def test_tables_and_relations() -> None:
 
 
 def test_units_and_quoting() -> None:
-    window = oracle.read_window("RANGE 1 MINUTE 30 SECONDS", "milliseconds")
+    window = oracle_windows.read_window("RANGE 1 MINUTE 30 SECONDS", "milliseconds")
     assert (window.kind, window.size) == ("range", 90_000)
     query = oracle_text.take_apart("SELECT a.x, '[NOW] FROM b, c' FROM `S` [NOW] a, T WHERE f(a, T.b) >= 1.5")
-    assert query.items == [("S", "NOW"), ("T", "")]
+    assert [(i.source, i.window) for i in query.items] == [("S", "NOW"), ("T", "")]
     assert query.sql == "SELECT a.x , '[NOW] FROM b, c' FROM {0} AS a , {1} AS T WHERE f ( a , T.b ) >= 1.5"
 
 

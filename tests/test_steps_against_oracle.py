@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import local_host
-import oracle
 import pytest
+from checking import check_manner as check
+from checking import manners
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_host import Manner
 from regressions import REGRESSIONS, regressions
 from strategies import Case, cases, long_cases
-
-manners = st.builds(
-    Manner,
-    partitions=st.integers(1, 4),
-    cuts=st.lists(st.floats(0, 1), max_size=4).map(tuple),
-    before=st.lists(st.sampled_from(("", "rebuild", "snapshot", "snapshot, rebuild")), max_size=5).map(tuple),
-)
-
-
-def check(case: Case, manner: Manner) -> None:
-    expected = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)
-    oracle.assert_same(local_host.run(case, manner), expected, f"{case}\n{manner}")
 
 
 @settings(max_examples=max(settings.default.max_examples // 2, 1))

@@ -1,0 +1,143 @@
+"""Windows by their definitions: what is in one at an instant, computed from all elements each time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+Row = dict[str, Any]
+Change = tuple[int, str, Row]
+
+TICKS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
+SECONDS = {
+    "microsecond": Fraction(1, 1_000_000), "millisecond": Fraction(1, 1_000), "second": Fraction(1),
+    "minute": Fraction(60), "hour": Fraction(3_600), "day": Fraction(86_400),
+}  # fmt: skip
+NAN = float("nan")
+
+
+class Undetermined(Exception):
+    """A row window over a derived stream whose elements of one instant have no order to choose by."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """``kind`` is rows, range, relation (an input of changes) or table (always there)."""
+
+    kind: str
+    size: int | None = None
+    partition_by: tuple[str, ...] = ()
+    slide: int | None = None
+
+
+def read_window(text: str, unit: str) -> Window:
+    """A window as written between the brackets; none is ROWS UNBOUNDED."""
+    partition = re.match(r"\s*PARTITION\s+BY\s+(.*?)\s+(?=ROWS\b|RANGE\b)", text, re.IGNORECASE)
+    keys = tuple(k.strip().split(".")[-1].strip('"`') for k in partition[1].split(",")) if partition else ()
+    rest, _, slide = text[partition.end() if partition else 0 :].upper().partition("SLIDE")
+    kind, *size = rest.split() or ["ROWS", "UNBOUNDED"]
+    if kind == "NOW":
+        return Window("range", 0)
+    count = int if kind == "ROWS" else lambda t: ticks(t, unit)
+    return Window(
+        kind.lower(),
+        None if size[0] == "UNBOUNDED" else count(" ".join(size)),
+        keys,
+        count(slide.strip()) if slide else None,
+    )
+
+
+def ticks(text: str, unit: str) -> int:
+    """A duration in ticks; a bare number is ticks already."""
+    parts = re.findall(r"(\d+)\s*([a-z]*)", text.lower())
+    if not parts[0][1]:
+        return int(parts[0][0])
+    return int(sum(int(n) * SECONDS[u.removesuffix("s")] for n, u in parts) * TICKS[unit])
+
+
+def content(window: Window, elements: Sequence[tuple], instant: int) -> list[Row]:
+    """What is in the window at an instant. Elements come in timestamp order, ties as they arrived."""
+    if window.kind == "table":
+        return list(elements)
+    if window.kind == "range" and window.slide is not None:
+        instant = instant // window.slide * window.slide
+    past = [e for e in elements if e[0] <= instant]
+    if window.kind == "relation":
+        return _folded(past)
+    if window.kind == "range":
+        return [row for ts, row in past if window.size is None or instant - window.size <= ts]
+    groups: dict[tuple, list[Row]] = {}
+    for _, row in past:
+        groups.setdefault(tuple(value(row, key) for key in window.partition_by), []).append(row)
+    return [row for group in groups.values() for row in _last(window, group)]
+
+
+def _last(window: Window, rows: list[Row]) -> list[Row]:
+    """The last rows of a partition, as of the last multiple of the slide."""
+    arrived = len(rows) if window.slide is None else len(rows) // window.slide * window.slide
+    first = 0 if window.size is None else max(arrived - window.size, 0)
+    return rows[first:arrived]
+
+
+def _folded(changes: Sequence[Change]) -> list[Row]:
+    bag: Counter = Counter()
+    for _, sign, row in changes:
+        bag[tuple(zip(row, normalise(row.values()), strict=True))] += 1 if sign == "+" else -1
+    if any(count < 0 for count in bag.values()):
+        raise ValueError(f"a row leaves that is not there: {bag}")
+    return [dict(items) for items in bag.elements()]
+
+
+def moves(window: Window, elements: Sequence[tuple], start: int, end: int) -> set[int]:
+    """The instants from start to end at which the content may change."""
+    if window.kind == "table":
+        return set()
+    if window.kind == "range" and window.slide is not None:
+        return set(range(-(-start // window.slide) * window.slide, end + 1, window.slide))
+    stamps = {e[0] for e in elements}
+    if window.kind == "range" and window.size is not None:
+        stamps |= {ts + window.size + 1 for ts in stamps}
+    return {t for t in stamps if t <= end}
+
+
+def settle(window: Window, elements: list[tuple[int, Row]], instants: Iterable[int]) -> None:
+    """Refuse a row window whose content depends on the order of elements that have none."""
+    if window.kind != "rows" or (window.size is None and window.slide is None):
+        return
+    there = sorted(elements, key=lambda e: (e[0], repr(tuple(e[1].values()))))
+    back = sorted(reversed(there), key=lambda e: e[0])
+    for instant in instants:
+        if _bag(content(window, there, instant)) != _bag(content(window, back, instant)):
+            raise Undetermined(f"{window} at {instant}")
+
+
+def _bag(rows: Iterable[Row]) -> Counter:
+    return Counter(normalise(row.values()) for row in rows)
+
+
+def value(row: Row, name: str) -> Any:
+    """A column's value, its name in any case."""
+    if name not in row:
+        row = {k.lower(): v for k, v in row.items()}
+        name = name.lower()
+    found = row.get(name)
+    return NAN if isinstance(found, float) and math.isnan(found) else found
+
+
+def normalise(values: Iterable[Any]) -> tuple:
+    """Values in one form, whoever computed them: decimals as floats, one NaN, no minus zero."""
+    return tuple(map(_normal, values))
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return NAN if math.isnan(value) else value + 0.0
+    return value

@@ -1,0 +1,100 @@
+"""Scalar expressions and conditions that no row makes fail."""
+
+from __future__ import annotations
+
+import math
+
+from strategies.data import BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING, VALUES
+from strategies.scope import Context, Scope
+
+NUMBERS = (
+    "({} + {})", "({} - {})", "({} * 2)", "({} * -1)", "({} % 3)", "({} / 4)", "-({})", "ABS({})",
+    "COALESCE({}, 0)", "COALESCE({}, 7)", "CAST({} AS DOUBLE)", "NULLIF({}, 1)", "GREATEST({}, {})",
+    "LEAST({}, {})", "CASE WHEN {c} THEN {} ELSE {} END", "CASE WHEN {c} THEN {} END",
+)  # fmt: skip
+TEXTS = ("{}", "UPPER({})", "{} || '!'", "COALESCE({}, 'none')", "SUBSTRING({}, 1, 1)", "TRIM({})")
+TESTS = (
+    "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IS NULL", "{} IS NOT NULL", "{} IN ({}, {})",
+    "{} NOT IN ({}, {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}",
+)  # fmt: skip
+LIKES = ("{} LIKE 'a%'", "NOT {} LIKE '%b'", "{} NOT LIKE '%b'", "{} LIKE '_'")
+
+
+def constant(ctx: Context, type_: str) -> str:
+    """A constant as CQL writes it."""
+    known = [v for v in VALUES[type_] if v is not None and (type_ != DOUBLE or math.isfinite(v))]
+    value = ctx.pick(*known)
+    return f"'{value}'" if isinstance(value, str) else str(value).upper()
+
+
+def number(ctx: Context, scope: Scope, depth: int = 1) -> str:
+    """A numeric expression."""
+    columns = scope.columns(NUMERIC)
+    if depth == 0 or ctx.chance(2):
+        return ctx.pick(*columns) if columns else constant(ctx, INT)
+    form = ctx.pick(*NUMBERS)
+    parts = [number(ctx, scope, depth - 1) for _ in range(form.count("{}"))]
+    return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
+
+
+def text(ctx: Context, scope: Scope) -> str:
+    """A string expression."""
+    columns = scope.columns({STRING})
+    return ctx.pick(*TEXTS).format(ctx.pick(*columns) if columns else constant(ctx, STRING))
+
+
+def test(ctx: Context, scope: Scope) -> str:
+    """One comparison of a column with a constant, or a test of it."""
+    column = ctx.pick(*scope.columns())
+    type_ = scope.types[column]
+    if type_ == BOOLEAN:
+        return ctx.pick("{}", "NOT {}", "{} IS NULL", "{} = TRUE").format(column)
+    forms = TESTS + LIKES if type_ == STRING else TESTS
+    return ctx.pick(*forms).format(column, constant(ctx, type_), constant(ctx, type_))
+
+
+def condition(ctx: Context, scope: Scope) -> str:
+    """A condition over any columns in sight."""
+    form = ctx.pick("test", "test", "or", "not", "compare")
+    if form == "test":
+        return test(ctx, scope)
+    if form == "compare":
+        sign = ctx.pick("<", ">=", "<>", "=")
+        return f"{number(ctx, scope)} {sign} {number(ctx, scope)}"
+    one, other = test(ctx, scope), test(ctx, scope)
+    return f"({one} OR {other})" if form == "or" else f"NOT ({one} AND {other})"
+
+
+def of_type(ctx: Context, scope: Scope, type_: str) -> str:
+    """An expression of a type, or for numbers of any numeric one."""
+    if type_ == NUMBER:
+        return number(ctx, scope)
+    if type_ == STRING:
+        return text(ctx, scope)
+    columns = scope.columns({type_})
+    if columns and ctx.chance(2):
+        return ctx.pick(*columns)
+    if type_ == BOOLEAN:
+        return test(ctx, scope)
+    # No double is cast to an integer: it may be infinite.
+    return constant(ctx, INT) if type_ == INT else f"CAST({number(ctx, scope)} AS {type_})"
+
+
+def pairs(left: Scope, right: Scope) -> list[tuple[str, str]]:
+    """Columns of two scopes that can be compared."""
+    return [
+        (m, n)
+        for m, s in left.types.items()
+        for n, t in right.types.items()
+        if s == t != ROUGH or {s, t} <= NUMERIC
+    ]
+
+
+def link(ctx: Context, left: Scope, right: Scope, signs: tuple[str, ...] = ("<", "<=", "<>")) -> str:
+    """A predicate between two scopes, most often an equality, most often of the keys."""
+    found = pairs(left, right)
+    if not found:
+        return f"({ctx.pick(*left.columns())} IS NULL) = ({ctx.pick(*right.columns())} IS NULL)"
+    keys = [p for p in found if p[0].endswith(".a") and p[1].endswith(".a")]
+    one, other = ctx.pick(*(keys or found)) if ctx.chance(2) else ctx.pick(*found)
+    return f"{one} {ctx.pick(*('=',) * 8, *signs)} {other}"

@@ -1,0 +1,59 @@
+"""What the clauses of a query see while it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from strategies.data import Draw, Input, chance, new_input, pick
+
+
+@dataclass(frozen=True)
+class Item:
+    """A FROM item: its alias, and its columns with their types."""
+
+    alias: str
+    columns: dict[str, str]
+
+
+@dataclass
+class Scope:
+    """The columns in sight, qualified, with their types."""
+
+    types: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> Scope:
+        return cls({f"{i.alias}.{name}": type_ for i in items for name, type_ in i.columns.items()})
+
+    def columns(self, types: Iterable[str] | None = None) -> list[str]:
+        wanted = None if types is None else set(types)
+        return [name for name, type_ in self.types.items() if wanted is None or type_ in wanted]
+
+
+@dataclass
+class Context:
+    """What all parts of one case share: the inputs read so far, how many more there may be, aliases."""
+
+    draw: Draw
+    leaves: int = 5
+    inputs: dict[str, Input] = field(default_factory=dict)
+    aliases: int = 0
+    relations: bool = True
+
+    def alias(self) -> str:
+        self.aliases += 1
+        return f"r{self.aliases - 1}"
+
+    def input(self, name: str) -> Input:
+        self.leaves -= 1
+        if name not in self.inputs:
+            self.inputs[name] = new_input(self.draw, name)
+        return self.inputs[name]
+
+    def pick(self, *options: Any) -> Any:
+        return pick(self.draw, *options)
+
+    def chance(self, one_in: int) -> bool:
+        return chance(self.draw, one_in)

@@ -1,0 +1,188 @@
+"""SELECT with all its clauses, set operations, and relation-to-stream operators over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strategies import sources, subqueries
+from strategies.data import BIGINT, BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING
+from strategies.expressions import condition, constant, number, of_type, test, text
+from strategies.scope import Context, Scope
+
+Columns = dict[str, str]
+Typed = tuple[str, str]
+"""An expression's text and type."""
+
+
+@dataclass
+class Select:
+    """A SELECT in pieces, so that an operator can stand around its list."""
+
+    items: str
+    tail: str
+    columns: Columns
+    distinct: bool = False
+
+    def __str__(self) -> str:
+        return f"SELECT {'DISTINCT ' * self.distinct}{self.items}{self.tail}"
+
+
+def query(ctx: Context, depth: int, static: bool = False) -> tuple[str, Columns]:
+    """Any query that gives a relation."""
+    if depth >= 0 and ctx.leaves > 1 and ctx.chance(5):
+        return set_operation(ctx, depth)
+    found = select(ctx, depth, static=static)
+    return str(found), found.columns
+
+
+MOSTLY_I = ("I", "I", "I", "D", "R")
+
+
+def stream(ctx: Context, depth: int, operators: tuple[str, ...] = MOSTLY_I) -> tuple[str, Columns]:
+    """A query under a relation-to-stream operator, in either spelling."""
+    operator = f"{ctx.pick(*operators)}STREAM"
+    every = ctx.pick("", "", " EVERY 2 SECONDS", " EVERY 3") if operator == "RSTREAM" else ""
+    if depth >= 0 and ctx.leaves > 1 and ctx.chance(6):
+        inside, columns = set_operation(ctx, depth)
+        return f"{operator}({inside}){every}", columns
+    found = select(ctx, depth)
+    if ctx.chance(2):
+        return f"{operator}({found}){every}", found.columns
+    distinct, outside = "DISTINCT " * found.distinct, ctx.chance(2)
+    opening = f"{distinct}{operator}(" if outside else f"{operator}({distinct}"
+    return f"SELECT {opening}{found.items}){every}{found.tail}", found.columns
+
+
+def set_operation(ctx: Context, depth: int, types: tuple[str, ...] | None = None) -> tuple[str, Columns]:
+    """UNION, EXCEPT or INTERSECT of two queries, with or without ALL."""
+    types = types or tuple(ctx.pick(NUMBER, INT, STRING, BOOLEAN, DOUBLE) for _ in range(ctx.pick(1, 1, 2)))
+    sides = [_side(ctx, depth, types) for _ in range(2)]
+    word = ctx.pick("UNION", "EXCEPT", "INTERSECT") + ctx.pick("", " ALL")
+    names = [f"c{n}" for n in range(len(types))]
+    return f"{sides[0]} {word} {sides[1]}", dict(zip(names, types, strict=True))
+
+
+def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
+    if depth > 0 and ctx.leaves > 1 and ctx.chance(4):
+        return f"({set_operation(ctx, depth - 1, types)[0]})"
+    found = select(ctx, depth - 1, types)
+    return f"({found})" if ctx.chance(3) else str(found)
+
+
+def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, static: bool = False) -> Select:
+    """A SELECT; ``types``: what its columns must be."""
+    found = sources.from_clause(ctx, depth, static=static)
+    scope, where = found.scope, list(found.conjuncts)
+    where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 1, 2))]
+    if depth > 0 and ctx.leaves > 0 and ctx.chance(3):
+        where.append(subqueries.subquery_condition(ctx, scope, depth))
+    if types is None and ctx.chance(3):
+        items, group = _grouped(ctx, scope, depth)
+    elif types is None and ctx.chance(4):
+        return _star(ctx, found, _tail(found.text, where), static)
+    else:
+        items, group = _plain(ctx, scope, depth, types), ""
+    shown = ", ".join(f"{text} AS c{n}" for n, (text, _) in enumerate(items))
+    columns = {f"c{n}": type_ for n, (_, type_) in enumerate(items)}
+    return Select(shown, _tail(found.text, where) + group, columns, ctx.chance(6))
+
+
+def _tail(text: str, where: list[str]) -> str:
+    return f" FROM {text}" + (f" WHERE {' AND '.join(where)}" if where else "")
+
+
+def _star(ctx: Context, found: sources.From, tail: str, static: bool) -> Select:
+    """``*`` or ``r.*``; of several items only where nobody asks for the columns by name."""
+    last = found.items[-1]
+    if len(found.items) == 1:
+        return Select("*", tail, last.columns, ctx.chance(6))
+    return Select(f"{last.alias}.*", tail, last.columns, ctx.chance(6))
+
+
+def _plain(ctx: Context, scope: Scope, depth: int, types: tuple[str, ...] | None) -> list[Typed]:
+    """A SELECT list without aggregates."""
+    if types is not None:
+        return [(of_type(ctx, scope, t), t) for t in types]
+    return [_item(ctx, scope, depth) for _ in range(ctx.pick(1, 2, 3))]
+
+
+def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
+    kinds = ["column", "column", "column", "number", "text", "test"]
+    if depth > 0 and ctx.leaves > 0:
+        kinds += ["scalar", "truth"]
+    kind = ctx.pick(*kinds)
+    if kind == "column":
+        column = ctx.pick(*scope.columns())
+        return column, scope.types[column]
+    if kind == "scalar":
+        return subqueries.scalar(ctx, scope, depth), NUMBER
+    if kind == "truth":
+        return f"({subqueries.truth(ctx, scope, depth)})", BOOLEAN
+    return {
+        "number": lambda: (number(ctx, scope, 2), NUMBER),
+        "text": lambda: (text(ctx, scope), STRING),
+        "test": lambda: (f"({test(ctx, scope)})", BOOLEAN),
+    }[kind]()
+
+
+# Grouping.
+
+
+def _grouped(ctx: Context, scope: Scope, depth: int) -> tuple[list[Typed], str]:
+    """A SELECT list with aggregates, and the GROUP BY and HAVING clauses."""
+    keys = list({_key(ctx, scope): None for _ in range(ctx.pick(0, 1, 1, 2))})
+    calls = [aggregate(ctx, scope) for _ in range(ctx.pick(*range(0 if keys else 1, 4)))]
+    items = [k for k in keys if ctx.chance(2)] + calls or keys
+    by_key = Scope({k: t for k, t in keys if k in scope.types})
+    if depth > 0 and ctx.leaves > 0 and ctx.chance(8):
+        items.append((subqueries.scalar(ctx, by_key, depth), NUMBER))
+    clause = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+    if ctx.chance(3):
+        clause += f" HAVING {_having(ctx, scope, by_key, depth)}"
+    return items, clause
+
+
+def _key(ctx: Context, scope: Scope) -> Typed:
+    """A column, or an expression of one."""
+    column = ctx.pick(*scope.columns())
+    type_ = scope.types[column]
+    forms = {STRING: ("UPPER({})", "SUBSTRING({}, 1, 1)"), INT: ("({} % 2)", "({} + 1)")}.get(type_, ())
+    if not ctx.chance(3) or not forms:
+        return column, type_
+    return ctx.pick(*forms).format(column), STRING if type_ == STRING else NUMBER
+
+
+def aggregate(ctx: Context, scope: Scope) -> Typed:
+    """One aggregate call."""
+    column = ctx.pick(*scope.columns())
+    n, whole = number(ctx, scope), scope.columns({INT})
+    rough = f"ROUND({ctx.pick('STDDEV', 'VARIANCE', 'STDDEV_POP', 'VAR_POP')}({ctx.pick('', 'DISTINCT ')}"
+    forms = [
+        ("COUNT(*)", BIGINT), (f"COUNT({column})", BIGINT), (f"COUNT(DISTINCT {column})", BIGINT),
+        (f"SUM({n})", NUMBER), (f"SUM(DISTINCT {n})", NUMBER), (f"AVG({n})", ROUGH),
+        (f"AVG(DISTINCT {n})", ROUGH), (f"MIN({column})", scope.types[column]),
+        (f"MAX({column})", scope.types[column]), (f"SUM({n}) + COUNT(*)", NUMBER),
+        (f"MAX({n}) - MIN({n})", NUMBER), (f"MAX(DISTINCT {column})", scope.types[column]),
+    ]  # fmt: skip
+    if whole:
+        forms += [(f"{rough}{ctx.pick(*whole)}), 6)", ROUGH)] * 2
+    return ctx.pick(*forms)
+
+
+def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:
+    kinds = ["count", "aggregate"] + (["key"] if keys.types else [])
+    if depth > 0 and ctx.leaves > 0:
+        kinds.append("subquery")
+    kind = ctx.pick(*kinds)
+    if kind == "count":
+        return f"COUNT(*) {ctx.pick('>', '<=', '<>')} {ctx.pick(1, 2)}"
+    if kind == "key":
+        return condition(ctx, keys)
+    if kind == "subquery" and keys.types:
+        return subqueries.subquery_condition(ctx, keys, depth)
+    call, type_ = aggregate(ctx, scope)
+    if kind == "subquery":
+        return f"COUNT(*) >= {subqueries.scalar(ctx, Scope(), depth)}"
+    if type_ in NUMERIC and ctx.chance(2):
+        return f"{call} >= {constant(ctx, INT)}"
+    return f"{call} IS {ctx.pick('', 'NOT ')}NULL"

@@ -1,0 +1,137 @@
+"""FROM: streams, relations, tables, subqueries and derived streams, joined in every way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from strategies import selects
+from strategies.data import TABLE
+from strategies.expressions import condition, link, test
+from strategies.scope import Context, Item, Scope
+from strategies.windows import BY_TIME, FORMS, window
+
+JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT OUTER JOIN", "FULL OUTER JOIN", "SEMI JOIN",
+         "ANTI JOIN")  # fmt: skip
+
+
+@dataclass
+class Part:
+    """A piece of FROM, and what it puts in sight."""
+
+    text: str
+    items: list[Item]
+
+    @property
+    def scope(self) -> Scope:
+        return Scope.of(self.items)
+
+
+@dataclass
+class From:
+    """A FROM clause: its text, what is in sight, and what it leaves to WHERE."""
+
+    text: str
+    items: list[Item]
+    conjuncts: list[str] = field(default_factory=list)
+
+    @property
+    def scope(self) -> Scope:
+        return Scope.of(self.items)
+
+
+def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -> From:
+    """One to four items with commas and joins between; ``static``: all of them may be tables."""
+    count = min(ctx.pick(1, 1, 1, 2, 2, 2, 3, 3, 4), most, max(ctx.leaves, 1))
+    first = item(ctx, depth, static)
+    result, group, crossed = From(first.text, first.items), first, False
+    for _ in range(count - 1):
+        other = _nested(ctx, depth) if ctx.leaves > 1 and ctx.chance(10) else item(ctx, depth, True)
+        form = ctx.pick("comma", "comma", "comma", "join", "join", "join", "using", "cross")
+        if form == "cross" and not crossed:
+            result.text, crossed = f"{result.text} CROSS JOIN {other.text}", True
+        elif form in ("comma", "cross"):
+            result.conjuncts.append(link(ctx, result.scope, other.scope))
+            result.text, group = f"{result.text}, {other.text}", Part("", [])
+        else:
+            sight = _join(ctx, result, group, other, using=form == "using")
+            group.items, result.items = [*group.items, *sight], [*result.items, *sight]
+            continue
+        group.items, result.items = [*group.items, *other.items], [*result.items, *other.items]
+    if count > 1 and ctx.chance(6):
+        result.conjuncts.append(link(ctx, result.scope, result.scope))
+    return result
+
+
+def _join(ctx: Context, result: From, group: Part, other: Part, using: bool) -> list[Item]:
+    """Add a join to the last group of items; gives what it puts in sight."""
+    kind = ctx.pick(*JOINS)
+    if using and all("a" in i.columns for i in (group.items[0], *other.items)) and len(group.items) == 1:
+        on = "USING (a)" if len(other.items) == 1 else ""
+        if on:
+            result.text = f"{result.text} {kind} {other.text} {on}"
+            return [] if kind in ("SEMI JOIN", "ANTI JOIN") else other.items
+    conjuncts = [link(ctx, group.scope, other.scope)]
+    if ctx.chance(4):
+        conjuncts.append(link(ctx, group.scope, other.scope))
+    if ctx.chance(4):
+        conjuncts.append(test(ctx, Scope.of([*group.items, *other.items])))
+    if kind != "JOIN" and ctx.chance(10):
+        conjuncts = [condition(ctx, group.scope if ctx.chance(2) else other.scope)]
+    result.text = f"{result.text} {kind} {other.text} ON {' AND '.join(conjuncts)}"
+    return [] if kind in ("SEMI JOIN", "ANTI JOIN") else other.items
+
+
+def _nested(ctx: Context, depth: int) -> Part:
+    """A join in parentheses."""
+    left, right = item(ctx, depth, True), item(ctx, depth, True)
+    kind = ctx.pick("JOIN", "LEFT JOIN", "FULL JOIN")
+    on = link(ctx, left.scope, right.scope)
+    return Part(f"({left.text} {kind} {right.text} ON {on})", [*left.items, *right.items])
+
+
+def item(ctx: Context, depth: int, static: bool) -> Part:
+    """One FROM item."""
+    kinds = ["stream"] * 6
+    if ctx.relations:
+        kinds += ["relation"] * 2
+    if static:
+        kinds.append("table")
+    if depth > 0:
+        kinds += ["subquery"] * 3 + ["derived"] * 3
+    kind = ctx.pick(*kinds)
+    if kind == "subquery":
+        query, columns = selects.query(ctx, depth - 1, static=static)
+        alias = ctx.alias()
+        return Part(f"({query}) AS {alias}", [Item(alias, columns)])
+    if kind == "derived":
+        return _derived(ctx, depth)
+    names = {"stream": "STU", "relation": "RQ", "table": "D"}[kind]
+    return _named(ctx, ctx.pick(*names))
+
+
+def _named(ctx: Context, name: str) -> Part:
+    source, alias = ctx.input(name), ctx.alias()
+    text = name
+    if source.kind not in (TABLE, "relation"):
+        text = f"{name} {window(ctx, source.columns)}".rstrip()
+    return Part(f"{text} AS {alias}", [Item(alias, source.columns)])
+
+
+def _derived(ctx: Context, depth: int) -> Part:
+    """A query that gives a stream, under a window."""
+    if ctx.chance(6):
+        query, columns = _growing(ctx)
+        forms = tuple(f for f in FORMS if f)
+    else:
+        query, columns = selects.stream(ctx, depth - 1)
+        forms = FORMS if ctx.chance(3) else BY_TIME
+    alias = ctx.alias()
+    text = f"({query}) {window(ctx, columns, forms)}".rstrip()
+    return Part(f"{text} AS {alias}", [Item(alias, columns)])
+
+
+def _growing(ctx: Context) -> tuple[str, dict[str, str]]:
+    """A query whose result only grows: a stream without saying so."""
+    source, alias = ctx.input(ctx.pick(*"STU")), ctx.alias()
+    where = f" WHERE {test(ctx, Scope.of([Item(alias, source.columns)]))}" if ctx.chance(2) else ""
+    return f"SELECT * FROM {source.name} AS {alias}{where}", source.columns
