@@ -54,7 +54,10 @@ def is_bare(duration: exp.Expr | None) -> bool:
 
 
 def _number(part: DurationPart) -> Fraction:
-    return Fraction(part.this.name)
+    try:
+        return Fraction(part.this.name)
+    except ValueError:
+        raise error(f"'{part.this.name}' is not a number", part) from None
 
 
 def _seconds(part: DurationPart) -> Fraction:

@@ -59,6 +59,14 @@ def unsupported(
     return UnsupportedError(f"{construct} is not supported", line=line, column=column, hint=hint)
 
 
+def text_of_node(node: exp.Expr) -> str:
+    """A node as text for a message; its kind, if it has constructs of CQL in it."""
+    try:
+        return node.sql("spark")
+    except ValueError:
+        return node.key.upper()
+
+
 def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str | None:
     """A hint with the nearest candidate; ``instead`` if none is near.
 

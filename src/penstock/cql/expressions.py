@@ -16,7 +16,7 @@ from penstock.cql import arithmetic, functions, patterns, times, types
 from penstock.cql.aggregates import AGGREGATES
 from penstock.cql.coercion import coerce, comparands, read_time, time_hint, unify
 from penstock.cql.dialect import RELATION_TO_STREAM, around_list
-from penstock.cql.errors import error, unsupported
+from penstock.cql.errors import error, text_of_node, unsupported
 from penstock.cql.scope import Scope
 from penstock.cql.types import BOOLEAN, STRING
 from penstock.expression import Call, Expression, Literal, PythonCall
@@ -34,7 +34,7 @@ class ExpressionBinder:
         """The bound form of an expression."""
         bind_construct = BINDERS.get(type(node))
         if bind_construct is None:
-            raise unsupported(UNSUPPORTED.get(type(node), f"'{node.sql('spark')}'"), node)
+            raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}'"), node)
         return bind_construct(self, node)
 
     def condition(self, node: exp.Expr, where: str) -> Expression:
@@ -63,7 +63,7 @@ def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
         return Literal(node.name, STRING)
     try:
         return arithmetic.number(node.name)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         raise error(f"'{node.name}' is not a number", node) from None
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
 from penstock.cql.context import Catalog, Context
 from penstock.cql.derived import common_table, derived_table, view
-from penstock.cql.errors import did_you_mean, error, unsupported
+from penstock.cql.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.cql.joined import Joined
 from penstock.cql.joins import join
 from penstock.cql.scope import Item, lookup, qualify
@@ -52,7 +52,7 @@ def bind_item(node: exp.Expr, context: Context) -> Joined:
     """One FROM item, by the kind of thing it is."""
     bind_kind = ITEMS.get(type(node))
     if bind_kind is None:
-        raise unsupported(UNSUPPORTED.get(type(node), f"'{node.sql('spark')}' in FROM"), node)
+        raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}' in FROM"), node)
     for arg, words in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("laterals", "LATERAL VIEW")):
         if node.args.get(arg):
             raise unsupported(words, node)
@@ -68,7 +68,7 @@ def _named(node: exp.Table, context: Context) -> Joined:
     if not isinstance(node.this, exp.Identifier):
         raise unsupported("a table function", node)
     if node.args.get("db"):
-        raise unsupported(f"a name in two parts ('{node.sql('spark')}')", node)
+        raise unsupported(f"a name in two parts ('{text_of_node(node)}')", node)
     common = lookup(context.common_tables, node.name)
     if common is not None:
         return Joined.of(common_table(node, common, context), node)
