@@ -1,31 +1,25 @@
-"""Spark's state variables as dictionaries, with commit and rollback."""
+"""Spark's state variable as a dictionary, with commit and rollback."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
+from penstock.spark import state_log
+
 
 class FakeStore:
     """A partition's state: what was written is there for the next attempt only after ``commit``."""
 
     def __init__(self) -> None:
-        self.value: Any = None
         self.entries: dict[tuple[int, int], Any] = {}
-        self._committed: tuple[Any, dict[tuple[int, int], Any]] = (None, {})
+        self._committed: dict[tuple[int, int], Any] = {}
 
     def commit(self) -> None:
-        self._committed = (self.value, copy.copy(self.entries))
+        self._committed = copy.copy(self.entries)
 
     def rollback(self) -> None:
-        self.value, entries = self._committed
-        self.entries = copy.copy(entries)
-
-    def get(self) -> Any:
-        return self.value
-
-    def update(self, newValue: Any) -> None:
-        self.value = newValue
+        self.entries = copy.copy(self._committed)
 
     def getValue(self, key: Any) -> Any:
         return self.entries.get(key)
@@ -35,3 +29,7 @@ class FakeStore:
 
     def removeKey(self, key: Any) -> None:
         del self.entries[key]
+
+    def steps(self) -> list[tuple[int, int]]:
+        """The keys but that of the control."""
+        return sorted(k for k in self.entries if k != state_log._CONTROL)

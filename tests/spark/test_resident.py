@@ -72,7 +72,7 @@ def record(*keys: int) -> Record:
 
 def step(store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: Order = ORDER) -> list[int]:
     """One relayed step; the running totals that came back."""
-    visit = Visit(StateLog(store, store, "q"), program(build), order)
+    visit = Visit(StateLog(store, "q"), program(build), order)
     result = visit.step(record(*keys))
     store.commit()
     with pa.ipc.open_stream(result.body) as reader:
@@ -138,7 +138,7 @@ def test_an_engine_killed_within_a_step(place: Place, monkeypatch: pytest.Monkey
 def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: Place) -> None:
     store = FakeStore()
     step(store, 1)
-    Visit(StateLog(store, store, "q"), program(), ORDER).step(record(2))
+    Visit(StateLog(store, "q"), program(), ORDER).step(record(2))
     store.rollback()
     assert step(store, 3, 4) == [2, 3]
 
@@ -148,8 +148,8 @@ def test_a_snapshot_bounds_the_log(place: Place, monkeypatch: pytest.MonkeyPatch
     store = FakeStore()
     for n in range(10):
         assert step(store, n, build=fake_engine.hoarding) == [n + 1]
-    assert any(s < 0 for s, _ in store.entries)
-    assert len(store.entries) < 8
+    assert any(s < 0 for s, _ in store.steps())
+    assert len(store.steps()) < 8
     os.kill(engine_pid(place), signal.SIGKILL)
     assert step(store, 10, build=fake_engine.hoarding) == [11]
 
@@ -162,7 +162,7 @@ def test_errors_come_back_as_they_are(place: Place) -> None:
     store.rollback()
     assert step(store, 2) == [2]
     with pytest.raises(EngineError, match="KeyError"):
-        Visit(StateLog(store, store, "q"), program(), ORDER).step(bad_record())
+        Visit(StateLog(store, "q"), program(), ORDER).step(bad_record())
 
 
 def bad_record() -> Record:

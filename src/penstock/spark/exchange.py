@@ -27,6 +27,7 @@ from penstock.spark.catalyst import quote, to_spark_sql
 from penstock.spark.failure import readable
 from penstock.spark.program import BLOB_LIMIT, split_by
 from penstock.spark.record import Envelope, binary_column
+from penstock.spark.worker import settle
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
 """The rows that move between map side and stages."""
@@ -127,6 +128,7 @@ class Packer:
             piece += 1
         if not piece:
             yield from self._blobs(None, producer, 0)
+        settle()
 
     def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         if rows is None:

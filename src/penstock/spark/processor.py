@@ -20,7 +20,6 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
-    StringType,
     StructField,
     StructType,
 )
@@ -33,6 +32,7 @@ from penstock.spark.protocol import Kind, Message, send
 from penstock.spark.record import Envelope, Record
 from penstock.spark.resident import Order
 from penstock.spark.state_log import StateLog
+from penstock.spark.worker import settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,17 +42,6 @@ def _row(**types: DataType) -> StructType:
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
-CONTROL = _row(
-    format=IntegerType(),
-    version=LongType(),
-    fingerprint=StringType(),
-    needs_from=LongType(),
-    snapshot=LongType(),
-    snapshot_size=LongType(),
-    snapshot_raw=LongType(),
-    steps=BinaryType(),
-    header=BinaryType(),
-)
 ENTRY_KEY = _row(step=LongType(), piece=IntegerType())
 ENTRY_VALUE = _row(data=BinaryType())
 
@@ -82,8 +71,7 @@ class Relay(StatefulProcessor):
         self.finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the two state variables."""
-        self._control = handle.getValueState("control", CONTROL)
+        """Open the one state variable."""
         self._entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
 
     @readable
@@ -91,9 +79,10 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One partition's step."""
-        log = StateLog(self._control, self._entries, self.fingerprint)
+        log = StateLog(self._entries, self.fingerprint)
         visit = Visit(log, self.program, self._order(self.keys.index(key[0])))
         yield from self.finish(visit.step(Record.of(_items(rows))))
+        settle()
 
     def close(self) -> None:
         """Nothing is held between batches."""

@@ -19,6 +19,7 @@ from penstock.spark.metrics import read_metrics
 from penstock.spark.place import Place
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -34,9 +35,12 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.log.level": "ERROR",
 }
-"""What a local session gets besides: nothing that listens beyond this machine, no chatter."""
+"""What a local session gets besides: nothing that listens beyond this machine, no chatter, and checkpoints
+through Hadoop's FileSystem (through FileContext, which is Spark's default, Hadoop starts a ``readlink`` or
+``chmod`` process for every file it touches: about 100 ms a micro-batch)."""
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
@@ -173,7 +177,7 @@ class Session:
 
 
 def _make_ready(spark: SparkSession) -> None:
-    """Give a session what queries need; a local one with nothing said runs this very Python in its workers."""
+    """Set what queries need; a local Spark that was told no Python runs this one in its workers."""
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     context = spark.sparkContext

@@ -1,8 +1,9 @@
 """What Spark's state store keeps for a partition: the log that its engine can be rebuilt from.
 
-Two state variables. ``control`` is one row: how many steps there were, which log entries exist, the
-engine's header. ``entries`` is a map from (step, piece) to bytes: each step's record as it arrived, cut in
-pieces of the size at which the state API is fastest, and the newest snapshot under a negative step.
+One state variable, since opening one costs milliseconds a batch: a map from (step, piece) to bytes. It holds
+each step's record as it arrived, cut in pieces of the size at which the state API is fastest; the newest
+snapshot under a negative step; and, under a step of its own, the control: how many steps there were, which
+entries exist, the engine's header.
 
 Rebuilding is: a new engine, given the newest header, takes the steps from ``needs_from`` on again; or, while
 a snapshot is still needed (the engine says so by needing the first step after it), the snapshot and the
@@ -15,7 +16,8 @@ engine computes.
 
 from __future__ import annotations
 
-import struct
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -28,17 +30,8 @@ SNAPSHOT_AFTER = 64 << 20
 """Log bytes that are replayed rather than replaced by a snapshot, however small the engine's state."""
 FORMAT = 1
 
-_STEP = struct.Struct("<qq")
-
-
-class ValueState(Protocol):
-    """The part of pyspark's ValueState that is used."""
-
-    def get(self) -> Any:
-        """The row or None."""
-
-    def update(self, newValue: Any) -> None:
-        """Replace it."""
+_CONTROL = (-(1 << 62), 0)
+"""The key of the control."""
 
 
 class MapState(Protocol):
@@ -56,7 +49,7 @@ class MapState(Protocol):
 
 @dataclass(frozen=True)
 class Control:
-    """The control row. ``steps`` is (step, bytes) for each one logged, oldest first."""
+    """What the log consists of. ``steps`` is (step, bytes) for each one logged, oldest first."""
 
     version: int = 0
     fingerprint: str = ""
@@ -67,22 +60,23 @@ class Control:
     steps: tuple[tuple[int, int], ...] = ()
     header: bytes = b""
 
-    def to_row(self) -> tuple[Any, ...]:
-        """As the state store keeps it."""
-        steps = b"".join(_STEP.pack(*s) for s in self.steps)
-        snapshot = (self.snapshot, self.snapshot_size, self.snapshot_raw)
-        return (FORMAT, self.version, self.fingerprint, self.needs_from, *snapshot, steps, self.header)
+    def encode(self) -> bytes:
+        """As the state store keeps it: a line of JSON, then the header."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "header"}
+        return json.dumps({"format": FORMAT, **fields}).encode() + b"\n" + self.header
 
     @staticmethod
-    def from_row(row: Sequence[Any]) -> Control:
-        """The inverse of ``to_row``."""
-        if row[0] != FORMAT:
+    def decode(data: bytes) -> Control:
+        """The inverse of ``encode``."""
+        line, _, header = data.partition(b"\n")
+        fields = json.loads(line)
+        if fields.pop("format") != FORMAT:
             raise EngineError(
-                f"the checkpoint's log has format {row[0]}, this version of Penstock reads format {FORMAT}; "
+                f"the checkpoint's log is not of format {FORMAT}, which this version of Penstock reads; "
                 "start the query with a new checkpoint, or with the version that wrote this one"
             )
-        steps = tuple(_STEP.iter_unpack(row[7]))
-        return Control(row[1], row[2], row[3], row[4], row[5], row[6], steps, bytes(row[8]))
+        steps = tuple((step, size) for step, size in fields.pop("steps"))
+        return Control(**fields, steps=steps, header=header)
 
 
 @dataclass(frozen=True)
@@ -96,11 +90,10 @@ class Entry:
 class StateLog:
     """The log of one partition, during one step."""
 
-    def __init__(self, control: ValueState, entries: MapState, fingerprint: str) -> None:
-        self._control = control
+    def __init__(self, entries: MapState, fingerprint: str) -> None:
         self._entries = entries
-        row = control.get()
-        self.control = Control(fingerprint=fingerprint) if row is None else Control.from_row(row)
+        row = entries.getValue(_CONTROL)
+        self.control = Control(fingerprint=fingerprint) if row is None else Control.decode(row[0])
         if self.control.fingerprint != fingerprint:
             raise CatalogError(
                 "the checkpoint was written by another query, or with another number of partitions; "
@@ -118,7 +111,7 @@ class StateLog:
         """The step was taken: the version goes up by one."""
         version = self.control.version + 1
         self.control = replace(self.control, version=version, header=header, needs_from=needs_from)
-        self._control.update(self.control.to_row())
+        self._write_control()
 
     def wants_snapshot(self, needs_from: int, state_bytes: int) -> bool:
         """Whether replaying the log would cost more than writing the state."""
@@ -134,7 +127,7 @@ class StateLog:
         self.control = replace(
             control, snapshot=control.version, snapshot_size=size, snapshot_raw=raw_size, steps=()
         )
-        self._control.update(self.control.to_row())
+        self._write_control()
 
     def base(self) -> tuple[int, bytes, memoryview]:
         """Where rebuilding starts: a version, its header, and a snapshot (empty if there is none)."""
@@ -161,6 +154,9 @@ class StateLog:
         if self.control.snapshot is not None:
             self._remove([(_snapshot_key(self.control.snapshot), self.control.snapshot_size)])
             self.control = replace(self.control, snapshot=None, snapshot_size=0, snapshot_raw=0)
+
+    def _write_control(self) -> None:
+        self._entries.updateValue(_CONTROL, (self.control.encode(),))
 
     def _write(self, step: int, parts: Sequence[bytes | memoryview]) -> int:
         data = b"".join(parts)
