@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -140,19 +141,30 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _load(sources: Sequence[Source], instants: Sequence[int]) -> list[str]:
-    """One table for each FROM item; gives the lists of their columns."""
+    """One table ``w0``, ``w1``, ... for each FROM item; gives the lists of their columns."""
     connection, lists = _connection(), []
     for i, source in enumerate(sources):
-        connection.execute(f"CREATE OR REPLACE TABLE w{i} (inst__ BIGINT, {source.columns})")
-        names = [c[0] for c in connection.execute(f"FROM w{i} LIMIT 0").description][1:]
+        types = _types(source.columns)
         rows = [(t, row) for t in instants for row in content(source.window, source.elements, t)]
-        data = {"inst__": [t for t, _ in rows]} | {n: [value(r, n) for _, r in rows] for n in names}
-        if rows:
-            connection.register("loading", pa.table(data))
-            connection.execute(f"INSERT INTO w{i} FROM loading")
-            connection.unregister("loading")
-        lists.append(", ".join(f'"{n}"' for n in names))
+        data = [pa.array([t for t, _ in rows], pa.int64())]
+        data += [pa.array([_fit(value(row, n), t) for _, row in rows], t) for n, t in types]
+        connection.register(f"w{i}", pa.Table.from_arrays(data, names=["inst__", *(n for n, _ in types)]))
+        lists.append(", ".join(f'"{n}"' for n, _ in types))
     return lists
+
+
+@cache
+def _types(columns: str) -> list[tuple[str, pa.DataType]]:
+    """Column definitions as Arrow types; DuckDB reads them."""
+    connection = _connection()
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE reading ({columns})")
+    schema = connection.sql("FROM reading").to_arrow_table().schema
+    return [(f.name, f.type) for f in schema]
+
+
+def _fit(found: Any, type_: pa.DataType) -> Any:
+    """A normalised value for a column: a decimal was made a float."""
+    return Decimal(str(found)) if pa.types.is_decimal(type_) and found is not None else found
 
 
 def _relation(

@@ -143,9 +143,8 @@ class Scanner:
         opening = self.position - 1
         closing = _closing(self.words, opening)
         inside = self.words[opening + 1 : closing]
-        first = next(w for w in inside if w != "(").upper()
         windowed = len(self.words) > closing + 1 and self.words[closing + 1][0] == "["
-        if _operator(inside) is not None or (windowed and first == "SELECT"):
+        if _operator(inside) is not None or (windowed and _is_query(inside)):
             self.position = closing + 1
             query = _query(inside)
             query.operator = query.operator or "I"
@@ -153,7 +152,7 @@ class Scanner:
             self._place(Item(query, window), alias)
             return False
         self.out.append("(")
-        joins = first not in ("SELECT", "WITH", "VALUES")
+        joins = not _is_query(inside)
         self.frames.append(Frame(in_from=joins))
         return joins
 
@@ -174,6 +173,17 @@ class Scanner:
                 alias = word
             self.position += 1
         return alias.replace("`", '"'), window
+
+
+def _is_query(words: list[str]) -> bool:
+    """Whether a query stands in these parentheses, and not FROM items."""
+    if words[0] != "(":
+        return words[0].upper() in ("SELECT", "WITH")
+    closing = _closing(words, 0)
+    after = words[closing + 1 : closing + 2]
+    if not after:
+        return _is_query(words[1:closing])
+    return after[0].upper() in ("UNION", "EXCEPT", "INTERSECT")
 
 
 def _is_name(word: str) -> bool:

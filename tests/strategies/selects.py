@@ -132,7 +132,7 @@ def _grouped(ctx: Context, scope: Scope, depth: int) -> tuple[list[Typed], str]:
     """A SELECT list with aggregates, and the GROUP BY and HAVING clauses."""
     keys = list({_key(ctx, scope): None for _ in range(ctx.pick(0, 1, 1, 2))})
     calls = [aggregate(ctx, scope) for _ in range(ctx.pick(*range(0 if keys else 1, 4)))]
-    items = [k for k in keys if ctx.chance(2)] + calls or keys
+    items = [k for k in keys if ctx.chance(2)] + calls or list(keys)
     by_key = Scope({k: t for k, t in keys if k in scope.types})
     if depth > 0 and ctx.leaves > 0 and ctx.chance(8):
         items.append((subqueries.scalar(ctx, by_key, depth), NUMBER))
