@@ -1,8 +1,9 @@
 # Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check lint types bench lock hooks clean python java
+.PHONY: help demo test test-fast fuzz check lint types bench lock hooks clean python java
 
 BIN := .venv/bin
+MINUTES ?= 5
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 
@@ -23,6 +24,9 @@ test: java  ## all tests
 
 test-fast: python  ## the tests that need no Spark
 	@$(PYTEST) -m "not spark" $(ARGS)
+
+fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
+	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)
 
 lint: python  ## ruff
 	@$(BIN)/ruff check .

@@ -1,0 +1,46 @@
+"""The examples run, and the README shows one of them."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHOWN = {
+    "network_traffic.py": r"\| *total\|",
+    "own_dataframes.py": r"\| *shop\| *143\|",
+}
+
+
+def run(example):
+    return subprocess.run(
+        [sys.executable, ROOT / "examples" / example],
+        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_evaluate():
+    result = run("evaluate.py")
+    assert result.returncode == 0, result.stderr
+    assert "   4 - {'sensor': 'b', 'value': 20}" in result.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("example", SHOWN)
+def test_on_spark(example):
+    result = run(example)
+    assert result.returncode == 0, result.stderr
+    assert re.search(SHOWN[example], result.stdout)
+
+
+def test_all_examples_are_run():
+    assert {p.name for p in (ROOT / "examples").glob("*.py")} == {"evaluate.py", *SHOWN}
+
+
+def test_readme_shows_an_example_that_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    body = ast.parse((ROOT / "examples" / "network_traffic.py").read_text()).body[1:]
+    assert ast.dump(ast.parse(block)) == ast.dump(ast.Module(body, type_ignores=[]))
