@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,8 +120,8 @@ def test_state_is_bounded_by_the_window() -> None:
     assert max(sizes[100:]) <= 2 * max(sizes[:20])
 
 
-@pytest.mark.parametrize("scan", [False, True])
-def test_kernels_are_their_python(scan: bool) -> None:
+@pytest.mark.parametrize("kernel", [probing.probe_scan, probing.probe_chains, probing.first_matches])
+def test_kernels_are_their_python(kernel: Callable) -> None:
     """The compiled kernel does what its Python source says."""
     rng = np.random.default_rng(0)
     store = Store(pa.schema([]), keys=1)
@@ -131,11 +132,38 @@ def test_kernels_are_their_python(scan: bool) -> None:
     wanted, begin = rng.integers(0, 9, n), rng.integers(0, 200, n)
     index = store.index((0,))
     life = (begin, begin + rng.integers(1, 40, n), 60)
-    if scan:
-        kernel, arguments = probing.probe_scan, (store.lives, store.base, store.next, store.mask, *life)
-    else:
-        place = (index._heads, index._entries, store.lives, store.base, store.mask)
-        kernel, arguments = probing.probe_hash, (*place, wanted, rng.random(n) < 0.9, *life)
-    with np.errstate(over="ignore"):
-        for compiled, plain in zip(kernel(*arguments), kernel.py_func(*arguments), strict=True):
-            assert compiled.tolist() == plain.tolist()
+
+    def run(function: Callable) -> list:
+        if kernel is probing.probe_scan:
+            return list(function(store.lives, store.base, store.next, store.mask, *life))
+        chains = probing.chain_heads(index._heads, wanted, rng.random(n) < 0.9)
+        found = function(index._entries, store.lives, store.base, store.mask, chains.copy(), wanted, *life)
+        return list(found) if isinstance(found, tuple) else [found]
+
+    rng = np.random.default_rng(1)
+    compiled = run(kernel)
+    rng = np.random.default_rng(1)
+    plain = run(kernel.py_func)
+    assert [c.tolist() for c in compiled] == [p.tolist() for p in plain]
+
+
+def test_the_first_match_is_the_first_of_the_matches() -> None:
+    rng = np.random.default_rng(3)
+    store = Store(pa.schema([]), keys=1)
+    keys, starts = rng.integers(0, 40, 500), np.arange(500)
+    store.insert(starts, starts + rng.integers(1, 90, 500), [(keys, np.ones(500, bool))], [])
+    n = 400
+    wanted, begin = rng.integers(0, 50, n), rng.integers(0, 500, n)
+    valid, ends = rng.random(n) < 0.9, begin + 10
+    index = store.index((0,))
+    first = index.first(store, wanted, valid, begin, ends, int(BEFORE_TIME))
+    places, rids, _, _ = index.probe(store, wanted, valid, begin, ends, int(BEFORE_TIME))
+    newest = np.full(n, -1)
+    np.maximum.at(newest, places, rids)
+    assert first.tolist() == newest.tolist()
+    again = index.probe_from(store, first.copy(), wanted, begin, ends, int(BEFORE_TIME))
+    assert sorted(zip(*(x.tolist() for x in again), strict=True)) == sorted(
+        (p, r, max(b, s), min(e, f))
+        for p, r in zip(places.tolist(), rids.tolist(), strict=True)
+        for b, e, (s, f) in [(int(begin[p]), int(ends[p]), store.lives[r & store.mask].tolist())]
+    )

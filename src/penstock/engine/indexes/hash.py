@@ -42,18 +42,24 @@ class HashIndex:
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
     ) -> Matches:
         """The matches of tuples with these keys and lives."""
-        return probing.probe_hash(
-            self._heads,
-            self._entries,
-            store.lives,
-            store.base,
-            store.mask,
-            keys,
-            valid,
-            starts,
-            ends,
-            min_end,
+        return self.probe_from(
+            store, probing.chain_heads(self._heads, keys, valid), keys, starts, ends, min_end
         )
+
+    def probe_from(
+        self, store: Store, chains: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Matches:
+        """The matches from the given row of each tuple's chain on."""
+        place = (self._entries, store.lives, store.base, store.mask)
+        return probing.probe_chains(*place, chains, keys, starts, ends, min_end)
+
+    def first(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Int64s:
+        """The first match of each tuple, -1 for none."""
+        chains = probing.chain_heads(self._heads, keys, valid)
+        place = (self._entries, store.lives, store.base, store.mask)
+        return probing.first_matches(*place, chains, keys, starts, ends, min_end)
 
     def find(self, store: Store, keys: Int64s) -> Int64s:
         """The row of each key, where keys are unique; -1 for none."""

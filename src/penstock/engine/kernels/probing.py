@@ -40,36 +40,69 @@ def _grown(array: Int64s) -> Int64s:
 
 
 @njit(cache=True)
-def probe_hash(
-    heads: Int64s, entries: np.ndarray, lives: np.ndarray, base: int, mask: int,
-    keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int,
+def chain_heads(heads: Int64s, keys: Int64s, valid: Bools) -> Int64s:
+    """Where the chain of each key begins; -1 for a NULL key."""
+    out = np.empty(len(keys), np.int64)
+    buckets = np.uint64(len(heads) - 1)
+    for i in range(len(keys)):
+        out[i] = heads[mix(np.uint64(keys[i])) & buckets] if valid[i] else -1
+    return out
+
+
+@njit(cache=True)
+def first_matches(
+    entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
+    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+) -> Int64s:  # fmt: skip
+    """The first row in each chain that the probing tuple joins, -1 for none: drop probing (thesis 5.2.2)."""
+    out = np.full(len(keys), -1, np.int64)
+    for first in range(0, len(keys), _BLOCK):
+        stop = min(first + _BLOCK, len(keys))
+        walking = stop - first
+        while walking > 0:
+            walking = 0
+            for i in range(first, stop):
+                rid = chains[i]
+                if rid < base or out[i] >= 0:
+                    continue
+                slot = rid & mask
+                if entries[slot, 0] == keys[i] and lives[slot, 1] >= min_end:
+                    if max(starts[i], lives[slot, 0]) < min(ends[i], lives[slot, 1]):
+                        out[i] = rid
+                        continue
+                chains[i] = entries[slot, 1]
+                if chains[i] >= base:
+                    walking += 1
+    return out
+
+
+@njit(cache=True)
+def probe_chains(
+    entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
+    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """Matches of every probing tuple: (its place, row id, start, end) of each joined tuple.
 
     Rows whose life ended before ``min_end`` are passed over. Probes go through their chains side by side,
     a block at a time, one link a round: their cache misses overlap, which halves the time of a probe.
+    ``chains`` are used up.
     """
     room = max(len(keys), 64)
     places, rids = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     found = 0
-    buckets = np.uint64(len(heads) - 1)
-    at = np.empty(_BLOCK, np.int64)
     for first in range(0, len(keys), _BLOCK):
-        count = min(_BLOCK, len(keys) - first)
-        for k in range(count):
-            i = first + k
-            at[k] = heads[mix(np.uint64(keys[i])) & buckets] if valid[i] else -1
-        walking = count
+        stop = min(first + _BLOCK, len(keys))
+        walking = stop - first
         while walking > 0:
             walking = 0
-            for k in range(count):
-                rid = at[k]
+            for i in range(first, stop):
+                rid = chains[i]
                 if rid < base:
                     continue
-                slot, i = rid & mask, first + k
-                at[k] = entries[slot, 1]
-                if at[k] >= base:
+                slot = rid & mask
+                chains[i] = entries[slot, 1]
+                if chains[i] >= base:
                     walking += 1
                 if entries[slot, 0] != keys[i]:
                     continue
@@ -90,7 +123,7 @@ def probe_hash(
 def probe_scan(
     lives: np.ndarray, base: int, stop: int, mask: int, starts: Int64s, ends: Int64s, min_end: int
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Like ``probe_hash`` with every row a match: for joins that no equality narrows."""
+    """Like ``probe_chains`` with every row a match: for joins that no equality narrows."""
     room = max(len(starts), 64)
     places, rids = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)

@@ -14,12 +14,15 @@ which they are the first input to end.
 
 Keys are equivalence classes of columns, so that C.pid = B.pid AND B.pid = O.pid lets C probe O. A probe
 uses all classes that join the next input to the parts found so far. A NULL key joins nothing.
+
+Where two or more inputs are joined to an input directly, its rows first go through drop probing, which asks
+each of those windows only whether there is a match, in an order that adapts to the stream (thesis 5.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +30,13 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
-from penstock.engine.indexes.hash import combine
+from penstock.engine.indexes.hash import HashIndex, Matches, combine
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.operator import Clock, Node, Operator
 from penstock.engine.synopses.directory import same_rows
 from penstock.engine.synopses.store import Store
 from penstock.expression import Expression, columns
+from penstock.streamon.pipelined_filters import PipelinedFilters
 
 KeyClass = tuple[tuple[int, str], ...]
 """Columns that must be equal: (number of the input, name of its column), at most one an input."""
@@ -87,11 +91,16 @@ class _Tuples:
     rows: dict[int, Int64s]
     starts: Int64s
     ends: Int64s
+    firsts: dict[int, Int64s] = field(default_factory=dict)
+    """For inputs that drop probing has looked at: the first row that joins the tuple's own."""
 
     def where(self, mask: Bools) -> _Tuples:
-        if mask.all():
-            return self
-        return _Tuples({i: r[mask] for i, r in self.rows.items()}, self.starts[mask], self.ends[mask])
+        return self if mask.all() else self.at(np.flatnonzero(mask))
+
+    def at(self, places: Int64s) -> _Tuples:
+        rows = {i: r[places] for i, r in self.rows.items()}
+        firsts = {i: r[places] for i, r in self.firsts.items()}
+        return _Tuples(rows, self.starts[places], self.ends[places], firsts)
 
 
 class _MJoin(Operator):
@@ -108,13 +117,22 @@ class _MJoin(Operator):
         self._kept = [_stored_schema(node, i, self._exact) for i in range(len(node.parts))]
         # The last key of a store is the row id that − elements name.
         self._stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self._mine, strict=True)]
-        self.orders = [self._first_order(i) for i in range(len(node.parts))]
+        self._direct = [self._joined_directly(i) for i in range(len(node.parts))]
+        self._filters = [PipelinedFilters(len(d)) if len(d) > 1 else None for d in self._direct]
         self._probes = self._results = 0
 
-    def _first_order(self, i: int) -> list[int]:
-        """Probe next what an equality joins to the parts at hand, else what a predicate does."""
-        order: list[int] = []
-        left = [j for j in range(len(self._stores)) if j != i]
+    def _joined_directly(self, i: int) -> list[int]:
+        """Inputs that an equality joins to input i itself: those its rows can be drop-probed with."""
+        return [j for j in range(len(self._stores)) if j != i and self._shared(j, {i})]
+
+    def order(self, i: int) -> list[int]:
+        """Input i's probe order now: directly joined ones as StreaMon has them, then what they lead to.
+
+        After them goes next what an equality joins to the parts at hand, else what a predicate does.
+        """
+        filters = self._filters[i]
+        order = [self._direct[i][f] for f in filters.order] if filters is not None else []
+        left = [j for j in range(len(self._stores)) if j != i and j not in order]
         while left:
             bound = {i, *order}
             best = max(left, key=lambda j: (len(self._shared(j, bound)), self._linked(j, bound), -j))
@@ -194,31 +212,73 @@ class _MJoin(Operator):
 
         ``least[j]``: rows of input j whose life ended before that do not count.
         """
+        least = least or [int(BEFORE_TIME)] * len(self._stores)
         tuples = _Tuples({i: rows}, *self._stores[i].life(rows))
         tuples = self._residual(tuples, None)
-        self._probes += len(rows)
-        for j in self.orders[i]:
-            tuples = self._probe(tuples, j, BEFORE_TIME if least is None else least[j])
+        filters = self._filters[i]
+        if filters is not None:
+            tuples = self._drop_probe(i, tuples, filters, least)
+        self._probes += len(tuples.starts)
+        for j in self.order(i):
+            tuples = self._probe(tuples, i, j, least[j])
         return self._verified(tuples)
 
-    def _probe(self, tuples: _Tuples, j: int, least: int) -> _Tuples:
+    def _drop_probe(
+        self, i: int, tuples: _Tuples, filters: PipelinedFilters, least: Sequence[int]
+    ) -> _Tuples:
+        """The tuples that join at least one row of every directly joined input (thesis 5.2.2).
+
+        A pipeline of filters, whose order adapts. The first match found is where the join goes on from.
+        """
+        direct = self._direct[i]
+        keys = {j: combine([self._key_of(tuples, c) for c in self._shared(j, {i})]) for j in direct}
+        firsts = {j: np.full(len(tuples.starts), -1, np.int64) for j in direct}
+
+        def joins(f: int, rows: Int64s) -> Bools:
+            j = direct[f]
+            key, valid = keys[j]
+            life = tuples.starts[rows], tuples.ends[rows]
+            firsts[j][rows] = self._index(j, self._shared(j, {i})).first(
+                self._stores[j], key[rows], valid[rows], *life, least[j]
+            )
+            return np.asarray(firsts[j][rows] >= 0)
+
+        kept = filters.run(len(tuples.starts), joins)
+        return replace(tuples, firsts=firsts).at(kept)
+
+    def _index(self, j: int, classes: Sequence[int]) -> HashIndex:
+        index = self._stores[j].index(tuple(self._mine[j].index(c) for c in classes))
+        assert isinstance(index, HashIndex)
+        return index
+
+    def _probe(self, tuples: _Tuples, i: int, j: int, least: int) -> _Tuples:
+        """Join tuples of input i's pipeline with input j."""
         bound = set(tuples.rows)
         classes = self._shared(j, bound)
-        keys = [self._key_of(tuples, c) for c in classes]
-        store = self._stores[j]
-        index = store.index(tuple(self._mine[j].index(c) for c in classes))
-        every = np.ones(len(tuples.starts), np.bool_)
-        probe, valid = combine(keys) if keys else (tuples.starts, every)
-        places, rows, starts, ends = index.probe(store, probe, valid, tuples.starts, tuples.ends, least)
-        joined = _Tuples({b: r[places] for b, r in tuples.rows.items()} | {j: rows}, starts, ends)
+        used = self._shared(j, {i}) if j in tuples.firsts else classes
+        places, rows, starts, ends = self._matches(tuples, j, used, least)
+        joined = replace(tuples.at(places), starts=starts, ends=ends)
         if len(classes) > 1:
-            # The combined key is a hash: compare the keys themselves.
+            # A combined key is a hash, and drop probing used the keys of input i alone: compare them all.
             same = [
-                store.key(self._mine[j].index(c), rows)[0] == k[places]
-                for c, (k, _) in zip(classes, keys, strict=True)
+                self._key_of(joined, c)[0] == self._stores[j].key(self._mine[j].index(c), rows)[0]
+                for c in classes
             ]
-            joined = joined.where(np.logical_and.reduce(same))
+            kept = np.logical_and.reduce(same)
+            joined, rows = joined.where(kept), rows[kept]
+        joined.rows[j] = rows
         return self._residual(joined, bound)
+
+    def _matches(self, tuples: _Tuples, j: int, classes: Sequence[int], least: int) -> Matches:
+        store, life = self._stores[j], (tuples.starts, tuples.ends)
+        if not classes:
+            every = np.ones(len(tuples.starts), np.bool_)
+            return store.index(()).probe(store, tuples.starts, every, *life, least)
+        keys, valid = combine([self._key_of(tuples, c) for c in classes])
+        index = self._index(j, classes)
+        if j in tuples.firsts:
+            return index.probe_from(store, tuples.firsts[j].copy(), keys, *life, least)
+        return index.probe(store, keys, valid, *life, least)
 
     def _key_of(self, tuples: _Tuples, c: int) -> tuple[Int64s, Bools]:
         i = next(i for i in tuples.rows if i in self._column[c])
@@ -263,7 +323,8 @@ class _MJoin(Operator):
     def metrics(self) -> dict[str, Any]:
         labels = self._node.labels
         return {
-            "orders": {labels[i]: [labels[j] for j in order] for i, order in enumerate(self.orders)},
+            "orders": {label: [labels[j] for j in self.order(i)] for i, label in enumerate(labels)},
+            "streamon": {labels[i]: f.metrics() for i, f in enumerate(self._filters) if f is not None},
             "windows": {labels[i]: len(s) for i, s in enumerate(self._stores)},
             "probes": self._probes,
             "results": self._results,
