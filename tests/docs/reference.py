@@ -1,0 +1,191 @@
+"""Pages of ``docs/`` whose CQL runs: what their fenced blocks say, and what the engine answers.
+
+* ``input`` gives the inputs of all that follows, a line each: ``S (a INT, b STRING): (1, x)@5 (2, y)@7``
+  is a stream, ``R (a INT): +1@1 -1@4`` a relation, ``T (a INT): 1 2`` a table; ``until: 9`` lets time run on.
+* ``cql`` is definitions and at most one query, and in comments at its end what the query gives: the columns,
+  then the elements, or an error. Without comments it only has to bind.
+* ``python`` is run with a ``ps`` that registers functions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock import cql, evaluation
+from penstock.catalog import FunctionDef
+from penstock.plan import compile
+from penstock.plan.logical import ToStream
+from penstock.schema import TimeDomain
+
+WIDTH = 105
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INPUT = re.compile(r"(\w+) \((.*?)\):(.*)", re.DOTALL)
+ELEMENT = re.compile(r"([+-]?)(\((?:'[^']*'|[^()'])*\)|'[^']*'|[^\s()@]+)(?:@(\d+))?")
+BLOCK = re.compile(r"(.*?)((?:^-- .*\n)*)", re.MULTILINE | re.DOTALL)
+VALUE = re.compile(r"'[^']*'|[^,\s][^,]*")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The rows of an ``input`` block as ``penstock.evaluate`` takes them."""
+
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    schemas: dict[str, str] = field(default_factory=dict)
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A ``cql`` block; ``span`` is where in the page its comments are."""
+
+    line: int
+    text: str
+    inputs: Inputs
+    functions: dict[str, FunctionDef]
+    expected: str
+    span: tuple[int, int]
+
+    def answer(self) -> str:
+        """What the engine gives, as comments: the result, or the message where the page shows one."""
+        if not self.expected.startswith("-- error:"):
+            return commented(outcome(self))
+        with pytest.raises(penstock.PenstockError) as refused:
+            outcome(self)
+        return commented([f"error: {refused.value}"])
+
+
+class Functions(dict[str, FunctionDef]):
+    """What stands for the session in a ``python`` block."""
+
+    def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
+        (column,) = cql.schema_of(f"x {returns}")
+        self[name] = FunctionDef(name, column.type, function)
+
+
+def examples(page: str) -> Iterator[Example]:
+    """The examples of a page, in order."""
+    inputs, functions = Inputs(), Functions()
+    for block in FENCE.finditer(page):
+        kind, text = block[1], block[2]
+        if kind == "input":
+            inputs = read_inputs(text)
+        elif kind == "python":
+            exec(text, {"ps": functions})
+        elif kind == "cql":
+            query, expected = BLOCK.fullmatch(text).groups()
+            start = block.start(2) + len(query)
+            line = page.count("\n", 0, block.start()) + 1
+            yield Example(line, query, inputs, dict(functions), expected, (start, start + len(expected)))
+
+
+def read_inputs(text: str) -> Inputs:
+    """An ``input`` block."""
+    inputs, until = Inputs(), None
+    for line in re.split(r"\n(?=\S)", text.strip()):
+        if line.startswith("until: "):
+            until = int(line.removeprefix("until: "))
+            continue
+        match = INPUT.fullmatch(line)
+        assert match, f"not an input: {line}"
+        name, schema, elements = match.groups()
+        types = cql.schema_of(schema)
+        inputs.schemas[name] = schema
+        inputs.rows[name] = [read_element(e, types) for e in ELEMENT.finditer(elements)]
+    return Inputs(inputs.rows, inputs.schemas, until)
+
+
+def read_element(match: re.Match[str], schema: pa.Schema) -> Any:
+    sign, body, ts = match.groups()
+    values = VALUE.findall(body[1:-1] if body.startswith("(") else body)
+    pairs = zip(schema, values, strict=True)
+    row = {column.name: read_value(text.strip(), column.type) for column, text in pairs}
+    if ts is None:
+        return row
+    return (int(ts), sign, row) if sign else (int(ts), row)
+
+
+def read_value(text: str, type_: pa.DataType) -> Any:
+    if text == "NULL":
+        return None
+    text = text.strip("'")
+    if pa.types.is_boolean(type_):
+        return text == "true"
+    if pa.types.is_timestamp(type_):
+        return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
+    if pa.types.is_date(type_):
+        return dt.date.fromisoformat(text)
+    readers = ((pa.types.is_integer, int), (pa.types.is_floating, float), (pa.types.is_decimal, Decimal))
+    return next((read(text) for test, read in readers if test(type_)), text)
+
+
+def outcome(example: Example) -> list[str]:
+    """The result of an example's query: its columns and its elements, a text each."""
+    given = example.inputs
+    finite = evaluation.read_inputs(given.rows, given.schemas, TimeDomain("integer", "seconds"))
+    catalog: dict[str, Any] = {**finite.catalog(), **example.functions}
+    query = None
+    for statement in cql.parse(example.text):
+        if isinstance(statement, cql.CreateView):
+            catalog[statement.name] = cql.define_view(statement, catalog)
+        elif isinstance(statement, cql.CreateStream | cql.CreateRelation | cql.CreateTable):
+            catalog[statement.name] = statement.definition()
+        elif isinstance(statement, cql.SelectStatement):
+            query = statement
+    if query is None:
+        return []
+    bound = cql.bind(query, catalog)
+    plan = compile(bound, 1)
+    if not example.expected:
+        return []
+    if "CREATE" in example.text or example.functions:
+        changes = evaluation._run(plan, finite, given.until, 3)
+    else:
+        changes = penstock.evaluate(example.text, given.rows, given.schemas, until=given.until)
+    return written(changes, plan.schema.names, isinstance(bound.root, ToStream))
+
+
+def written(changes: list[evaluation.Change], names: list[str], stream: bool) -> list[str]:
+    """The columns of a result and its elements, of an instant those that leave first."""
+    lines = [", ".join(names)]
+    for _, instant in groupby(changes, lambda change: change[0]):
+        elements = sorted((sign == "+", element(tuple(row.values())), ts) for ts, sign, row in instant)
+        signs = {True: "" if stream else "+", False: "-"}
+        lines += [f"{signs[plus]}{text}@{ts}" for plus, text, ts in elements]
+    return lines
+
+
+def commented(parts: list[str]) -> str:
+    """A first line and then parts, in comments as wide as the page."""
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines) > 1 and len(lines[-1]) + len(part) < WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return "".join(f"-- {line}\n" for line in lines)
+
+
+def element(row: tuple[Any, ...]) -> str:
+    values = [value(v) for v in row]
+    plain = len(values) == 1 and re.fullmatch(r"[\w.]+", values[0])
+    return values[0] if plain else f"({', '.join(values)})"
+
+
+def value(given: Any) -> str:
+    if given is None or isinstance(given, bool):
+        return {None: "NULL", True: "true", False: "false"}[given]
+    if isinstance(given, dt.datetime):
+        return given.replace(tzinfo=None).isoformat(" ")
+    if isinstance(given, str):
+        return given if re.fullmatch(r"\w+", given) else f"'{given}'"
+    return str(given)
