@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -153,20 +154,25 @@ def _ratios(measured: list[Measured]) -> dict[str, float]:
 
 
 def run_state(spark: SparkSession, root: Path, options: argparse.Namespace, console: Console) -> dict:
-    """The same rate and the same matches with windows of different sizes: the rate must not change."""
+    """The same rate and the same matches with windows of different sizes: the rate must not change.
+
+    Every size runs the same number of batches, first as many as fill the largest window.
+    """
     chosen = _chosen(options, "penstock")
+    workloads = {int(rows): _with_window(options, int(rows)) for rows in options.window_rows.split(",")}
+    fill = max(-(-w.window_rows // w.rows_per_stream) for w in workloads.values())
     result: dict = {"machine": _machine(spark), "state": {}}
     rates: dict[str, list[float]] = {}
-    for rows in map(int, options.window_rows.split(",")):
-        workload = _with_window(options, rows)
-        fill = max(options.warmup, -(-workload.window_rows // workload.rows_per_stream))
-        measured = _rounds(spark, root / f"state{rows}", workload, chosen, options, console, warmup=fill)
+    for rows, workload in workloads.items():
+        place = root / f"state{rows}"
+        measured = _rounds(spark, place, workload, chosen, options, console, max(options.warmup, fill))
         console.print(
             _table(f"{rows:,} window rows a partition, {_describe(workload, options)}", measured, {})
         )
         result["state"][str(rows)] = {m.system: m.to_json() for m in measured}
         for m in measured:
             rates.setdefault(m.system, []).append(m.rows_per_second)
+        shutil.rmtree(place)
     result["ratios"] = {name: round(r[-1] / r[0], 2) for name, r in rates.items()}
     for name, ratio in result["ratios"].items():
         console.print(f"{name}: the rate with the largest window is {ratio} of that with the smallest")
