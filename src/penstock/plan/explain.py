@@ -33,7 +33,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
             yield _host(incoming, planned.partitions)
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
-        yield from _tree(planned.stage.root, "  ")
+        yield from _tree(planned.stage.root, "  ", set())
 
 
 def _result(plan: PhysicalPlan) -> str:
@@ -70,12 +70,18 @@ def _spread(keys: tuple[str, ...], partitions: int) -> str:
     return f"to {partitions} partitions by hash of {', '.join(keys)}"
 
 
-def _tree(node: Node, indent: str) -> Iterator[str]:
-    yield f"{indent}{node.name} {node.describe()}".rstrip()
+def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
+    """An operator and what it reads; one that several read runs once, and is shown in full once."""
+    line = f"{indent}{node.name} {node.describe()}".rstrip()
+    if id(node) in shown:
+        yield f"{line} (the one above)"
+        return
+    shown.add(id(node))
+    yield line
     if isinstance(node, MJoin):
         yield f"{indent}  {_indexes(node)}"
     for below in node.inputs:
-        yield from _tree(below, indent + "  ")
+        yield from _tree(below, indent + "  ", shown)
 
 
 def _indexes(join: MJoin) -> str:
