@@ -20,6 +20,16 @@ settings.register_profile(
 settings.load_profile("penstock")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--complete", action="store_true", help="write the goldens of tests/fixtures anew")
+
+
+@pytest.fixture
+def complete(request: pytest.FixtureRequest) -> bool:
+    """Whether goldens are written anew."""
+    return bool(request.config.getoption("--complete"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one Spark session of a test run: local, two threads, as ``penstock.connect()`` makes it.
