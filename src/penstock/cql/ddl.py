@@ -24,6 +24,7 @@ from penstock.cql.nodes import (
     TableDefinition,
     ViewDefinition,
 )
+from penstock.cql.understood import refuse_what_is_ignored
 from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -159,7 +160,10 @@ def parse_expressions(text: str) -> list[exp.Expr]:
         parsed = CQL().parse(text)
     except SqlglotError as failure:
         raise from_sqlglot(failure, text) from None
-    return [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
+    statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
+    for node in statements:
+        refuse_what_is_ignored(node)
+    return statements
 
 
 def statement(node: exp.Expr) -> Statement:
