@@ -49,10 +49,11 @@ class RelationDef:
 
 @dataclass(frozen=True)
 class ViewDef:
-    """A registered view or derived stream: CQL text that stands wherever its name does."""
+    """A registered view, or stream defined by a query: CQL text that stands wherever its name does."""
 
     name: str
     text: str
+    kind: str = "view"
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,7 @@ class TableDef:
     name: str
     schema: pa.Schema
     source: Any = field(default=None, compare=False)
+
+
+Definition = StreamDef | RelationDef | TableDef | ViewDef | FunctionDef
+"""Whatever a name can stand for."""

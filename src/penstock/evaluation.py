@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import cql
+from penstock import cql as language
 from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.engine.stage import SIGN, TS
-from penstock.errors import CatalogError, UnsupportedError
+from penstock.errors import CatalogError
 from penstock.local import LocalRun
 from penstock.plan import compile
 from penstock.plan.physical import PhysicalPlan
@@ -79,7 +79,7 @@ class Finite:
 
 
 def evaluate(
-    query: str,
+    cql: str,
     inputs: Mapping[str, Sequence[Any]],
     schemas: Mapping[str, str] | None = None,
     unit: str = "seconds",
@@ -102,13 +102,10 @@ def evaluate(
     if on == "spark":
         from penstock.spark.finite import run
 
-        changing = [n for n, t in finite.streams.items() if SIGN in t.schema.names]
-        if changing:
-            raise UnsupportedError(f"input {changing[0]!r} is a relation, which on='spark' does not take yet")
-        return run(query, finite, until, partitions, batches)
+        return run(cql, finite, until, partitions, batches)
     if on != "engine":
         raise CatalogError(f"on={on!r} is unknown; use 'engine' or 'spark'")
-    plan = compile(cql.bind(query, finite.catalog()), partitions)
+    plan = compile(language.bind(cql, finite.catalog()), partitions)
     return _run(plan, finite, until, batches)
 
 
@@ -142,7 +139,7 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
     streams: dict[str, pa.Table] = {}
     tables: dict[str, pa.Table] = {}
     for name, rows in inputs.items():
-        schema = cql.schema_of(schemas[name]) if name in schemas else None
+        schema = language.schema_of(schemas[name]) if name in schemas else None
         if rows and isinstance(rows[0], Mapping):
             tables[name] = _table(name, rows, schema)
         else:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import cloudpickle
 import pyarrow as pa
 
 
@@ -65,6 +66,14 @@ class PythonCall(Call):
     """A call of a registered function: Arrow arrays in, something Arrow can make an array of out."""
 
     implementation: Callable[..., Any] = field(compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels to other processes with the function's code: it may be a lambda or live in a notebook."""
+        return _python_call, (self.function, self.args, self.type, cloudpickle.dumps(self.implementation))
+
+
+def _python_call(function: str, args: tuple[Expression, ...], kind: pa.DataType, code: bytes) -> PythonCall:
+    return PythonCall(function, args, kind, cloudpickle.loads(code))
 
 
 Expression = Column | Literal | Call

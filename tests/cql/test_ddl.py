@@ -129,7 +129,7 @@ def test_view(catalog: Catalog) -> None:
 def test_a_stream_may_be_what_only_grows(catalog: Catalog) -> None:
     (stream,) = cql.parse("CREATE STREAM W AS SELECT A FROM S WHERE A > 1")
     assert isinstance(stream, CreateView)
-    assert cql.define_view(stream, catalog) == ViewDef("W", "SELECT A FROM S WHERE A > 1")
+    assert cql.define_view(stream, catalog) == ViewDef("W", "SELECT A FROM S WHERE A > 1", "stream")
 
 
 def test_what_is_wrong_in_a_view_is_said_of_the_view(catalog: Catalog) -> None:

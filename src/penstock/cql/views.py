@@ -25,4 +25,4 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
             statement.expression,
             "write ISTREAM( ) around its SELECT list, or CREATE VIEW",
         )
-    return ViewDef(statement.name, statement.text)
+    return ViewDef(statement.name, statement.text, statement.kind)

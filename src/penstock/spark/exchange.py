@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.element import batch_of
-from penstock.engine.stage import TS
+from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
 from penstock.expression import Expression
 from penstock.plan.physical import SourceInput
@@ -27,6 +27,7 @@ from penstock.spark.catalyst import quote, to_spark_sql
 from penstock.spark.failure import readable
 from penstock.spark.program import BLOB_LIMIT, split_by
 from penstock.spark.record import Envelope, binary_column
+from penstock.spark.sources import Source
 from penstock.spark.worker import settle
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
@@ -47,23 +48,29 @@ def placement(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     return tuple(by_home[order[p % len(order)]][p // len(order)] for p in range(partitions))
 
 
-def pack(source: SourceInput, df: DataFrame, ts: Column, keys: Sequence[int]) -> DataFrame:
-    """A stream's rows as blobs for the partitions that have these keys; ``ts`` is its time in ticks."""
-    prepared = prepare(source, df, ts, len(keys))
+def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
+    """A stream's or relation's rows as blobs for the partitions that have these keys."""
+    prepared = prepare(source, len(keys))
     schema = pa.schema([(name, e.type) for name, e in source.columns])
+    if source.stream.source.sign is not None:
+        schema = schema.append(pa.field(SIGN, pa.int8()))
     packer = Packer(source.name, source.stream.name, schema, tuple(keys))
     return prepared.mapInArrow(packer.run, BLOBS)
 
 
-def prepare(source: SourceInput, df: DataFrame, ts: Column, partitions: int) -> DataFrame:
-    """What Catalyst computes: time, which rows are kept, the partition, then the pushed columns in order."""
+def prepare(source: SourceInput, partitions: int) -> DataFrame:
+    """What Catalyst computes: time, which rows are kept, the partition, then the pushed columns in order.
+
+    A relation's rows end with their sign.
+    """
+    origin: Source = source.stream.source
 
     def spark(expression: Expression) -> str:
         return _spark_sql(expression, source.alias)
 
     keep = _keep(source, spark(source.filter) if source.filter is not None else None)
     columns = [F.expr(spark(e)) for _, e in source.columns]
-    chosen = [ts.alias(TS)]
+    chosen = [origin.ticks.alias(TS)]
     if keep is not None:
         chosen.append(keep.alias(KEEP))
         columns = [_only_kept(c, e, keep) for c, (_, e) in zip(columns, source.columns, strict=True)]
@@ -71,7 +78,9 @@ def prepare(source: SourceInput, df: DataFrame, ts: Column, partitions: int) -> 
         keys = [_normal(F.expr(spark(e)), e) for e in source.partition_by]
         where = F.pmod(F.xxhash64(*keys), F.lit(partitions)) if keys else F.lit(0)
         chosen.append(where.cast("int").alias(PART))
-    return df.select(*chosen, *(c.alias(f"c{n}") for n, c in enumerate(columns)))
+    if origin.sign is not None:
+        columns.append(origin.sign)
+    return origin.df.select(*chosen, *(c.alias(f"c{n}") for n, c in enumerate(columns)))
 
 
 def project(
@@ -161,6 +170,11 @@ class Packer:
         schema = pa.schema([pa.field(TS, pa.int64()), *self.schema])
         columns = [rows.column(i) for i in payload]
         typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+        if schema.names[-1] == SIGN and typed[-1].null_count:
+            raise DataError(
+                f"relation {self.stream!r}: {typed[-1].null_count} rows are marked neither '+' nor '-'; "
+                "mend the column that CHANGE BY names"
+            )
         return split_by(batch_of(typed, schema, rows.num_rows), where, len(self.keys))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
-from penstock.engine.stage import TS
-from penstock.evaluation import Change, Finite
+from penstock.catalog import Definition, RelationDef, StreamDef, TableDef
+from penstock.engine.stage import SIGN, TS
+from penstock.evaluation import Change, Finite, own_columns
 from penstock.plan import compile
 from penstock.plan.physical import PhysicalPlan
 from penstock.spark import pipeline
 from penstock.spark.result import result_schema
-from penstock.spark.session import connect, local_spark
+from penstock.spark.session import connect
 from penstock.spark.sources import Source
 
 HEARTBEAT = "__heartbeat"
@@ -29,27 +30,30 @@ HEARTBEAT = "__heartbeat"
 
 def run(query: str, finite: Finite, until: int | None, partitions: int, batches: int) -> list[Change]:
     """All changes of a query, by Spark; uses the active session or makes a local one."""
-    spark = local_spark()
+    session = connect()
+    spark = session.spark
     end = finite.last_instant(until)
-    with tempfile.TemporaryDirectory(prefix="penstock-evaluate-") as directory:
+    with closing(session), tempfile.TemporaryDirectory(prefix="penstock-evaluate-") as directory:
         root = Path(directory)
         plan = compile(cql.bind(query, _catalog(finite, root, spark)), partitions)
         if end is None:
             return []
         _write(finite, root, end, batches)
-        rows = _collect(pipeline.dataframe(plan, spark), spark, root)
+        rows = _collect(pipeline.dataframe(plan, spark), root)
     return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
 
 
-def _catalog(finite: Finite, root: Path, spark: SparkSession) -> dict[str, StreamDef | TableDef]:
-    """The inputs as Spark reads them: elements' time and heartbeats beside the row."""
-    found: dict[str, StreamDef | TableDef] = {}
+def _catalog(finite: Finite, root: Path, spark: SparkSession) -> dict[str, Definition]:
+    """The inputs as Spark reads them: elements' time, sign and heartbeats beside the row."""
+    found: dict[str, Definition] = {}
     for name, rows in finite.streams.items():
         (root / name).mkdir()
         schema = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
         reader = spark.readStream.schema(from_arrow_schema(schema)).option("maxFilesPerTrigger", 1)
-        source = Source(reader.parquet(str(root / name)), F.col(TS))
-        found[name] = StreamDef(name, rows.schema.remove(0), finite.time, heartbeat=HEARTBEAT, source=source)
+        sign = F.col(SIGN) if SIGN in rows.schema.names else None
+        source = Source(reader.parquet(str(root / name)), F.col(TS), sign)
+        kind = StreamDef if sign is None else RelationDef
+        found[name] = kind(name, own_columns(rows.schema), finite.time, heartbeat=HEARTBEAT, source=source)
     for name, rows in finite.tables.items():
         df = spark.createDataFrame(rows)
         found[name] = TableDef(name, rows.schema, Source(df))
@@ -74,15 +78,11 @@ def _write_file(directory: Path, number: int, rows: pa.Table) -> None:
     os.utime(path, (number, number))  # Spark takes older files first
 
 
-def _collect(df: DataFrame, spark: SparkSession, root: Path) -> list[Any]:
-    session = connect(spark)
+def _collect(df: DataFrame, root: Path) -> list[Any]:
     rows: list[Any] = []
-    try:
-        writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
-        writer = writer.option("checkpointLocation", str(root / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-    finally:
-        session.close()
+    writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
     return rows
 
 

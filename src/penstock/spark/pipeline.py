@@ -18,7 +18,6 @@ from penstock.spark import exchange
 from penstock.spark.processor import Finish, Relay
 from penstock.spark.program import Downstream, Program
 from penstock.spark.result import Forward, Rows, result_schema
-from penstock.spark.sources import Source
 
 
 def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFrame:
@@ -42,16 +41,11 @@ def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFra
 
 def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | None) -> DataFrame:
     """Everything that a stage reads, as one DataFrame of blobs."""
-    parts = [_pack(i, keys) for i in planned.inputs if isinstance(i, SourceInput)]
+    parts = [exchange.pack(i, keys) for i in planned.inputs if isinstance(i, SourceInput)]
     if any(isinstance(i, ExchangeInput) for i in planned.inputs):
         assert before is not None
         parts.append(before)
     return reduce(DataFrame.unionAll, parts)
-
-
-def _pack(source: SourceInput, keys: tuple[int, ...]) -> DataFrame:
-    origin: Source = source.stream.source
-    return exchange.pack(source, origin.df, origin.ticks, keys)
 
 
 def _program(plan: PhysicalPlan, number: int) -> Program:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import Definition, FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
@@ -76,7 +77,8 @@ class Session:
             raise CatalogError(f"partitions={partitions} is too few; use 1 or more")
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
-        self._catalog: dict[str, StreamDef | TableDef] = {}
+        self._catalog: dict[str, Definition] = {}
+        self.settings: dict[str, str] = {}
         _make_ready(spark)
         self._place = Place.of_jvm(_jvm_pid(spark))
         self._listener = EndEngines(self._place)
@@ -99,6 +101,35 @@ class Session:
         ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time.
         """
         self._register(sources.stream(name, df, timestamp, skew, unit, idle_after, heartbeat))
+
+    def create_relation(
+        self,
+        name: str,
+        df: DataFrame,
+        timestamp: str,
+        change: str,
+        skew: str | int | None = None,
+        unit: str | None = None,
+        idle_after: str | int | None = None,
+        heartbeat: str | None = None,
+    ) -> None:
+        """Register a relation by the streaming DataFrame of its changes.
+
+        Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
+        are as for a stream. The relation's columns are all but the timestamp and the change.
+        """
+        self._register(sources.relation(name, df, timestamp, change, skew, unit, idle_after, heartbeat))
+
+    def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
+        """Register a vectorised function, to be used wherever an expression may stand.
+
+        It gets an Arrow array for every argument and returns an array (Arrow, NumPy, pandas or a list) with
+        as many values of the SQL type ``returns``.
+        """
+        if not callable(function):
+            raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
+        kind = cql.schema_of(f"x {returns}").field(0).type
+        self._register(FunctionDef(name, kind, function))
 
     def create_table(self, name: str, df: DataFrame) -> None:
         """Register a static DataFrame under a name; it is read when a query over it is made."""
@@ -139,6 +170,12 @@ class Session:
         match statement:
             case cql.CreateStream():
                 self._register(sources.declared_stream(statement, self.spark))
+            case cql.CreateRelation():
+                self._register(sources.declared_relation(statement, self.spark))
+            case cql.CreateView():
+                self._register(cql.define_view(statement, self._catalog))
+            case cql.Set():
+                self.settings[statement.name] = statement.value
             case cql.CreateTable():
                 self._register(sources.declared_table(statement, self.spark))
             case cql.Drop():
@@ -150,7 +187,7 @@ class Session:
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions)
 
-    def _register(self, definition: StreamDef | TableDef) -> None:
+    def _register(self, definition: Definition) -> None:
         taken = [n for n in self._catalog if n.casefold() == definition.name.casefold()]
         if taken:
             raise CatalogError(f"{taken[0]!r} exists already; drop it first or choose another name")
@@ -163,7 +200,7 @@ class Session:
             if statement.if_exists:
                 return
             raise
-        kind = "stream" if isinstance(self._catalog[name], StreamDef) else "table"
+        kind = _kind(self._catalog[name])
         if kind != statement.kind:
             raise CatalogError(f"{name!r} is a {kind}, not a {statement.kind}; use DROP {kind.upper()}")
         del self._catalog[name]
@@ -174,6 +211,14 @@ class Session:
             there = ", ".join(self._catalog) or "nothing"
             raise CatalogError(f"there is no stream or table {name!r}; registered: {there}")
         return found[0]
+
+
+def _kind(definition: Definition) -> str:
+    """What DROP calls it."""
+    if isinstance(definition, ViewDef):
+        return definition.kind
+    kinds = {StreamDef: "stream", RelationDef: "relation", TableDef: "table", FunctionDef: "function"}
+    return kinds[type(definition)]
 
 
 def _make_ready(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock import cql
-from penstock.catalog import StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.errors import CatalogError, CQLError
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 from penstock.spark.catalyst import quote
@@ -20,10 +20,11 @@ from penstock.spark.catalyst import quote
 
 @dataclass(frozen=True)
 class Source:
-    """A stream's DataFrame with its time in ticks, or a table's DataFrame."""
+    """A stream's DataFrame with its time in ticks, a relation's with its signs too, or a table's."""
 
     df: DataFrame
     ticks: Any = None
+    sign: Any = None
 
 
 def stream(
@@ -57,6 +58,39 @@ def stream(
         heartbeat,
         Source(df, ticks(timestamp, schema.field(timestamp).type)),
     )
+
+
+def relation(
+    name: str,
+    df: DataFrame,
+    timestamp: str,
+    change: str,
+    skew: str | int | None = None,
+    unit: str | None = None,
+    idle_after: str | int | None = None,
+    heartbeat: str | None = None,
+) -> RelationDef:
+    """A relation over a streaming DataFrame of its changes, as ``Session.create_relation`` takes it."""
+    log = stream(name, df, timestamp, skew, unit, idle_after, heartbeat)
+    change = _column(name, df, change, "change")
+    apart = {log.timestamp, change, log.heartbeat}
+    schema = pa.schema([f for f in log.schema if f.name not in apart])
+    source = Source(df, log.source.ticks, signs(change))
+    rest = (log.time, log.timestamp, change, log.skew, log.idle_after, log.heartbeat)
+    return RelationDef(name, schema, *rest, source)
+
+
+def declared_relation(statement: cql.CreateRelation, spark: SparkSession) -> RelationDef:
+    """A relation that DDL declares."""
+    df = _read(spark.readStream, statement.source, statement.schema, f"relation {statement.name!r}")
+    kind = statement.schema.field(statement.timestamp).type
+    return statement.definition(Source(df, ticks(statement.timestamp, kind), signs(statement.change)))
+
+
+def signs(change: str) -> Column:
+    """A change column as +1 and -1; NULL for anything but '+' and '-'."""
+    mark = F.trim(F.expr(quote(change)).cast("string"))
+    return F.when(mark == "+", F.lit(1)).when(mark == "-", F.lit(-1)).cast("tinyint")
 
 
 def declared_stream(statement: cql.CreateStream, spark: SparkSession) -> StreamDef:

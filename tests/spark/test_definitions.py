@@ -1,0 +1,71 @@
+"""What a session can define besides streams and tables: relations, views, streams by a query, functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+
+pytestmark = pytest.mark.spark
+
+
+def write(directory: Path, **columns: list) -> str:
+    directory.mkdir()
+    pq.write_table(pa.table(columns), directory / "1.parquet")
+    return str(directory)
+
+
+def test_relation_view_and_function(spark: SparkSession, tmp_path: Path) -> None:
+    ps = penstock.connect(spark, partitions=2)
+    bids = write(tmp_path / "bids", ts=[1, 2, 3, 9], item=[1, 2, 1, 7], price=[10, 20, 30, 1])
+    items = write(
+        tmp_path / "items",
+        at=[0, 0, 3, 3, 9],
+        op=list("++-++"),
+        item=[1, 2, 1, 1, 7],
+        name=["a", "b", "a", "c", "z"],
+    )
+    ps.sql(f"""
+        CREATE STREAM Bid (ts BIGINT, item BIGINT, price BIGINT) TIMESTAMP BY ts FROM PARQUET '{bids}';
+        CREATE RELATION Item (at BIGINT, op STRING, item BIGINT, name STRING) TIMESTAMP BY at CHANGE BY op
+            FROM PARQUET '{items}';
+    """)
+    ps.create_function("in_cents", lambda price: pc.multiply(price, 100), "BIGINT")
+    ps.sql("CREATE VIEW Offer AS SELECT item, in_cents(price) AS cents FROM Bid [RANGE 1]")
+    ps.sql("CREATE STREAM High AS SELECT ISTREAM(item, price) FROM Bid [NOW] WHERE in_cents(price) > 1500")
+    df = ps.sql("SELECT name, cents FROM Offer, Item WHERE Offer.item = Item.item")
+    assert df.columns == ["ts", "op", "name", "cents"]
+    query = df.writeStream.format("memory").queryName("offers").trigger(availableNow=True).start()
+    query.awaitTermination()
+    rows = sorted(tuple(r) for r in spark.sql("SELECT * FROM offers").collect())
+    assert rows == [
+        (1, "+", "a", 1000),
+        (2, "+", "b", 2000),
+        (3, "+", "c", 3000),
+        (3, "-", "a", 1000),
+        (4, "-", "b", 2000),
+        (5, "-", "c", 3000),
+    ]
+    assert "spark    Bid: columns item, price" in ps.explain("SELECT COUNT(*) FROM High [RANGE 5]")
+    with pytest.raises(penstock.CatalogError, match="'High' is a stream, not a view; use DROP STREAM"):
+        ps.sql("DROP VIEW High")
+    ps.sql("DROP STREAM High; DROP VIEW Offer; DROP RELATION Item")
+    ps.close()
+
+
+def test_marks_other_than_plus_and_minus_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    ps = penstock.connect(spark, partitions=1)
+    path = write(tmp_path / "r", at=[0, 1], op=["+", "x"], a=[1, 2])
+    ps.sql(
+        f"CREATE RELATION R (at BIGINT, op STRING, a BIGINT) TIMESTAMP BY at CHANGE BY op FROM PARQUET '{path}'"
+    )
+    query = ps.sql("SELECT a FROM R").writeStream.format("noop").trigger(availableNow=True).start()
+    with pytest.raises(Exception, match="1 rows are marked neither '\\+' nor '-'"):
+        query.awaitTermination()
+    ps.close()
