@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import CatalogError
 from penstock.schema import TimeDomain
 
 
@@ -76,3 +77,39 @@ class TableDef:
 
 Definition = StreamDef | RelationDef | TableDef | ViewDef | FunctionDef
 """Whatever a name can stand for."""
+
+
+def kind_of(definition: Definition) -> str:
+    """What DDL calls it."""
+    if isinstance(definition, ViewDef):
+        return definition.kind
+    kinds = {StreamDef: "stream", RelationDef: "relation", TableDef: "table", FunctionDef: "function"}
+    return kinds[type(definition)]
+
+
+class Catalog(dict[str, Definition]):
+    """Definitions by name; case does not matter."""
+
+    def add(self, definition: Definition) -> None:
+        """Register a definition under a name that is free."""
+        taken = self.known(definition.name)
+        if taken is not None:
+            raise CatalogError(f"{taken!r} exists already; drop it first or choose another name")
+        self[definition.name] = definition
+
+    def drop(self, name: str, kind: str | None = None, if_exists: bool = False) -> None:
+        """Forget a definition, which must be of the kind that is named."""
+        known = self.known(name)
+        if known is None:
+            if if_exists:
+                return
+            there = ", ".join(self) or "nothing"
+            raise CatalogError(f"there is no {kind or 'stream or table'} {name!r}; registered: {there}")
+        found = kind_of(self[known])
+        if kind is not None and kind != found:
+            raise CatalogError(f"{known!r} is a {found}, not a {kind}; use DROP {found.upper()}")
+        del self[known]
+
+    def known(self, name: str) -> str | None:
+        """A name as it was registered; None if it was not."""
+        return next((n for n in self if n.casefold() == name.casefold()), None)

@@ -63,7 +63,8 @@ def test_marks_other_than_plus_and_minus_are_refused(spark: SparkSession, tmp_pa
     ps = penstock.connect(spark, partitions=1)
     path = write(tmp_path / "r", at=[0, 1], op=["+", "x"], a=[1, 2])
     ps.sql(
-        f"CREATE RELATION R (at BIGINT, op STRING, a BIGINT) TIMESTAMP BY at CHANGE BY op FROM PARQUET '{path}'"
+        "CREATE RELATION R (at BIGINT, op STRING, a BIGINT) TIMESTAMP BY at CHANGE BY op "
+        f"FROM PARQUET '{path}'"
     )
     query = ps.sql("SELECT a FROM R").writeStream.format("noop").trigger(availableNow=True).start()
     with pytest.raises(Exception, match="1 rows are marked neither '\\+' nor '-'"):

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import cql
-from penstock.catalog import Definition, FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.catalog import Catalog, FunctionDef
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
@@ -77,7 +77,7 @@ class Session:
             raise CatalogError(f"partitions={partitions} is too few; use 1 or more")
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
-        self._catalog: dict[str, Definition] = {}
+        self._catalog = Catalog()
         self.settings: dict[str, str] = {}
         _make_ready(spark)
         self._place = Place.of_jvm(_jvm_pid(spark))
@@ -100,7 +100,7 @@ class Session:
         not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
         ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time.
         """
-        self._register(sources.stream(name, df, timestamp, skew, unit, idle_after, heartbeat))
+        self._catalog.add(sources.stream(name, df, timestamp, skew, unit, idle_after, heartbeat))
 
     def create_relation(
         self,
@@ -118,7 +118,7 @@ class Session:
         Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
         are as for a stream. The relation's columns are all but the timestamp and the change.
         """
-        self._register(sources.relation(name, df, timestamp, change, skew, unit, idle_after, heartbeat))
+        self._catalog.add(sources.relation(name, df, timestamp, change, skew, unit, idle_after, heartbeat))
 
     def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
         """Register a vectorised function, to be used wherever an expression may stand.
@@ -129,11 +129,11 @@ class Session:
         if not callable(function):
             raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
         kind = cql.schema_of(f"x {returns}").field(0).type
-        self._register(FunctionDef(name, kind, function))
+        self._catalog.add(FunctionDef(name, kind, function))
 
     def create_table(self, name: str, df: DataFrame) -> None:
         """Register a static DataFrame under a name; it is read when a query over it is made."""
-        self._register(sources.table(name, df))
+        self._catalog.add(sources.table(name, df))
 
     def sql(self, text: str) -> DataFrame | None:
         """Run statements; the streaming DataFrame of the last query among them, if there is one.
@@ -151,7 +151,7 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Forget a stream or table; running queries go on."""
-        del self._catalog[self._known(name)]
+        self._catalog.drop(name)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Each engine's metrics after its last step: rows and bytes of state, time, late rows, operators.
@@ -169,56 +169,23 @@ class Session:
     def _run(self, statement: cql.Statement) -> DataFrame | None:
         match statement:
             case cql.CreateStream():
-                self._register(sources.declared_stream(statement, self.spark))
+                self._catalog.add(sources.declared_stream(statement, self.spark))
             case cql.CreateRelation():
-                self._register(sources.declared_relation(statement, self.spark))
+                self._catalog.add(sources.declared_relation(statement, self.spark))
             case cql.CreateView():
-                self._register(cql.define_view(statement, self._catalog))
+                self._catalog.add(cql.define_view(statement, self._catalog))
             case cql.Set():
                 self.settings[statement.name] = statement.value
             case cql.CreateTable():
-                self._register(sources.declared_table(statement, self.spark))
+                self._catalog.add(sources.declared_table(statement, self.spark))
             case cql.Drop():
-                self._drop(statement)
+                self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
                 return pipeline.dataframe(self._compile(statement), self.spark)
         return None
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions)
-
-    def _register(self, definition: Definition) -> None:
-        taken = [n for n in self._catalog if n.casefold() == definition.name.casefold()]
-        if taken:
-            raise CatalogError(f"{taken[0]!r} exists already; drop it first or choose another name")
-        self._catalog[definition.name] = definition
-
-    def _drop(self, statement: cql.Drop) -> None:
-        try:
-            name = self._known(statement.name)
-        except CatalogError:
-            if statement.if_exists:
-                return
-            raise
-        kind = _kind(self._catalog[name])
-        if kind != statement.kind:
-            raise CatalogError(f"{name!r} is a {kind}, not a {statement.kind}; use DROP {kind.upper()}")
-        del self._catalog[name]
-
-    def _known(self, name: str) -> str:
-        found = [n for n in self._catalog if n.casefold() == name.casefold()]
-        if not found:
-            there = ", ".join(self._catalog) or "nothing"
-            raise CatalogError(f"there is no stream or table {name!r}; registered: {there}")
-        return found[0]
-
-
-def _kind(definition: Definition) -> str:
-    """What DROP calls it."""
-    if isinstance(definition, ViewDef):
-        return definition.kind
-    kinds = {StreamDef: "stream", RelationDef: "relation", TableDef: "table", FunctionDef: "function"}
-    return kinds[type(definition)]
 
 
 def _make_ready(spark: SparkSession) -> None:
