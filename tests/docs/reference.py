@@ -2,8 +2,8 @@
 
 * ``input`` gives the inputs of all that follows, a line each: ``S (a INT, b STRING): (1, x)@5 (2, y)@7``
   is a stream, ``R (a INT): +1@1 -1@4`` a relation, ``T (a INT): 1 2`` a table; ``until: 9`` lets time run on.
-* ``cql`` is definitions and at most one query, and in comments at its end what the query gives: the columns,
-  then the elements, or an error. Without comments it only has to bind.
+* ``cql`` is examples: definitions and at most one query, and in comments after them what the query gives: the
+  columns, then the elements, or an error. Without comments it only has to bind.
 * ``python`` is run with a ``ps`` that registers functions.
 """
 
@@ -31,7 +31,7 @@ WIDTH = 105
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUT = re.compile(r"(\w+) \((.*?)\):(.*)", re.DOTALL)
 ELEMENT = re.compile(r"([+-]?)(\((?:'[^']*'|[^()'])*\)|'[^']*'|[^\s()@]+)(?:@(\d+))?")
-BLOCK = re.compile(r"(.*?)((?:^-- .*\n)*)", re.MULTILINE | re.DOTALL)
+PART = re.compile(r"\s*((?:(?!-- )\S.*\n|[ ]+.*\n)+)((?:-- .*\n)*)")
 VALUE = re.compile(r"'[^']*'|[^,\s][^,]*")
 
 
@@ -46,7 +46,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Example:
-    """A ``cql`` block; ``span`` is where in the page its comments are."""
+    """A query of a ``cql`` block; ``span`` is where in the page its comments are."""
 
     line: int
     text: str
@@ -82,10 +82,10 @@ def examples(page: str) -> Iterator[Example]:
         elif kind == "python":
             exec(text, {"ps": functions})
         elif kind == "cql":
-            query, expected = BLOCK.fullmatch(text).groups()
-            start = block.start(2) + len(query)
-            line = page.count("\n", 0, block.start()) + 1
-            yield Example(line, query, inputs, dict(functions), expected, (start, start + len(expected)))
+            for part in PART.finditer(text):
+                start, end = (block.start(2) + place for place in part.span(2))
+                line = page.count("\n", 0, block.start(2) + part.start(1)) + 1
+                yield Example(line, part[1], inputs, dict(functions), part[2], (start, end))
 
 
 def read_inputs(text: str) -> Inputs:
@@ -156,7 +156,7 @@ def outcome(example: Example) -> list[str]:
 
 def written(changes: list[evaluation.Change], names: list[str], stream: bool) -> list[str]:
     """The columns of a result and its elements, of an instant those that leave first."""
-    lines = [", ".join(names)]
+    lines = [", ".join(names) + ":"]
     for _, instant in groupby(changes, lambda change: change[0]):
         elements = sorted((sign == "+", element(tuple(row.values())), ts) for ts, sign, row in instant)
         signs = {True: "" if stream else "+", False: "-"}
@@ -165,10 +165,10 @@ def written(changes: list[evaluation.Change], names: list[str], stream: bool) ->
 
 
 def commented(parts: list[str]) -> str:
-    """A first line and then parts, in comments as wide as the page."""
+    """Parts in comments as wide as the page."""
     lines = parts[:1]
     for part in parts[1:]:
-        if len(lines) > 1 and len(lines[-1]) + len(part) < WIDTH:
+        if len(lines[-1]) + len(part) < WIDTH:
             lines[-1] += f" {part}"
         else:
             lines.append(part)

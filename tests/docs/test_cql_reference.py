@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 
@@ -27,7 +28,7 @@ CASES = [
     for page in PAGES
     for example in examples(page.read_text())
 ]
-LIST = re.compile(r"(<!-- list: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+LIST = re.compile(r"(<!-- list: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
 REWRITE = "PENSTOCK_REWRITE" in os.environ
 
 
@@ -35,18 +36,39 @@ def code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name.upper()}`" for name in names)
 
 
-def by_argument(family: dict[str, functions.Function]) -> str:
-    """A family as a table: what they take, which take it."""
-    takes: dict[str, list[str]] = {}
-    for name, function in family.items():
-        takes.setdefault(function.takes, []).append(name)
-    rows = [f"| {what} | {code(names)} |" for what, names in takes.items()]
-    return "\n".join(["| takes | functions |", "| --- | --- |", *rows])
+def wrapped(text: str) -> str:
+    return "\n" + fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+FAMILIES = {
+    "conditional": functions.CONDITIONAL,
+    "numbers": functions.MATH,
+    "text": functions.STRINGS,
+    "time": functions.TIMES,
+}
+
+
+def function_table() -> str:
+    """The families: what their functions take, which take it."""
+    rows = []
+    for family, members in FAMILIES.items():
+        takes: dict[str, list[str]] = {}
+        for name, function in members.items():
+            takes.setdefault(function.takes, []).append(name)
+        rows += [[family, what, code(names)] for what, names in takes.items()]
+    return table([["family", "takes", "functions"], *rows])
+
+
+def table(rows: list[list[str]]) -> str:
+    """Rows as Markdown, the first one the head."""
+    head, *rest = rows
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def synonyms() -> str:
     pairs = [f"`{name.upper()}` ({meant.upper()})" for name, meant in functions.SYNONYMS.items()]
-    return ", ".join(pairs)
+    return wrapped(", ".join(pairs))
 
 
 def aggregate_table() -> str:
@@ -54,13 +76,12 @@ def aggregate_table() -> str:
     for name, function in aggregates.AGGREGATES.items():
         other = f" ({function.means.upper()})" if function.means else ""
         takes.setdefault(function.takes, []).append(f"`{name.upper()}`{other}")
-    rows = [f"| {what} | {', '.join(names)} |" for what, names in takes.items()]
-    return "\n".join(["| takes | aggregates |", "| --- | --- |", *rows])
+    return table([["takes", "aggregates"], *([what, ", ".join(names)] for what, names in takes.items())])
 
 
 def window_table() -> str:
     """Which rows are in which window at each instant."""
-    windows = ["[RANGE 2]", "[NOW]", "[ROWS 2]", "[RANGE 2 SLIDE 3]", "[ROWS 2 SLIDE 2]"]
+    windows = ["[RANGE 2]", "[NOW]", "[ROWS 2]", "[ROWS UNBOUNDED]", "[RANGE 2 SLIDE 3]", "[ROWS 2 SLIDE 2]"]
     stream = [(1, {"v": 10}), (2, {"v": 20}), (4, {"v": 30}), (5, {"v": 40})]
     held: dict[str, dict[int, list[str]]] = {}
     for window in windows:
@@ -68,19 +89,15 @@ def window_table() -> str:
         for ts, _, row in penstock.evaluate(f"SELECT RSTREAM(v) FROM S {window}", {"S": stream}, until=9):
             held[window][ts].append(str(row["v"]))
     rows = [[str(ts), *(", ".join(sorted(held[w][ts])) for w in windows)] for ts in range(1, 10)]
-    head = ["τ", *(f"`{window}`" for window in windows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+    return table([["τ", *(f"`{window}`" for window in windows)], *rows])
 
 
 LISTS = {
     "windows": window_table,
-    "units": lambda: code(duration.SECONDS) + "; short: " + code(duration.ALIASES),
-    "conditional": lambda: by_argument(functions.CONDITIONAL),
-    "math": lambda: by_argument(functions.MATH),
-    "strings": lambda: by_argument(functions.STRINGS),
-    "times": lambda: by_argument(functions.TIMES),
+    "units": lambda: f"{code(duration.SECONDS)}, in short {code(duration.ALIASES)}",
+    "functions": function_table,
     "synonyms": synonyms,
-    "changing": lambda: code(functions.REFUSED),
+    "changing": lambda: wrapped(code(functions.REFUSED)),
     "aggregates": aggregate_table,
     "formats": lambda: code(ddl_parser.FILE_FORMATS),
 }
@@ -100,12 +117,16 @@ def test_lists(page: Path) -> None:
         assert match[0] == listed(match), f"{match[2]} is out of date"
 
 
+def test_every_function_has_a_family() -> None:
+    assert sum(map(len, FAMILIES.values())) == len(functions.FUNCTIONS)
+
+
 def test_every_list_is_in_the_reference() -> None:
     assert sorted(m[2] for m in LIST.finditer(PAGES[0].read_text())) == sorted(LISTS)
 
 
 def listed(match: re.Match[str]) -> str:
-    return f"{match[1]}\n{LISTS[match[2]]()}\n\n{match[3]}"
+    return f"{match[1]}{LISTS[match[2]]()}{match[3]}"
 
 
 def rewritten(page: str) -> str:
