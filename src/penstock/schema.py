@@ -26,9 +26,7 @@ class TimeDomain:
 
     def __post_init__(self) -> None:
         if self.unit not in TICKS_PER_SECOND:
-            raise CatalogError(
-                f"unknown time unit {self.unit!r}; use one of {', '.join(TICKS_PER_SECOND)}"
-            )
+            raise CatalogError(f"unknown time unit {self.unit!r}; use one of {', '.join(TICKS_PER_SECOND)}")
 
     @property
     def ticks_per_second(self) -> int:

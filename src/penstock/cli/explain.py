@@ -11,6 +11,7 @@ from penstock.errors import PenstockError
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.logical import Query
+from penstock.settings import Settings
 
 
 def explain_file(path: Path, partitions: int) -> str:
@@ -18,12 +19,12 @@ def explain_file(path: Path, partitions: int) -> str:
     queries = bound_queries(read(path))
     if not queries:
         raise PenstockError(f"{path} has no query: add a SELECT")
-    return "\n\n".join(explain(compile(query, partitions)) for query in queries)
+    return "\n\n".join(explain(compile(query, partitions, settings)) for query, settings in queries)
 
 
-def bound_queries(text: str) -> list[Query]:
-    """The queries of a text over what its own statements define before them."""
-    catalog = Catalog()
+def bound_queries(text: str) -> list[tuple[Query, Settings]]:
+    """The queries of a text over what its own statements define and set before them."""
+    catalog, settings = Catalog(), Settings()
     queries = []
     for part in statements(text):
         for statement in cql.parse(part):
@@ -35,5 +36,7 @@ def bound_queries(text: str) -> list[Query]:
                 case cql.Drop():
                     catalog.drop(statement.name, statement.kind, statement.if_exists)
                 case cql.SelectStatement():
-                    queries.append(cql.bind(statement, catalog))
+                    queries.append((cql.bind(statement, catalog), settings))
+                case cql.Set():
+                    settings = settings.changed(statement.name, statement.value)
     return queries

@@ -53,11 +53,13 @@ class Builder:
 
     ``keys``: the partition key of each stream, by alias. ``host_filters``: whether a filter right above
     a stream may be left to the host (a clock that ticks at every instant with input must see them all).
+    ``filters``: the algorithm that orders filters and probes.
     """
 
     time: TimeDomain
     keys: dict[str, tuple[Expression, ...]] = field(default_factory=dict)
     host_filters: bool = True
+    filters: str = "a-greedy"
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
 
@@ -119,12 +121,13 @@ class Builder:
 
     def select(self, node: logical.Select, needed: Needed) -> Node:
         if not (isinstance(node.input, logical.StreamSource | logical.TableSource) and self.host_filters):
-            return Select(self.build(node.input, {*needed, *_reads(node.conjuncts)}), node.conjuncts)
+            below = self.build(node.input, {*needed, *_reads(node.conjuncts)})
+            return Select(below, node.conjuncts, self.filters)
         host = _for_host(node.conjuncts)
         rest = tuple(c for c in node.conjuncts if c not in host)
         leaf = self.stream if isinstance(node.input, logical.StreamSource) else self.table
         below = leaf(node.input, {*needed, *_reads(rest)}, conjunction(host))  # type: ignore[arg-type]
-        return Select(below, rest) if rest else below
+        return Select(below, rest, self.filters) if rest else below
 
     def project(self, node: logical.Project, needed: Needed) -> Node:
         shown = tuple((name, e) for name, e in node.columns if name in needed)
@@ -134,7 +137,7 @@ class Builder:
         wanted = {*needed, *_reads(node.conjuncts)}
         parts = [self.build(i, wanted) for i in node.inputs]
         output = tuple(f.name for i in node.inputs for f in i.schema if f.name in needed)
-        return joined(parts, [_label(i) for i in node.inputs], node.conjuncts, output)
+        return joined(parts, [_label(i) for i in node.inputs], node.conjuncts, output, self.filters)
 
     def outer_join(self, node: logical.OuterJoin, needed: Needed) -> Node:
         """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
@@ -143,7 +146,7 @@ class Builder:
         kept = {"left": (_LEFT,), "right": (_RIGHT,), "full": (_LEFT, _RIGHT)}[node.kind]
         shown = pa.schema([f for f in node.schema if f.name in needed])
         labels = [_label(node.left), _label(node.right)]
-        pairs = changing(joined(sides, labels, node.conjuncts, (*shown.names, *kept)))
+        pairs = changing(joined(sides, labels, node.conjuncts, (*shown.names, *kept), self.filters))
         alone = [Antijoin(sides[_SIDES.index(s)], pairs, s) for s in kept]
         return Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
 
@@ -155,9 +158,8 @@ class Builder:
         left = self._kept(node.left, wanted, _LEFT)
         right = self.build(node.right, wanted)
         labels = [_label(node.left), _label(node.right)]
-        return Antijoin(
-            left, changing(joined([left, right], labels, node.conjuncts, (_LEFT,))), _LEFT, node.anti
-        )
+        pairs = changing(joined([left, right], labels, node.conjuncts, (_LEFT,), self.filters))
+        return Antijoin(left, pairs, _LEFT, node.anti)
 
     def set_operation(self, node: logical.SetOperation, needed: Needed) -> Node:
         sides = self.exact(node.left), self.exact(node.right)
@@ -206,24 +208,28 @@ _SIDES = _LEFT, _RIGHT = ("#left", "#right")
 
 
 def joined(
-    parts: Sequence[Node], labels: Sequence[str], conjuncts: Sequence[Expression], output: tuple[str, ...]
+    parts: Sequence[Node],
+    labels: Sequence[str],
+    conjuncts: Sequence[Expression],
+    output: tuple[str, ...],
+    filters: str,
 ) -> Node:
     """The join of built inputs."""
     graph = join_graph([p.schema.names for p in parts], conjuncts)
-    keyed = [_with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
+    keyed = [_with_keys(p, graph.derived[k], graph.inner[k], filters) for k, p in enumerate(parts)]
     if any(p.pattern is Pattern.CHANGING for p in keyed):
         keyed = [identified(p) for p in keyed]
     kind = BinaryJoin if len(keyed) == 2 else MJoin
-    return kind(tuple(keyed), tuple(labels), graph.classes, graph.residual, output)
+    return kind(tuple(keyed), tuple(labels), graph.classes, graph.residual, output, filters)
 
 
 def _with_keys(
-    part: Node, derived: tuple[tuple[str, Expression], ...], inner: tuple[Expression, ...]
+    part: Node, derived: tuple[tuple[str, Expression], ...], inner: tuple[Expression, ...], filters: str
 ) -> Node:
     if derived:
         plain = tuple((f.name, Column(f.name, f.type)) for f in part.schema)
         part = Project(part, (*plain, *derived))
-    return Select(part, inner) if inner else part
+    return Select(part, inner, filters) if inner else part
 
 
 def identified(node: Node) -> Node:

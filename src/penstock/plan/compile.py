@@ -18,22 +18,25 @@ from penstock.plan.combine import parts
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, Shape, choose, shape, source_of, windows_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
+from penstock.settings import Settings
 
 EXCHANGE = "stage 1"
 """The name under which a second stage knows the first."""
 
 
-def compile(query: logical.Query, partitions: int = 1) -> PhysicalPlan:
+def compile(query: logical.Query, partitions: int = 1, settings: Settings | None = None) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions."""
     root = optimize(query.root)
-    stages = tuple(_Compiler(query, root, partitions).stages())
+    stages = tuple(_Compiler(query, root, partitions, settings or Settings()).stages())
     kind = "stream" if isinstance(root, logical.ToStream) else "relation"
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes)
 
 
 class _Compiler:
-    def __init__(self, query: logical.Query, root: logical.Logical, partitions: int) -> None:
-        self._time = query.time
+    def __init__(
+        self, query: logical.Query, root: logical.Logical, partitions: int, settings: Settings
+    ) -> None:
+        self._time, self._filters = query.time, settings.filters
         self._relation, self._kind, self._every = root, None, None
         if isinstance(root, logical.ToStream):
             self._relation, self._kind, self._every = root.input, root.kind, root.every
@@ -42,7 +45,7 @@ class _Compiler:
         self._partitions = partitions if self._scheme.keys else 1
         # A clock that ticks at every instant with input must see also those of rows that a filter drops.
         by_instants = self._kind == "rstream" and self._every is None and query.time.kind == "timestamp"
-        self._builder = Builder(query.time, self._scheme.keys, host_filters=not by_instants)
+        self._builder = Builder(query.time, self._scheme.keys, not by_instants, settings.filters)
 
     def _choose(self, partitions: int) -> Scheme:
         if partitions == 1:
@@ -93,7 +96,7 @@ class _Compiler:
         results: list[tuple[str, Expression]] = [(k, Column(k, whole.schema.field(k).type)) for k in keys]
         shown: Node = Project(whole, (*results, *((name, two.result) for name, two in both)))
         if self._shape.having:
-            shown = Select(shown, self._shape.having)
+            shown = Select(shown, self._shape.having, self._filters)
         root = self._to_stream(Project(shown, self._shape.project.columns))
         yield self._second(root, first, keys, self._partitions if self._scheme.spread else 1)
 

@@ -14,6 +14,7 @@ from penstock.catalog import Catalog, FunctionDef
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
+from penstock.settings import Settings
 from penstock.spark import pipeline, sources
 from penstock.spark.listener import EndEngines
 from penstock.spark.metrics import read_metrics
@@ -78,7 +79,7 @@ class Session:
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
-        self.settings: dict[str, str] = {}
+        self.settings = Settings()
         _make_ready(spark)
         self._place = Place.of_jvm(_jvm_pid(spark))
         self._listener = EndEngines(self._place)
@@ -175,7 +176,7 @@ class Session:
             case cql.CreateView():
                 self._catalog.add(cql.define_view(statement, self._catalog))
             case cql.Set():
-                self.settings[statement.name] = statement.value
+                self.settings = self.settings.changed(statement.name, statement.value)
             case cql.CreateTable():
                 self._catalog.add(sources.declared_table(statement, self.spark))
             case cql.Drop():
@@ -185,7 +186,7 @@ class Session:
         return None
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
-        return compile(cql.bind(query, self._catalog), self.partitions)
+        return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
 
 
 def _make_ready(spark: SparkSession) -> None:

@@ -44,13 +44,17 @@ KeyClass = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True)
 class MJoin(Node):
-    """Joins ``parts`` on ``classes`` and ``residual`` predicates; ``output`` are the columns it gives."""
+    """Joins ``parts`` on ``classes`` and ``residual`` predicates; ``output`` are the columns it gives.
+
+    ``filters`` is the algorithm that orders the probes.
+    """
 
     parts: tuple[Node, ...]
     labels: tuple[str, ...]
     classes: tuple[KeyClass, ...]
     residual: tuple[Expression, ...]
     output: tuple[str, ...]
+    filters: str = field(default="a-greedy", repr=False)
 
     name = "mjoin"
 
@@ -118,7 +122,7 @@ class _MJoin(Operator):
         # The last key of a store is the row id that − elements name.
         self._stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self._mine, strict=True)]
         self._direct = [self._joined_directly(i) for i in range(len(node.parts))]
-        self._filters = [PipelinedFilters(len(d)) if len(d) > 1 else None for d in self._direct]
+        self._filters = [PipelinedFilters(len(d), node.filters) if len(d) > 1 else None for d in self._direct]
         self._probes = self._results = 0
 
     def _joined_directly(self, i: int) -> list[int]:

@@ -6,7 +6,7 @@ Predicates that commute are pipelined filters, whose order adapts to the stream 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from penstock.streamon.pipelined_filters import PipelinedFilters
 
 @dataclass(frozen=True)
 class Select(Unary):
-    """A conjunction of predicates over one input."""
+    """A conjunction of predicates over one input; ``filters`` is the algorithm that orders them."""
 
     conjuncts: tuple[Expression, ...]
+    filters: str = field(default="a-greedy", repr=False)
 
     name = "select"
 
@@ -56,7 +57,7 @@ class _Select(Operator):
     def __init__(self, node: Select) -> None:
         self._free = [c for c in node.conjuncts if not may_raise(c)]
         self._then = [c for c in node.conjuncts if may_raise(c)]
-        self._filters = PipelinedFilters(len(self._free))
+        self._filters = PipelinedFilters(len(self._free), node.filters)
         self._seen = self._kept = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
