@@ -1,4 +1,4 @@
-"""SET: what may be set, and what is said of the rest; the answer is the same whatever the order of filters."""
+"""SET: what may be set, and what is said of the rest; no setting changes an answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def test_every_algorithm_lets_the_same_rows_through(algorithm: str) -> None:
     columns = [("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())]
     stream = StreamDef("S", pa.schema(columns), TimeDomain())
     query = "SELECT ISTREAM(a, b, c) FROM S [ROWS UNBOUNDED] WHERE a + 0 > 50 OR b < 5 AND a > 2"
-    joined = "SELECT COUNT(*) AS n FROM S [ROWS 500] AS x, S [ROWS 400] AS y, S [ROWS 300] AS z WHERE x.a = y.a AND y.a = z.a"
+    joined = (
+        "SELECT COUNT(*) AS n FROM S [ROWS 500] AS x, S [ROWS 400] AS y, S [ROWS 300] AS z "
+        "WHERE x.a = y.a AND y.a = z.a"
+    )
     counts = []
     for text in (query, joined):
         engine = Engine(compile(bind(text, {"S": stream}), 1, settings).stages[0].stage)
