@@ -34,7 +34,7 @@ FILES = 2
 
 def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
-    console = Console(stderr=options.json)
+    console = Console(stderr=options.json or options.markdown)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         spark = local_spark(options.cores, Path(directory) / "spark.log")
         try:
@@ -44,6 +44,8 @@ def main(argv: list[str] | None = None) -> None:
             spark.stop()
     if options.json:
         print(json.dumps(result, indent=2))
+    elif options.markdown and "joins" in result:
+        print(markdown(result["joins"]))
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -68,6 +70,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add("--state", action="store_true", help="small and large windows at the same rate instead")
     add("--window-rows", default="50000,5000000", help="with --state: rows a partition (default %(default)s)")
     add("--json", action="store_true", help="print JSON on standard output, the tables on standard error")
+    add("--markdown", action="store_true", help="print the table of the README")
     return parser.parse_args(argv)
 
 
@@ -209,6 +212,17 @@ def _table(title: str, measured: list[Measured], ratios: dict[str, float]) -> Ta
         cells = [f"{m.rows_per_second:,.0f}", f"{m.median_ms:,.0f}", f"{max(m.batch_ms):,}", f"{m.results:,}"]
         table.add_row(m.system, *cells, "" if ratio is None else f"{ratio:.2f}")
     return table
+
+
+def markdown(joins: dict) -> str:
+    """The comparison as the README shows it."""
+    lines = ["| join | system | rows/s | batch | time, Penstock = 1 |", "| --- | --- | ---: | ---: | ---: |"]
+    for name, join in joins.items():
+        for system, run in join["systems"].items():
+            ratio = join["ratios"].get(f"{system} / penstock", 1.0)
+            cells = [name, system, f"{run['rows_per_second']:,}", f"{run['batch_ms']:,} ms", f"{ratio:.1f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
