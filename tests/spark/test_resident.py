@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +33,47 @@ from penstock.spark.state_log import StateLog
 ORDER = Order("run", 0, 0)
 
 
-@pytest.fixture
-def jvm() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that stands for the JVM."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    yield process
-    process.kill()
-    process.wait()
+def sleeper() -> subprocess.Popen[bytes]:
+    """A process that stands for a JVM or a daemon."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 
 
-@pytest.fixture
-def place(jvm: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    place = Place(Process.of(jvm.pid), tmp_path / "r")
-    monkeypatch.setattr(Place, "of_worker", staticmethod(lambda: place))
-    monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
-    yield place
+@contextmanager
+def own_place(root: Path) -> Iterator[tuple[Place, subprocess.Popen[bytes]]]:
+    """A place with a JVM of its own."""
+    jvm = sleeper()
+    place = Place(Process.of(jvm.pid), root)
+    yield place, jvm
     jvm.kill()
     jvm.wait()
     until(lambda: not place.directory.exists())
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A place whose host is started once, for tests that leave it alone."""
+    with own_place(tmp_path_factory.mktemp("shared") / "r") as (place, _):
+        yield place
+
+
+@pytest.fixture
+def place(shared: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    use(shared, monkeypatch)
+    yield shared
+    connection.quit_run(shared.root, ORDER.run_id)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Place, subprocess.Popen[bytes]]]:
+    with own_place(tmp_path / "r") as (place, jvm):
+        use(place, monkeypatch)
+        yield place, jvm
+
+
+def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let relays in this process find their way to the place."""
+    monkeypatch.setattr(Place, "of_worker", staticmethod(lambda: place))
+    monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
 
 
 def until(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -98,7 +122,7 @@ def test_engines_of_different_partitions_and_runs_are_apart(place: Place) -> Non
     for order, store in stores.items():
         assert step(store, 1, order=order) == [1]
     assert len({engine_pid(place, o) for o in stores}) == 4
-    connection.quit_run(place, "other")
+    connection.quit_run(place.root, "other")
     assert not place.run("other").exists()
     assert step(stores[ORDER], 2) == [2]
 
@@ -111,7 +135,8 @@ def test_a_killed_engine_is_rebuilt(place: Place, build: Any) -> None:
         os.kill(engine_pid(place), signal.SIGKILL)
 
 
-def test_a_killed_host_is_replaced_and_its_engines_go(place: Place) -> None:
+def test_a_killed_host_is_replaced_and_its_engines_go(fresh: Any) -> None:
+    place, _ = fresh
     store = FakeStore()
     step(store, 1)
     engine = Process.of(engine_pid(place))
@@ -172,7 +197,8 @@ def bad_record() -> Record:
     return Record.of([(Envelope("S", 0, 0, 1), memoryview(blob.encode(batch)))])
 
 
-def test_two_relays_start_one_host(place: Place) -> None:
+def test_two_relays_start_one_host(fresh: Any) -> None:
+    place, _ = fresh
     pids: list[int] = []
     threads = [threading.Thread(target=lambda: pids.append(engine_pid(place))) for _ in range(4)]
     for t in threads:
@@ -183,7 +209,8 @@ def test_two_relays_start_one_host(place: Place) -> None:
     assert len(set(pids)) == 1
 
 
-def test_everything_ends_with_the_jvm(place: Place, jvm: subprocess.Popen[bytes]) -> None:
+def test_everything_ends_with_the_jvm(fresh: Any) -> None:
+    place, jvm = fresh
     step(FakeStore(), 1)
     engine = Process.of(engine_pid(place))
     jvm.kill()
@@ -193,7 +220,7 @@ def test_everything_ends_with_the_jvm(place: Place, jvm: subprocess.Popen[bytes]
 
 
 def test_an_engine_ends_with_the_daemon_of_its_relay(place: Place) -> None:
-    daemon = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    daemon = sleeper()
     with connection.connect(place, ORDER) as sock:
         hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": (Process.of(daemon.pid),)})
     engine = Process.of(hello.head["pid"])
@@ -202,7 +229,8 @@ def test_an_engine_ends_with_the_daemon_of_its_relay(place: Place) -> None:
     until(lambda: not engine.alive)
 
 
-def test_an_idle_engine_and_its_host_go(place: Place) -> None:
+def test_an_idle_engine_and_its_host_go(fresh: Any) -> None:
+    place, _ = fresh
     with connection.connect(place, ORDER, idle_seconds=0.2) as sock:
         hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
     engine = Process.of(hello.head["pid"])
@@ -221,11 +249,13 @@ def test_sockets_lie_in_a_private_directory(place: Place) -> None:
     place.root.chmod(0o700)
 
 
-def test_what_dead_jvms_left_is_swept(place: Place) -> None:
+def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
+    place = Place(Process.of(os.getpid()), tmp_path / "r")
     place.root.mkdir(mode=0o700)
-    stale = place.root / "999999-1"
+    stale, kept = place.root / "999999-1", place.root / "kernels"
     stale.mkdir()
+    kept.mkdir()
     place.make()
     assert not stale.exists()
+    assert kept.exists()
     assert place.directory.exists()
-    step(FakeStore(), 1)

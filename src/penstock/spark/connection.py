@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,14 +39,26 @@ def connect(place: Place, order: Order, idle_seconds: float = IDLE_SECONDS) -> s
     return sock
 
 
-def quit_run(place: Place, run_id: str | None) -> None:
-    """End the engines of a query run on this host, or all of them; no host, nothing to do."""
-    sock = _try_connect(place.host_socket)
-    if sock is None:
-        return
-    with sock, suppress(ConnectionError):
-        send(sock, Kind.QUIT, run_id)
-        receive(sock)
+def quit_run(root: Path, run_id: str) -> None:
+    """End the engines of a query run, whichever JVM's host on this machine has them."""
+    for path in root.glob("*/host.sock"):
+        sock = _try_connect(path)
+        if sock is not None:
+            with sock, suppress(ConnectionError):
+                send(sock, Kind.QUIT, run_id)
+                receive(sock)
+
+
+def prestart(place: Place) -> threading.Thread:
+    """Start the place's host while the caller goes on; if it fails, whoever needs it first will say so."""
+
+    def start() -> None:
+        with suppress(Exception), host(place, IDLE_SECONDS):
+            pass
+
+    thread = threading.Thread(target=start, name="penstock-host", daemon=True)
+    thread.start()
+    return thread
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
@@ -14,33 +15,33 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock.spark import connection
-from penstock.spark.place import Place
 
 
 class EndEngines(StreamingQueryListener):
-    """Tells the host of the driver's machine that a query run is over.
+    """Tells the hosts on the driver's machine that a query run is over.
 
     Engines on other machines notice that nobody calls and go when they have been idle for long enough.
+    ``runs`` are the runs of the session that have started and not ended.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._runs: set[str] = set()
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.runs: set[str] = set()
 
     def end_stopped(self, running: Iterable[str]) -> bool:
         """End the engines of the runs seen so far that are not running; whether none of those is left."""
-        going_on = self._runs & set(running)
-        for run_id in list(self._runs - going_on):
+        going_on = self.runs & set(running)
+        for run_id in list(self.runs - going_on):
             self._end(run_id)
         return not going_on
 
     def _end(self, run_id: str) -> None:
-        connection.quit_run(self._place, run_id)
-        self._runs.discard(run_id)
+        connection.quit_run(self._root, run_id)
+        self.runs.discard(run_id)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Engines start when they are needed; only remember the run."""
-        self._runs.add(str(event.runId))
+        self.runs.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Nothing to do."""

@@ -93,27 +93,28 @@ class Place:
         return self.directory / "host.sock"
 
     def run(self, run_id: str) -> Path:
-        """The directory of a query run; the name is short because sockets' paths must be."""
-        return self.directory / hashlib.sha256(run_id.encode()).hexdigest()[:12]
+        """The directory of a query run."""
+        return self.directory / run_name(run_id)
 
     def make(self) -> None:
         """Make the directory, for the owner alone, and sweep those of JVMs that are gone."""
         for directory in (self.root, self.directory):
             directory.mkdir(mode=0o700, exist_ok=True)
             _check_private(directory)
-        for other in self.root.iterdir():
-            if not _alive(other.name):
+        for other in self.root.glob("[0-9]*-[0-9]*"):
+            pid, _, started = other.name.partition("-")
+            if not Process(int(pid), started).alive:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+def run_name(run_id: str) -> str:
+    """The name of a query run's directory; it is short because sockets' paths must be."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:12]
 
 
 def engine_socket(run: Path, stage: int, partition: int) -> Path:
     """The socket of an engine of a run."""
     return run / f"s{stage}p{partition}.sock"
-
-
-def _alive(name: str) -> bool:
-    pid, _, started = name.partition("-")
-    return pid.isdigit() and Process(int(pid), started).alive
 
 
 def _root() -> Path:

@@ -83,7 +83,7 @@ class Host:
             send(connection, Kind.START, self._engine(message.head).pid)
         elif message.kind is Kind.QUIT:
             run = message.head
-            self._end([order for order in self.children if run is None or order.run_id == run])
+            self._end([order for order in self.children if order.run_id == run])
             send(connection, Kind.QUIT)
 
     def _engine(self, order: Order) -> Child:
@@ -159,6 +159,7 @@ def _listens(path: Path) -> bool:
 
 def preload() -> None:
     """Load what every engine needs, before the first fork; one thread each, as there is one a partition."""
+    _find_room_for_kernels()
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -167,6 +168,16 @@ def preload() -> None:
 
     import penstock.engine.engine
     import penstock.spark.serve  # noqa: F401
+
+
+def _find_room_for_kernels() -> None:
+    """Compiled kernels are kept beside the package or in the user's cache; if neither can be, in /tmp."""
+    import penstock
+
+    beside = Path(penstock.__file__).parent
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home())
+    if not os.access(beside, os.W_OK) and not os.access(home, os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path.cwd().parent / "kernels"))
 
 
 def main(arguments: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
-from penstock.spark import pipeline, sources
+from penstock.spark import connection, pipeline, sources
 from penstock.spark.listener import EndEngines
 from penstock.spark.metrics import read_metrics
 from penstock.spark.place import Place
+
+_log = logging.getLogger("penstock")
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -81,8 +84,11 @@ class Session:
         self._catalog = Catalog()
         self.settings = Settings()
         _make_ready(spark)
-        self._place = Place.of_jvm(_jvm_pid(spark))
-        self._listener = EndEngines(self._place)
+        place = Place.of_jvm(_jvm_pid(spark))
+        if _is_local(spark):
+            connection.prestart(place)
+        self._root = place.root
+        self._listener = EndEngines(place.root)
         spark.streams.addListener(self._listener)
 
     def create_stream(
@@ -159,7 +165,7 @@ class Session:
 
         Only engines on the driver's machine are seen.
         """
-        return read_metrics(self._place)
+        return read_metrics(self._root, list(self._listener.runs))
 
     def close(self) -> None:
         """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""
@@ -194,8 +200,21 @@ def _make_ready(spark: SparkSession) -> None:
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     context = spark.sparkContext
-    if str(context.master).startswith("local") and context.pythonExec == "python3":
+    if _is_local(spark) and context.pythonExec == "python3":
         context.pythonExec = sys.executable
+    tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
+    if tasks > 4 * at_once:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d, and every stage starts that many tasks in every batch; "
+            "%d would do for the %d tasks that run at once",
+            tasks,
+            at_once,
+            at_once,
+        )
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
 
 
 def _default_partitions(spark: SparkSession) -> int:
