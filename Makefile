@@ -6,6 +6,8 @@ BIN := .venv/bin
 MINUTES ?= 5
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
+# Spark asks what this machine's name resolves to, and in a container that may be nothing.
+export SPARK_LOCAL_IP ?= 127.0.0.1
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'

@@ -66,6 +66,7 @@ def local_spark(cores: int, log: Path) -> SparkSession:
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock-bench")
     for name, value in settings.items():
         builder = builder.config(name, value)

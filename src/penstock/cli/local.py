@@ -24,11 +24,18 @@ _RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
 @contextmanager
 def local_session(log: Path) -> Iterator[Session]:
     """A session on local Spark that is stopped in the end; what Spark has to say goes to ``log``."""
+    from pyspark.errors import PySparkException
+
     import penstock
 
+    # Spark asks what this machine's name resolves to, and in a container that may be nothing.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     on_interrupt = signal.getsignal(signal.SIGINT)
-    with stderr_to(log):
-        session = penstock.connect()
+    try:
+        with stderr_to(log):
+            session = penstock.connect()
+    except PySparkException:
+        raise EngineError(f"Spark did not start: {_reason(log)}") from None
     signal.signal(signal.SIGINT, on_interrupt)  # pyspark puts its own in place
     try:
         yield session
@@ -50,6 +57,13 @@ def stderr_to(path: Path) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(terminal, 2)
         os.close(terminal)
+
+
+def _reason(log: Path) -> str:
+    """The line of Spark's log that says why it ended: the innermost cause, else the last one."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes or lines or ["it said nothing"])[-1]
 
 
 @contextmanager
