@@ -67,13 +67,16 @@ def test_statements_keep_their_places():
 
 def test_spark_that_does_not_start_says_why(tmp_path, monkeypatch):
     path = tmp_path / "q.cql"
-    path.write_text("CREATE STREAM S TIMESTAMP BY timestamp FROM RATE 5 ROWS PER SECOND; SELECT * FROM S [ROWS 1]")
+    path.write_text(
+        "CREATE STREAM S TIMESTAMP BY timestamp FROM RATE 5 ROWS PER SECOND; SELECT * FROM S [NOW]"
+    )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = subprocess.run(
         [sys.executable, "-m", "penstock.cli.main", "run", path], capture_output=True, text=True
     )
     assert result.returncode == 2
     assert result.stderr.startswith("penstock: Spark did not start: ") and result.stderr.count("\n") == 1
+    assert f"{tmp_path}/bin/java" in result.stderr
 
 
 def test_an_error_of_a_worker_is_its_sentence():

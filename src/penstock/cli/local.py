@@ -60,10 +60,11 @@ def stderr_to(path: Path) -> Iterator[None]:
 
 
 def _reason(log: Path) -> str:
-    """The line of Spark's log that says why it ended: the innermost cause, else the last one."""
+    """The line of Spark's log that says why it ended: the innermost cause, else where the trouble began."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or ["it said nothing"])[-1]
+    causes = [line for line in reversed(lines) if line.startswith("Caused by:")]
+    said = causes or [line for line in lines if not line.startswith("WARNING")]
+    return said[0] if said else "it said nothing; is Java 17 or newer installed?"
 
 
 @contextmanager
