@@ -6,42 +6,45 @@ from typing import Any
 
 import local_host
 import oracle
-from hypothesis import reject
-from hypothesis import strategies as st
 from local_host import Manner
 from strategies import Case
 
 import penstock
 
-manners = st.builds(
-    Manner,
-    partitions=st.integers(1, 4),
-    cuts=st.lists(st.floats(0, 1), max_size=4).map(tuple),
-    before=st.lists(st.sampled_from(("", "rebuild", "snapshot", "snapshot, rebuild")), max_size=5).map(tuple),
-)
+
+class Skip(Exception):
+    """A case that says nothing: it has no single answer, or once more none at all."""
 
 
-def check(case: Case, **how: Any) -> None:
+def check(case: Case, expected: list[oracle.Change] | None = None, **how: Any) -> None:
     """``penstock.evaluate`` gives the oracle's changes, in the order of time and net per instant."""
-    expected = expect(case)
+    expected = expect(case) if expected is None else expected
     actual = penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, **how)
-    compare(actual, expected, case, str(case))
+    compare(actual, expected, case, f"{case}\n{how or ''}")
     assert [ts for ts, _, _ in actual] == sorted(ts for ts, _, _ in actual), case
     assert not cancelling(actual), f"{case}\nenters and leaves in one instant: {cancelling(actual)}"
 
 
-def check_manner(case: Case, manner: Manner) -> None:
+def check_manner(case: Case, manner: Manner, expected: list[oracle.Change] | None = None) -> None:
     """So does a host that cuts, spreads and rebuilds as it likes."""
-    expected = expect(case)
+    expected = expect(case) if expected is None else expected
     compare(local_host.run(case, manner), expected, case, f"{case}\n{manner}")
 
 
 def expect(case: Case) -> list[oracle.Change]:
-    """The oracle's changes; a case that has no single answer is drawn again."""
+    """The oracle's changes."""
     try:
         return oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)
-    except oracle.Undetermined:
-        reject()
+    except oracle.Undetermined as reason:
+        raise Skip(str(reason)) from None
+
+
+def expect_something(case: Case) -> list[oracle.Change]:
+    """The oracle's changes; of the cases that have none only every fourth is worth a run."""
+    expected = expect(case)
+    if not expected and sum(map(ord, case.cql)) % 4:
+        raise Skip("no changes")
+    return expected
 
 
 def compare(actual: list[Any], expected: list[oracle.Change], case: Case, about: str) -> None:

@@ -12,12 +12,18 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "penstock",
-    max_examples=int(os.environ.get("PENSTOCK_CASES", "300")),
+    max_examples=100,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("penstock")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """How many random cases run against the oracle: all of them, fewer in a run without Spark."""
+    fast = "not spark" in config.option.markexpr
+    os.environ.setdefault("PENSTOCK_CASES", "400" if fast else "2200")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

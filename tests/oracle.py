@@ -134,15 +134,20 @@ def _columns(elements: Sequence[Any]) -> str:
 
 
 @cache
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection(optimizer: bool = False) -> duckdb.DuckDBPyConnection:
+    """DuckDB as it comes in, or without its optimizer, which has more to go wrong than to win here."""
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    if not optimizer:
+        connection.execute("PRAGMA disable_optimizer")
     return connection
 
 
-def _load(sources: Sequence[Source], instants: Sequence[int]) -> list[str]:
+def _load(
+    connection: duckdb.DuckDBPyConnection, sources: Sequence[Source], instants: Sequence[int]
+) -> list[str]:
     """One table ``w0``, ``w1``, ... for each FROM item; gives the lists of their columns."""
-    connection, lists = _connection(), []
+    lists = []
     for i, source in enumerate(sources):
         types = _types(source.columns)
         rows = [(t, row) for t in instants for row in content(source.window, source.elements, t)]
@@ -167,30 +172,54 @@ def _fit(found: Any, type_: pa.DataType) -> Any:
     return Decimal(str(found)) if pa.types.is_decimal(type_) and found is not None else found
 
 
+Contents = dict[int, list[Row]]
+
+
 def _relation(
     sql: str, sources: Sequence[Source], instants: list[int], at_once: bool
-) -> tuple[dict[int, list[Row]], str]:
-    """R at each instant, and its columns."""
-    lists, connection = _load(sources, instants), _connection()
-
-    def at(instant: str) -> str:
-        return sql.format(*(f"(SELECT {c} FROM w{n} WHERE inst__ = {instant})" for n, c in enumerate(lists)))
-
-    result: dict[int, list[Row]] = {t: [] for t in instants}
-    columns = ""
-    if at_once:
-        values = ", ".join(f"({t})" for t in instants)
-        text = f"SELECT i.tau, q.* FROM (VALUES {values}) i(tau), LATERAL ({at('i.tau')}) q"
+) -> tuple[Contents, str]:
+    """R at each instant, and its columns. What DuckDB stumbles over it is asked again in another way."""
+    ways = [(True, False)] * at_once + [(False, False), (False, True)]
+    for all_at_once, optimizer in ways:
+        connection = _connection(optimizer)
         try:
-            cursor = connection.execute(text)
-        except (duckdb.NotImplementedException, duckdb.BinderException, duckdb.InternalException):
-            return _relation(sql, sources, instants, at_once=False)
-        columns = _description(cursor.description[1:])
-        for tau, row in _fetch(cursor, leading=1):
-            result[tau[0]].append(row)
-        return result, columns
+            lists = _load(connection, sources, instants)
+            ask = _at_once if all_at_once else _one_by_one
+            return ask(connection, sql, lists, instants)
+        except (duckdb.NotImplementedException, duckdb.BinderException) as failure:
+            reason = failure
+        except duckdb.InternalException as failure:
+            _connection.cache_clear()  # it takes no more questions
+            reason = failure
+    if isinstance(reason, duckdb.InternalException):
+        raise Undetermined("DuckDB has no answer") from reason
+    raise reason
+
+
+def _over(sql: str, lists: Sequence[str], instant: str) -> str:
+    """The SQL over the windows' contents at an instant."""
+    return sql.format(*(f"(SELECT {c} FROM w{n} WHERE inst__ = {instant})" for n, c in enumerate(lists)))
+
+
+def _at_once(
+    connection: duckdb.DuckDBPyConnection, sql: str, lists: Sequence[str], instants: list[int]
+) -> tuple[Contents, str]:
+    values = ", ".join(f"({t})" for t in instants)
+    lateral = f"LATERAL ({_over(sql, lists, 'i.tau')}) q"
+    cursor = connection.execute(f"SELECT i.tau, q.* FROM (VALUES {values}) i(tau), {lateral}")
+    columns = _description(cursor.description[1:])
+    result: Contents = {t: [] for t in instants}
+    for tau, row in _fetch(cursor, leading=1):
+        result[tau[0]].append(row)
+    return result, columns
+
+
+def _one_by_one(
+    connection: duckdb.DuckDBPyConnection, sql: str, lists: Sequence[str], instants: list[int]
+) -> tuple[Contents, str]:
+    result, columns = Contents(), ""
     for instant in instants:
-        cursor = connection.execute(at(f"CAST({instant} AS BIGINT)"))
+        cursor = connection.execute(_over(sql, lists, f"CAST({instant} AS BIGINT)"))
         columns = _description(cursor.description)
         result[instant] = [row for _, row in _fetch(cursor)]
     return result, columns

@@ -1,23 +1,65 @@
-"""Random queries over random streams: the engine gives what the oracle gives, at every instant.
+"""Random queries over random inputs: the engine gives what the oracle gives, at every instant.
 
-``make fuzz MINUTES=10`` runs on for longer. A case that fails is printed as a call that runs; put it into
-``regressions.py``.
+However the rows come, on however many partitions, with whatever rebuilt. ``PENSTOCK_CASES`` says how many run
+(2,200 in ``make test``, 400 in ``make test-fast``); ``make fuzz MINUTES=10`` runs on for longer. A trial that
+fails is printed as a program that runs; put its case into ``regressions.py``.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from checking import check
-from hypothesis import given
+import trials
+from checking import Skip, check, check_manner
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from local_host import Manner
 from regressions import REGRESSIONS, regressions
-from strategies import Case, cases
+from strategies.choices import seeds
+
+CASES = int(os.environ["PENSTOCK_CASES"])
 
 
-@given(cases())
-def test_engine(case: Case) -> None:
-    check(case)
+def some(part: float) -> settings:
+    """Settings for a part of the cases. A failure is made small by ``trials``, not by Hypothesis."""
+    return settings(
+        max_examples=max(int(CASES * part), 1),
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def hold(seed: int, draw: trials.Draw) -> None:
+    try:
+        trials.hold(seed, draw)
+    except Skip:
+        reject()
+
+
+@some(0.4)
+@given(seeds)
+def test_evaluate(seed: int) -> None:
+    hold(seed, trials.evaluated)
+
+
+@some(0.57)
+@given(seeds)
+def test_steps_partitions_and_rebuilding(seed: int) -> None:
+    hold(seed, trials.hosted)
+
+
+@some(0.03)
+@given(seeds)
+def test_long_streams(seed: int) -> None:
+    hold(seed, trials.long)
 
 
 @pytest.mark.parametrize("name", regressions())
 def test_regressions(name: str) -> None:
     check(REGRESSIONS[name])
+
+
+@pytest.mark.parametrize("name", regressions())
+@pytest.mark.parametrize("partitions", (1, 3))
+def test_regressions_in_steps(name: str, partitions: int) -> None:
+    check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.5,), before=("", "rebuild", "rebuild")))

@@ -9,7 +9,7 @@ import oracle
 import oracle_text
 import oracle_windows
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from strategies import Case, cases
 
 FOUR = [(1, {"A": 1}), (2, {"A": 2}), (3, {"A": 3}), (4, {"A": 4})]
@@ -17,7 +17,7 @@ FOUR = [(1, {"A": 1}), (2, {"A": 2}), (3, {"A": 3}), (4, {"A": 4})]
 
 def changes(cql: str, until: int | None = None, **inputs: Any) -> str:
     """The result as text: ``+1@1`` is the row 1 that enters at 1."""
-    result = oracle.evaluate(cql, inputs, until=until)
+    result = sorted(oracle.evaluate(cql, inputs, until=until), key=lambda c: (c[0], c[1], str(c[2])))
     return " ".join(f"{op}{'/'.join(map(str, row.values()))}@{ts}" for ts, op, row in result)
 
 
@@ -128,6 +128,9 @@ def test_docstrings() -> None:
 @settings(max_examples=50)
 @given(cases())
 def test_all_instants_at_once_is_each_instant_alone(case: Case) -> None:
-    at_once = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)
+    try:
+        at_once = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)
+    except oracle.Undetermined:
+        reject()
     one_by_one = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until, at_once=False)
     oracle.assert_same(at_once, one_by_one, case)

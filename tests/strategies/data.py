@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from hypothesis import strategies as st
+from strategies.choices import Choices
 
 INT, BIGINT, DOUBLE, STRING, BOOLEAN = "INT", "BIGINT", "DOUBLE", "STRING", "BOOLEAN"
 NUMBER, ROUGH = "NUMBER", "ROUGH"
@@ -22,37 +21,14 @@ KINDS = {"S": STREAM, "T": STREAM, "U": STREAM, "R": RELATION, "Q": RELATION, "D
 """The inputs by name."""
 
 VALUES: dict[str, Sequence[Any]] = {
-    INT: (1, 1, 1, 0, 0, 2, 3, -1, None),
-    BIGINT: (1, 1, 0, 0, 2, 5, -7, 3_000_000_000, None),
-    DOUBLE: (1.0, 1.0, 0.0, 0.0, 1.5, 2.0, -0.25, 0.0, 1.0, 3.75, None, -0.0, math.nan, math.inf),
-    STRING: ("a", "a", "b", "", "ab", "B", "aé", None),
+    INT: (1, 1, 1, 1, 0, 0, 0, 2, 2, 3, -1, None),
+    BIGINT: (1, 1, 1, 1, 0, 0, 0, 2, 5, -7, 3_000_000_000, None),
+    DOUBLE: (1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.25, 2.0, 3.75, None, -0.0, math.nan, math.inf),
+    STRING: ("a", "a", "a", "b", "b", "", "ab", "B", "aé", None),
     BOOLEAN: (True, False, True, None),
     NUMBER: (1, 0, 2, 4, -1),
     ROUGH: (1, 0, 2),
 }
-
-Draw = Callable[..., Any]
-
-
-@cache
-def _sampled(options: tuple) -> st.SearchStrategy:
-    return st.sampled_from(options)
-
-
-def pick(draw: Draw, *options: Any) -> Any:
-    """One of the options; the first is the simplest."""
-    return options[0] if len(options) == 1 else draw(_sampled(options))
-
-
-def chance(draw: Draw, one_in: int) -> bool:
-    """True now and then."""
-    return draw(_sampled((False,) * (one_in - 1) + (True,)))
-
-
-def some(draw: Draw, options: Sequence[Any], least: int, most: int) -> list[Any]:
-    """A few different ones of the options."""
-    return draw(st.lists(_sampled(tuple(options)), min_size=least, max_size=most, unique=True))
-
 
 @dataclass(frozen=True)
 class Input:
@@ -66,41 +42,42 @@ class Input:
         return ", ".join(f"{name} {type_}" for name, type_ in self.columns.items())
 
 
-def new_input(draw: Draw, name: str) -> Input:
+def new_input(choices: Choices, name: str) -> Input:
     """Columns for an input; all have the key ``a``, so that every two can be joined."""
-    others = some(draw, [c for c in COLUMNS if c != "a"], 0, 3)
+    others = choices.some([c for c in COLUMNS if c != "a"], 0, 3)
     return Input(name, KINDS[name], {c: COLUMNS[c] for c in ["a", *others]})
 
 
-def timestamps(draw: Draw, most: int) -> list[int]:
+def timestamps(choices: Choices, most: int) -> list[int]:
     """Instants in order, with ties, gaps and bursts."""
-    size = pick(draw, 2, 4, most, most, most, most, most, most, 0)
-    gaps = draw(st.lists(_sampled((0, 0, 1, 1, 2, 5)), min_size=size, max_size=size))
-    instants, now = [], pick(draw, 0, 1, 4)
-    for gap in gaps:
-        now = min(now + gap, LAST_INSTANT)
+    size = choices.pick(2, 1, 4, *[most] * 20, 0)
+    instants, now = [], choices.pick(0, 1, 4)
+    for _ in range(size):
+        now = min(now + choices.pick(0, 0, 1, 1, 2, 5), LAST_INSTANT)
         instants.append(now)
     return instants
 
 
-def elements(draw: Draw, source: Input, most: int) -> list[Any]:
+def elements(choices: Choices, source: Input, most: int) -> list[Any]:
     """A finite stream, relation or table."""
-    row = st.fixed_dictionaries({name: _sampled(tuple(VALUES[t])) for name, t in source.columns.items()})
     rows: list[tuple[int, dict[str, Any]]] = []
-    for ts in timestamps(draw, most):
-        again = rows and chance(draw, 6)
-        rows.append((ts, rows[pick(draw, *range(len(rows)))][1] if again else draw(row)))
+    for ts in timestamps(choices, most):
+        if rows and choices.chance(6):
+            row = choices.pick(*(row for _, row in rows))
+        else:
+            row = {name: choices.pick(*VALUES[type_]) for name, type_ in source.columns.items()}
+        rows.append((ts, row))
     if source.kind == TABLE:
         return [row for _, row in rows] or [{c: None for c in source.columns}]
-    return _changing(draw, rows) if source.kind == RELATION else rows
+    return _changing(choices, rows) if source.kind == RELATION else rows
 
 
-def _changing(draw: Draw, rows: list[tuple[int, dict[str, Any]]]) -> list[Any]:
+def _changing(choices: Choices, rows: list[tuple[int, dict[str, Any]]]) -> list[Any]:
     """Changes in order; what leaves is there at that time."""
     changes, there = [], []
     for ts, row in rows:
-        if there and chance(draw, 3):
-            changes.append((ts, "-", there.pop(pick(draw, *range(len(there))))))
+        if there and choices.chance(3):
+            changes.append((ts, "-", there.pop(choices.index(len(there)))))
         else:
             there.append(row)
             changes.append((ts, "+", row))

@@ -55,7 +55,7 @@ def test(ctx: Context, scope: Scope) -> str:
 
 def condition(ctx: Context, scope: Scope) -> str:
     """A condition over any columns in sight."""
-    form = ctx.pick("test", "test", "or", "not", "compare")
+    form = ctx.pick("test", "or", "or", "not", "not", "compare")
     if form == "test":
         return test(ctx, scope)
     if form == "compare":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from strategies.data import Draw, Input, chance, new_input, pick
+from strategies.choices import Choices
+from strategies.data import Input, new_input
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,16 @@ class Scope:
 class Context:
     """What all parts of one case share: the inputs read so far, how many more there may be, aliases."""
 
-    draw: Draw
+    choices: Choices
     leaves: int = 5
     inputs: dict[str, Input] = field(default_factory=dict)
     aliases: int = 0
     relations: bool = True
+    rows_of_derived: bool = True
+    """Whether there are row windows over derived streams, of which not all have one answer."""
+
+    def __post_init__(self) -> None:
+        self.pick, self.chance, self.some = self.choices.pick, self.choices.chance, self.choices.some
 
     def alias(self) -> str:
         self.aliases += 1
@@ -49,11 +54,5 @@ class Context:
     def input(self, name: str) -> Input:
         self.leaves -= 1
         if name not in self.inputs:
-            self.inputs[name] = new_input(self.draw, name)
+            self.inputs[name] = new_input(self.choices, name)
         return self.inputs[name]
-
-    def pick(self, *options: Any) -> Any:
-        return pick(self.draw, *options)
-
-    def chance(self, one_in: int) -> bool:
-        return chance(self.draw, one_in)

@@ -35,7 +35,7 @@ def query(ctx: Context, depth: int, static: bool = False) -> tuple[str, Columns]
     return str(found), found.columns
 
 
-MOSTLY_I = ("I", "I", "I", "D", "R")
+MOSTLY_I = ("I", "I", "I", "I", "D", "R")
 
 
 def stream(ctx: Context, depth: int, operators: tuple[str, ...] = MOSTLY_I) -> tuple[str, Columns]:
@@ -73,8 +73,8 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
     """A SELECT; ``types``: what its columns must be."""
     found = sources.from_clause(ctx, depth, static=static)
     scope, where = found.scope, list(found.conjuncts)
-    where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 1, 2))]
-    if depth > 0 and ctx.leaves > 0 and ctx.chance(3):
+    where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 0, 1, 1, 2))]
+    if depth > 0 and ctx.leaves > 0 and ctx.chance(2):
         where.append(subqueries.subquery_condition(ctx, scope, depth))
     if types is None and ctx.chance(3):
         items, group = _grouped(ctx, scope, depth)

@@ -41,7 +41,7 @@ class From:
 
 def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -> From:
     """One to four items with commas and joins between; ``static``: all of them may be tables."""
-    count = min(ctx.pick(1, 1, 1, 2, 2, 2, 3, 3, 4), most, max(ctx.leaves, 1))
+    count = min(ctx.pick(1, 1, 1, 1, 2, 2, 2, 3, 3, 4), most, max(ctx.leaves, 1))
     first = item(ctx, depth, static)
     result, group, crossed = From(first.text, first.items), first, False
     for _ in range(count - 1):
@@ -124,7 +124,7 @@ def _derived(ctx: Context, depth: int) -> Part:
         forms = tuple(f for f in FORMS if f)
     else:
         query, columns = selects.stream(ctx, depth - 1)
-        forms = FORMS if ctx.chance(3) else BY_TIME
+        forms = FORMS if ctx.chance(3) and ctx.rows_of_derived else BY_TIME
     alias = ctx.alias()
     text = f"({query}) {window(ctx, columns, forms)}".rstrip()
     return Part(f"{text} AS {alias}", [Item(alias, columns)])

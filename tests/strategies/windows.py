@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from strategies.data import some
 from strategies.scope import Context
 
 FORMS = (
-    "", "[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]", "[NOW]", "[RANGE 0 SECONDS]", "[RANGE {n}]",
+    "", "", "[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]", "[RANGE {n}]", "[NOW]", "[RANGE 0 SECONDS]",
     "[RANGE 1 SECOND]", "[ROWS {n}]", "[ROWS {n}]", "[RANGE {n} SECONDS]", "[RANGE {n} SECONDS]",
     "[PARTITION BY {keys} ROWS {n}]", "[PARTITION BY {keys} ROWS 1]", "[PARTITION BY {keys} RANGE {n}]",
     "[RANGE {n} SLIDE {k}]", "[RANGE {n} SECONDS SLIDE {k} SECONDS]", "[ROWS {n} SLIDE {k}]",
@@ -18,5 +17,5 @@ BY_TIME = tuple(f for f in FORMS if "ROWS" not in f or f == "[ROWS UNBOUNDED]")
 def window(ctx: Context, columns: dict[str, str], forms: tuple[str, ...] = FORMS) -> str:
     """Any window, or none."""
     form = ctx.pick(*forms)
-    keys = ", ".join(some(ctx.draw, list(columns), 1, 2)) if "{keys}" in form else ""
-    return form.format(n=ctx.pick(1, 2, 3, 4), k=ctx.pick(2, 3, 5, 1), keys=keys)
+    keys = ", ".join(ctx.some(list(columns), 1, 2)) if "{keys}" in form else ""
+    return form.format(n=ctx.pick(2, 3, 5, 8, 8, 1), k=ctx.pick(2, 3, 5, 1), keys=keys)

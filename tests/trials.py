@@ -1,0 +1,142 @@
+"""A trial: a random case and a way to run it. One that fails is made small and said as a program."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+from checking import Skip, check, check_manner, expect_something
+from local_host import Manner
+from strategies import Case, Choices, draw_case, draw_long_case, minimal
+
+SNIPPET = """\
+import sys; sys.path.insert(0, "tests")
+from math import inf, nan
+from checking import check, check_manner
+from local_host import Manner
+from strategies import Case
+
+case = Case(
+    {cql!r},
+    {inputs},
+    {schemas!r},
+    {until!r},
+)
+{check}
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A case, and how the host runs it; without a manner, ``penstock.evaluate`` on some partitions."""
+
+    case: Case
+    manner: Manner | None = None
+    partitions: int = 1
+    batches: int = 3
+
+    def run(self) -> None:
+        """Raises if the result is not the oracle's."""
+        expected = expect_something(self.case)
+        if self.manner is None:
+            check(self.case, expected, partitions=self.partitions, batches=self.batches)
+        else:
+            check_manner(self.case, self.manner, expected)
+
+    def snippet(self) -> str:
+        """A program that runs this trial."""
+        case = self.case
+        call = f"check(case, partitions={self.partitions}, batches={self.batches})"
+        if self.manner is not None:
+            call = f"check_manner(case, {self.manner!r})"
+        rows = "".join(f"        {name!r}: {elements!r},\n" for name, elements in case.inputs.items())
+        return SNIPPET.format(
+            cql=case.cql, inputs=f"{{\n{rows}    }}", schemas=case.schemas, until=case.until, check=call
+        )
+
+
+Draw = Callable[[Choices], Trial]
+
+
+def evaluated(choices: Choices, depth: int | None = None) -> Trial:
+    """A case for ``penstock.evaluate``."""
+    case = draw_case(choices, depth)
+    return Trial(case, None, choices.pick(1, 1, 2, 4), choices.pick(3, 1, 2))
+
+
+def hosted(choices: Choices, depth: int | None = None) -> Trial:
+    """A case cut into steps, spread over partitions, rebuilt in between, its rows late within a skew."""
+    case, manner = draw_case(choices, depth), _manner(choices)
+    if choices.chance(4):
+        skew = choices.pick(1, 2, 4)
+        return Trial(_late(choices, case, skew), replace(manner, skew=skew))
+    return Trial(case, manner)
+
+
+def long(choices: Choices) -> Trial:
+    """A case over long streams."""
+    return Trial(draw_long_case(choices), _manner(choices))
+
+
+def any_trial(choices: Choices, depth: int | None = None) -> Trial:
+    """One of them all."""
+    draw = choices.pick(evaluated, hosted, hosted)
+    return draw(choices, depth)
+
+
+def _manner(choices: Choices) -> Manner:
+    cuts = tuple(choices.index(101) / 100 for _ in range(choices.pick(3, 2, 1, 0, 4, 5)))
+    kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild")
+    before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))
+    return Manner(choices.pick(1, 2, 3, 4), cuts, before)
+
+
+def _late(choices: Choices, case: Case, skew: int) -> Case:
+    """The same elements, each arriving up to ``skew`` ticks after its time."""
+    inputs = {}
+    for name, rows in case.inputs.items():
+        delayed = [(choices.index(skew + 1), row) for row in rows]
+        timed = rows and isinstance(rows[0], tuple)
+        inputs[name] = [row for _, row in sorted(delayed, key=lambda d: d[0] + d[1][0])] if timed else rows
+    return replace(case, inputs=inputs)
+
+
+def hold(seed: int, draw: Draw, seconds: float = 60) -> None:
+    """Run the trial of a seed; if it fails, say what the smallest one like it is."""
+    text = _failure(seed, draw, seconds)
+    if text is None:
+        return
+    if text == "":
+        raise Skip
+    raise AssertionError(text)
+
+
+@cache
+def _failure(seed: int, draw: Draw, seconds: float) -> str | None:
+    """None: it holds; "": it says nothing; else what went wrong."""
+    choices = Choices(random=Random(seed))
+    trial = draw(choices)
+    failure = _run(trial)
+    if failure is None or isinstance(failure, Skip):
+        return None if failure is None else ""
+    kind = type(failure)
+
+    def fails(made: list[int]) -> list[int] | None:
+        shorter = Choices(made)
+        return shorter.made if isinstance(_run(draw(shorter)), kind) else None
+
+    smallest = draw(Choices(minimal(choices.made, fails, seconds)))
+    said = "".join(traceback.format_exception_only(_run(smallest) or failure))
+    where = "".join(traceback.format_tb(failure.__traceback__)[-2:])
+    return f"{said}\n{where}\n# seed {seed}\n{smallest.snippet()}"
+
+
+def _run(trial: Trial) -> Exception | None:
+    try:
+        trial.run()
+    except Exception as failure:  # noqa: BLE001
+        return failure
+    return None
