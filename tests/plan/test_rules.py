@@ -17,6 +17,7 @@ from penstock.plan import optimizer
 from penstock.plan.logical import Logical, rewrite, show
 from penstock.plan.optimizer import RULES
 from penstock.plan.rules.infer_filters import infer_filters
+from penstock.plan.rules.keep_in_row_window import keep_in_row_window
 from penstock.plan.rules.push_select_below_join import push_select_below_join
 from penstock.plan.rules.push_select_below_window import push_select_below_window
 from penstock.schema import TimeDomain
@@ -78,6 +79,23 @@ def test_a_filter_on_the_partition_commutes_with_its_row_window() -> None:
         "Select S1.A > 10",
         "Stream S1",
     ]
+
+
+def test_keep_in_row_window_leaves_placeholders() -> None:
+    lines = rewritten("SELECT * FROM S1 [ROWS 5] WHERE A > 10", keep_in_row_window)
+    assert lines[1:] == ["Window S1 [ROWS 5] keeping S1.A > 10"]
+    rows = [(t, {"A": t % 2, "B": t}) for t in range(20)]
+    plain = "SELECT B FROM S [ROWS 6]"
+    every = penstock.evaluate(plain, {"S": rows})
+    some = penstock.evaluate(plain + " WHERE A = 1", {"S": rows})
+    assert some == [c for c in every if c[2]["B"] % 2]
+
+
+def test_keep_in_row_window_leaves_other_windows_alone() -> None:
+    for window in ("[RANGE 5]", "[ROWS 4 SLIDE 2]"):
+        assert "keeping" not in " ".join(
+            rewritten(f"SELECT * FROM S1 {window} WHERE A > 1", keep_in_row_window)
+        )
 
 
 def answers(case: Case) -> list:

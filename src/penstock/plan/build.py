@@ -116,8 +116,8 @@ class Builder:
 
     def window(self, node: logical.Window, needed: Needed) -> Node:
         spec = node.spec
-        below = self.build(node.input, {*needed, *spec.partition_by})
-        return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
+        below = self.build(node.input, {*needed, *spec.partition_by, *_reads(node.keep)})
+        return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide, node.keep)
 
     def select(self, node: logical.Select, needed: Needed) -> Node:
         if not (isinstance(node.input, logical.StreamSource | logical.TableSource) and self.host_filters):

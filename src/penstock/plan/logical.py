@@ -69,10 +69,14 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class Window:
-    """stream-to-relation, over a stream: a source, what a filter leaves of one, or a ToStream below."""
+    """stream-to-relation, over a stream: a source, what a filter leaves of one, or a ToStream below.
+
+    ``keep``: predicates on the window's rows; a row window holds only placeholders of the others.
+    """
 
     input: Logical
     spec: WindowSpec
+    keep: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -313,10 +317,10 @@ def _describe(node: Logical) -> str:
             return f"Table {table.name}" + _as(alias, table.name)
         case RelationSource(relation, alias):
             return f"Relation {relation.name}" + _as(alias, relation.name)
-        case Window(StreamSource(stream, alias), spec):
-            return f"Window {stream.name} {spec.text}" + _as(alias, stream.name)
-        case Window(_, spec):
-            return f"Window {spec.text}"
+        case Window(StreamSource(stream, alias), spec, keep):
+            return f"Window {stream.name} {spec.text}" + _as(alias, stream.name) + _keeping(keep)
+        case Window(_, spec, keep):
+            return f"Window {spec.text}" + _keeping(keep)
         case OuterJoin(_, _, kind, conjuncts):
             return f"{kind.capitalize()} outer join " + " AND ".join(map(str, conjuncts))
         case SemiJoin(_, _, conjuncts, anti):
@@ -342,6 +346,10 @@ def _describe(node: Logical) -> str:
 
 def _conjunction(conjuncts: tuple[Expression, ...]) -> str:
     return " AND ".join(f"({c})" if getattr(c, "function", "") == "or" else str(c) for c in conjuncts)
+
+
+def _keeping(keep: tuple[Expression, ...]) -> str:
+    return f" keeping {' AND '.join(map(str, keep))}" if keep else ""
 
 
 def _as(alias: str, name: str) -> str:

@@ -5,6 +5,10 @@ unbounded window passes everything on for good. A row window is learned as it go
 the same partition puts a tuple out, at that row's instant. Each row of a partition takes one of n places
 in turn, so the row that held the place before is the one that leaves.
 
+Rows that a filter above the window would drop need not be stored, as long as they take their place: the
+window is of all rows. With ``keep`` such a row is a placeholder, which puts out the row before it and is
+itself nothing (thesis example 6.1.5).
+
 With a slide the window stands still between multiples of it; ``_sliding`` holds those forms.
 """
 
@@ -15,23 +19,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
+from penstock.engine.evaluate import true_mask
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators._sliding import SlidingRange, SlidingRows
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.store import Store
 from penstock.engine.synopses.turns import Turns
+from penstock.expression import Expression
 
 
 @dataclass(frozen=True)
 class SeqWindow(Unary):
-    """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded."""
+    """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded.
+
+    ``keep``: predicates of which a row window holds the rows that satisfy them all.
+    """
 
     kind: str
     size: int | None
     partition_by: tuple[str, ...] = ()
     text: str = ""
     slide: int | None = None
+    keep: tuple[Expression, ...] = ()
 
     name = "seq-window"
 
@@ -43,8 +53,9 @@ class SeqWindow(Unary):
         return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
 
     def describe(self) -> str:
-        """The window as CQL writes it."""
-        return self.text
+        """The window as CQL writes it, and which of its rows are held."""
+        kept = " AND ".join(map(str, self.keep))
+        return f"{self.text} keeping {kept}" if kept else self.text
 
     @property
     def waits(self) -> bool:
@@ -86,6 +97,7 @@ class _Rows(Operator):
 
     def __init__(self, node: SeqWindow, size: int) -> None:
         self._size = size
+        self._keep = node.keep
         self._turns = Turns(node.schema, node.partition_by)
         self._store = Store(node.schema, keys=2)
         self._arrived = 0
@@ -96,24 +108,35 @@ class _Rows(Operator):
             return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=np.empty(0, np.int64))
         places = self._places(chunk)
         before = self._holders(places)
-        rids = self._insert(chunk, places)
+        kept = self._kept(chunk)
+        rids = np.full(len(chunk), -1, np.int64)
+        rids[kept] = self._insert(chunk.where(kept), places[kept])
         # A place may change hands more than once within the chunk: then its holder is one of these rows.
         order = np.argsort(places, kind="stable")
         again = np.flatnonzero(places[order][1:] == places[order][:-1]) + 1
         before[order[again]] = rids[order[again - 1]]
         leaves = before >= 0
         self._store.end(before[leaves], chunk.ts[leaves])
-        out = self._elements(chunk.ts, rids, before, leaves)
+        out = self._elements(chunk.ts, rids, before, kept, leaves)
         self._store.expire(clock.now)
         return out
+
+    def _kept(self, chunk: Chunk) -> Bools:
+        kept = np.ones(len(chunk), np.bool_)
+        for predicate in self._keep:
+            rows = np.flatnonzero(kept)
+            kept[rows] = true_mask(predicate, chunk.take(rows).mapping(), len(rows))
+        return kept
 
     def _places(self, chunk: Chunk) -> Int64s:
         partitions, turns = self._turns.take(chunk)
         return partitions * self._size + turns % self._size
 
     def _holders(self, places: Int64s) -> Int64s:
-        index = self._store.index((0,))
-        return index.find(self._store, places)  # type: ignore[union-attr]
+        """The row in each place; -1 for none, as where a placeholder has put out the last one."""
+        found = self._store.index((0,)).find(self._store, places)  # type: ignore[union-attr]
+        _, ends = self._store.life(found)
+        return np.where((found >= 0) & (ends == FOREVER), found, -1)
 
     def _insert(self, chunk: Chunk, places: Int64s) -> Int64s:
         valid = np.ones(len(chunk), np.bool_)
@@ -122,9 +145,9 @@ class _Rows(Operator):
         ends = np.full(len(chunk), FOREVER)
         return self._store.insert(chunk.ts, ends, [(places, valid), (ids, valid)], chunk.columns.columns)
 
-    def _elements(self, ts: Int64s, rids: Int64s, before: Int64s, leaves: np.ndarray) -> Chunk:
-        """Each arriving row as a + element, and after it the − element of the row it puts out."""
-        shown = np.stack([np.ones(len(ts), np.bool_), leaves], axis=1).ravel()
+    def _elements(self, ts: Int64s, rids: Int64s, before: Int64s, kept: Bools, leaves: Bools) -> Chunk:
+        """Each arriving row that is kept as a + element, then the − element of the row it puts out."""
+        shown = np.stack([kept, leaves], axis=1).ravel()
         rows = np.stack([rids, before], axis=1).ravel()[shown]
         sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]
         ids, _ = self._store.key(1, rows)

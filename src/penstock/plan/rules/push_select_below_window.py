@@ -20,5 +20,5 @@ def push_select_below_window(node: Logical) -> Logical:
     above = tuple(c for c in node.conjuncts if c not in below)
     if not below or not isinstance(window.input, StreamSource):
         return node
-    pushed = Window(Select(window.input, below), window.spec)
+    pushed = Window(Select(window.input, below), window.spec, window.keep)
     return Select(pushed, above) if above else pushed
