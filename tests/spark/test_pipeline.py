@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
 from penstock.schema import TimeDomain
 from penstock.spark import exchange, pipeline
 from penstock.spark.place import Process
+from penstock.spark.record import Envelope
 from penstock.spark.session import Session
 from penstock.spark.sources import stream
 
@@ -195,13 +197,19 @@ def test_two_queries_at_once(spark: Any, session: Session, files: Files, tmp_pat
     check(runs[1].rows, list(range(31)))
 
 
+def over(source: SourceInput, df: Any) -> SourceInput:
+    """The same source over a static DataFrame."""
+    static = replace(source.stream.source, df=df)
+    return replace(source, stream=replace(source.stream, source=static))
+
+
 def test_filtered_rows_still_tell_the_time(spark: Any, files: Files) -> None:
     files.add([(1, 100), (5, 200), (9, 300), (5, 900)])
     (source,) = plan(spark, files, minimum=4).stages[0].inputs
     assert isinstance(source, SourceInput)
     df = spark.read.parquet(str(files.root))
-    packed = exchange.pack(source, df, source.stream.source.ticks, (3, 7)).collect()
-    envelopes = [exchange.Envelope.from_json(r.envelope) for r in packed]
+    packed = exchange.pack(over(source, df), (3, 7)).collect()
+    envelopes = [Envelope.from_json(r.envelope) for r in packed]
     assert sorted(r.partition for r in packed) == [3, 7]
     assert {(e.min_ts, e.max_ts) for e in envelopes} == {(100, 900)}
     assert sum(e.rows for e in envelopes) == 3
@@ -212,7 +220,7 @@ def test_empty_tasks_send_empty_blobs(spark: Any, files: Files) -> None:
     (source,) = plan(spark, files).stages[0].inputs
     assert isinstance(source, SourceInput)
     df = spark.read.schema("k BIGINT, t BIGINT").parquet(str(files.root))
-    packed = exchange.pack(source, df, source.stream.source.ticks, (0, 1)).collect()
+    packed = exchange.pack(over(source, df), (0, 1)).collect()
     assert [(r.partition, bytes(r.blob)) for r in packed] == [(0, b""), (1, b"")]
 
 

@@ -17,14 +17,15 @@ from penstock.engine.element import batch_of
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-_LEAST, _ROWS, _SCHEMA = b"penstock.least", b"penstock.rows", b"penstock.schema"
+_LEAST, _ROWS, _SCHEMA, _COPIES = (f"penstock.{k}".encode() for k in ("least", "rows", "schema", "copies"))
+_NO_COPIES = pa.schema([])
 _NARROW = ((1 << 8, pa.uint8()), (1 << 16, pa.uint16()), (1 << 32, pa.uint32()))
 _SMALL = 64
 """Columns shorter than this are not worth narrowing."""
 
 
-def encode(batch: pa.RecordBatch) -> pa.Buffer:
-    """The batch as one blob; ``decode`` gives it back.
+def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
+    """The batch as one blob; ``decode`` gives it back, with its first column again for each of ``copies``.
 
     >>> batch = pa.record_batch({"a": [1_000_000 + i for i in range(100)]})
     >>> decode(encode(batch)).equals(batch)
@@ -32,6 +33,8 @@ def encode(batch: pa.RecordBatch) -> pa.Buffer:
     """
     columns = [_narrow(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
     metadata = {_ROWS: str(batch.num_rows).encode(), _SCHEMA: batch.schema.serialize().to_pybytes()}
+    if len(copies):
+        metadata[_COPIES] = copies.serialize().to_pybytes()
     schema = pa.schema([f for _, f in columns], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_OPTIONS if batch.num_rows > _SMALL else _PLAIN) as writer:
@@ -48,6 +51,10 @@ def decode(blob: pa.Buffer | memoryview | bytes) -> pa.RecordBatch:
         schema = pa.ipc.read_schema(pa.py_buffer(stored.metadata[_SCHEMA]))
         arrays = reader.read_next_batch().columns if len(stored) else []
     columns = [_widen(a, s, f) for a, s, f in zip(arrays, stored, schema, strict=True)]
+    if _COPIES in stored.metadata:
+        copies = pa.ipc.read_schema(pa.py_buffer(stored.metadata[_COPIES]))
+        columns += [columns[0].view(f.type) for f in copies]
+        schema = pa.schema([*schema, *copies])
     return batch_of(columns, schema, rows)
 
 

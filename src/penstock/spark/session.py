@@ -41,11 +41,14 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.python.authenticate.socketTimeout": "60s",
     "spark.log.level": "ERROR",
 }
 """What a local session gets besides: nothing that listens beyond this machine, no chatter, and checkpoints
 through Hadoop's FileSystem (through FileContext, which is Spark's default, Hadoop starts a ``readlink`` or
-``chmod`` process for every file it touches: about 100 ms a micro-batch)."""
+``chmod`` process for every file it touches: about 100 ms a micro-batch; local files have checksums anyway).
+A busy machine may take longer than Spark's 15 s to start a Python worker."""
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:

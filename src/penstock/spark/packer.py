@@ -1,0 +1,131 @@
+"""The map side of a stage, in Spark's Python workers: rows become a few big blobs, one a partition.
+
+The least and largest timestamp of *all* rows travel in the envelope, also of those that are dropped or go
+to other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from penstock.engine.stage import SIGN, TS
+from penstock.errors import DataError
+from penstock.hashing import partition_numbers
+from penstock.spark import blob
+from penstock.spark.failure import readable
+from penstock.spark.program import BLOB_LIMIT, split_by
+from penstock.spark.record import Envelope, binary_column
+from penstock.spark.worker import settle
+
+KEEP, PART = "__keep", "__part"
+"""Columns that are for the packer alone, as are those that start with ``__key``."""
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs the rows of one map task; pickled into it.
+
+    ``schema`` is what comes, ``copies`` are columns that the engine makes of the timestamp, ``hashed`` the
+    columns that say the partition (with none, column ``PART`` does), ``keys`` the partitions' grouping keys.
+    """
+
+    input: str
+    stream: str
+    schema: pa.Schema
+    copies: pa.Schema
+    hashed: tuple[str, ...]
+    keys: tuple[int, ...]
+    limit: int = BLOB_LIMIT
+
+    @readable
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Every partition gets at least one blob, with rows or with none."""
+        context = TaskContext.get()
+        producer = context.partitionId() if context else 0
+        piece = 0
+        for chunk in _chunks(batches, self.limit):
+            yield from self._blobs(self._typed(chunk), producer, piece)
+            piece += 1
+        if not piece:
+            yield from self._blobs(None, producer, 0)
+        settle()
+
+    def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
+        if rows is None:
+            for key in self.keys:
+                yield _row(key, Envelope(self.input, producer), pa.py_buffer(b""))
+            return
+        least, most = self._span(rows)
+        for key, part in zip(self.keys, self._parts(rows), strict=True):
+            data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
+            envelope = Envelope(self.input, producer, piece, part.num_rows, least, most)
+            yield _row(key, envelope, data)
+
+    def _span(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        ts = rows.column(TS)
+        if ts.null_count:
+            raise DataError(
+                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp; filter "
+                "them out of the stream's DataFrame, or give them a time, before create_stream"
+            )
+        bounds = pc.min_max(ts)
+        return bounds["min"].as_py(), bounds["max"].as_py()
+
+    def _typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = zip(rows.columns, self.schema, strict=True)
+        typed = [c if c.type == f.type else c.cast(f.type) for c, f in columns]
+        return pa.RecordBatch.from_arrays(typed, schema=self.schema)
+
+    def _parts(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The kept rows of each partition, with the columns that the engine gets."""
+        names = self.schema.names
+        if KEEP in names:
+            rows = rows.filter(rows.column(KEEP))
+        where = self._where(rows)
+        if SIGN in names and rows.column(SIGN).null_count:
+            raise DataError(
+                f"relation {self.stream!r}: {rows.column(SIGN).null_count} rows are marked neither '+' nor "
+                "'-'; mend the column that CHANGE BY names"
+            )
+        shown = [n for n in names if n not in (KEEP, PART) and not n.startswith("__key")]
+        return split_by(rows.select(shown), where, len(self.keys))
+
+    def _where(self, rows: pa.RecordBatch) -> np.ndarray:
+        if PART in self.schema.names:
+            return np.asarray(rows.column(PART))
+        keys = [rows.column(name) for name in self.hashed]
+        return partition_numbers(keys, len(self.keys), rows.num_rows)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """The batches glued together, up to about ``limit`` bytes at a time; nothing for no rows."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= limit:
+            yield _glue(held)
+            held, size = [], 0
+    if held:
+        yield _glue(held)
+
+
+def _glue(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _row(key: int, envelope: Envelope, data: pa.Buffer) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([key], pa.int32()), pa.array([envelope.to_json()]), binary_column([data])],
+        names=["partition", "envelope", "blob"],
+    )

@@ -1,0 +1,96 @@
+"""The map side without Spark: every row goes to one partition, every partition hears of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.stage import SIGN, TS
+from penstock.errors import DataError
+from penstock.spark import blob
+from penstock.spark.packer import KEEP, Packer
+from penstock.spark.record import Envelope
+
+NO_COPIES = pa.schema([])
+STAMP = pa.timestamp("us", tz="UTC")
+
+
+def packed(packer: Packer, *batches: pa.RecordBatch) -> list[tuple[int, Envelope, Any]]:
+    """Key, envelope and rows of every blob."""
+    out = []
+    for row in packer.run(iter(batches)):
+        (key,), (envelope,), (data,) = (column.to_pylist() for column in row.columns)
+        out.append((key, Envelope.from_json(envelope), blob.decode(data) if data else None))
+    return out
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5, 5), st.none() | st.integers(-9, 9), st.booleans())), st.integers(1, 4)
+)
+def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], partitions: int) -> None:
+    schema = pa.schema([(TS, pa.int64()), (KEEP, pa.bool_()), ("S.k", pa.int64())])
+    packer = Packer("S", "S", schema, NO_COPIES, ("S.k",), tuple(range(10, 10 + partitions)))
+    columns = [[r[i] for r in rows] for i in (0, 2, 1)]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema.names
+    )
+    out = packed(packer, batch.slice(0, len(rows) // 2), batch.slice(len(rows) // 2))
+    assert [key for key, _, _ in out] == list(packer.keys)
+    stamps = [ts for ts, _, _ in rows]
+    assert {(e.min_ts, e.max_ts) for _, e, _ in out} == {
+        (min(stamps, default=None), max(stamps, default=None))
+    }
+    got = [
+        row for _, _, part in out if part is not None for row in zip(*part.to_pydict().values(), strict=True)
+    ]
+    assert sorted(got, key=repr) == sorted(((ts, k) for ts, k, kept in rows if kept), key=repr)
+    homes = [{r["S.k"] for r in part.to_pylist()} for _, _, part in out if part is not None]
+    assert sum(map(len, homes)) == len({k for _, k, kept in rows if kept})
+
+
+def test_equal_keys_of_two_streams_meet() -> None:
+    def homes(name: str, kind: pa.DataType) -> dict[int, int]:
+        schema = pa.schema([(TS, pa.int64()), (name, kind)])
+        packer = Packer(name, name, schema, NO_COPIES, (name,), (0, 1, 2))
+        batch = pa.record_batch([pa.array(range(50), pa.int64()), pa.array(range(50), kind)], schema=schema)
+        return {r[name]: key for key, _, part in packed(packer, batch) for r in part.to_pylist()}
+
+    assert homes("A", pa.int64()) == homes("B", pa.int32())
+
+
+def test_the_timestamp_is_sent_once() -> None:
+    schema = pa.schema([(TS, pa.int64()), ("S.v", pa.int64())])
+    batch = pa.record_batch([pa.array(range(1000), pa.int64())] * 2, schema=schema)
+    copies = pa.schema([("S.ts", STAMP)])
+    ((_, _, plain),) = packed(Packer("S", "S", schema, NO_COPIES, (), (0,)), batch)
+    ((_, _, both),) = packed(Packer("S", "S", schema, copies, (), (0,)), batch)
+    assert both.column("S.ts").cast(pa.int64()).equals(plain.column(TS))
+    assert blob.encode(batch, copies).size < blob.encode(batch).size + 700
+
+
+def test_large_inputs_come_in_pieces() -> None:
+    schema = pa.schema([(TS, pa.int64())])
+    packer = Packer("S", "S", schema, NO_COPIES, (), (0,), limit=1000)
+    batches = [pa.record_batch([pa.array([n] * 100, pa.int64())], schema=schema) for n in range(10)]
+    out = packed(packer, *batches)
+    assert [e.piece for _, e, _ in out] == list(range(5))
+    assert [ts for _, _, part in out for ts in part.column(TS).to_pylist()[::100]] == list(range(10))
+
+
+def test_rows_without_time_or_sign_are_refused() -> None:
+    schema = pa.schema([(TS, pa.int64()), (SIGN, pa.int8())])
+    packer = Packer("S", "S", schema, NO_COPIES, (), (0,))
+    with pytest.raises(DataError, match="stream 'S': 1 of 2 rows have a NULL timestamp"):
+        packed(
+            packer,
+            pa.record_batch([pa.array([1, None], pa.int64()), pa.array([1, 1], pa.int8())], schema=schema),
+        )
+    with pytest.raises(DataError, match="relation 'S': 1 rows are marked neither"):
+        packed(
+            packer,
+            pa.record_batch([pa.array([1, 2], pa.int64()), pa.array([1, None], pa.int8())], schema=schema),
+        )
