@@ -36,6 +36,35 @@ REGRESSIONS: dict[str, Case] = {
         {"S": [(1, {"a": 0}), (2, {"a": 1}), (3, {"a": 2}), (4, {"a": 3}), (5, {"a": 4})]},
         {"S": "a INT"},
     ),
+    "a row that waited for the slide is older than its element": Case(
+        "SELECT r0.a AS c0 FROM S [RANGE 5 SLIDE 2] AS r0",
+        {"S": [*[(1, {"a": 1})] * 4, *[(6, {"a": 1})] * 4]},
+        {"S": "a INT"},
+        15,
+    ),
+    "so it is where the window only grows": Case(
+        "SELECT r0.a AS c0 FROM U [RANGE 0 SECONDS] AS r0 CROSS JOIN S [RANGE UNBOUNDED SLIDE 2] AS r1",
+        {
+            "U": [(1, {"a": 1}), (3, {"a": 1}), (8, {"a": 1}), (8, {"a": 1})],
+            "S": [(5, {"a": 1}), (6, {"a": 1}), (7, {"a": 1}), (12, {"a": 1})],
+        },
+        {"U": "a INT", "S": "a INT"},
+    ),
+    "a window over a derived stream of aggregates, rebuilt": Case(
+        "SELECT x.n FROM (SELECT ISTREAM(COUNT(*) AS n, MAX(a) AS m) FROM S [RANGE 3]) [RANGE 5] AS x",
+        {"S": [(ts, {"a": ts}) for ts in range(20)]},
+        {"S": "a INT"},
+    ),
+    "a window over what left another, rebuilt": Case(
+        "SELECT x.a FROM (SELECT DSTREAM(a) FROM S [RANGE 4]) [RANGE 5] AS x",
+        {"S": [(ts, {"a": ts}) for ts in range(20)]},
+        {"S": "a INT"},
+    ),
+    "a window over the states of another, rebuilt": Case(
+        "SELECT x.a FROM (SELECT RSTREAM(a) FROM S [RANGE 4]) [RANGE 5] AS x",
+        {"S": [(ts, {"a": ts}) for ts in range(20)]},
+        {"S": "a INT"},
+    ),
 }
 
 

@@ -62,4 +62,4 @@ def test_regressions(name: str) -> None:
 @pytest.mark.parametrize("name", regressions())
 @pytest.mark.parametrize("partitions", (1, 3))
 def test_regressions_in_steps(name: str, partitions: int) -> None:
-    check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.5,), before=("", "rebuild", "rebuild")))
+    check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.3, 0.55, 0.8), before=("rebuild",) * 5))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk, batch_of
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock
 from penstock.engine.scheduler import Scheduler
@@ -27,8 +27,12 @@ class Engine:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._scheduler = Scheduler(stage.root)
-        instants = any(e.node.reads_instants for e in self._scheduler.entities)
+        nodes = [e.node for e in self._scheduler.entities]
+        instants = any(n.reads_instants for n in nodes)
         self._inputs = InputManager(stage.inputs, stage.waits, instants)
+        # A window over a derived stream may hold what no other state can tell any more.
+        self._needs_all = any(n.retells for n in nodes if n is not stage.root)
+        self._lag = sum(n.lag for n in nodes)
         self._steps = 0
         # For each step that the state depends on: its largest timestamp, and the progress before it.
         self._history: dict[int, tuple[int, Progress]] = {}
@@ -65,13 +69,23 @@ class Engine:
 
     def _forget_steps(self) -> int:
         """Drop the steps that the state no longer depends on; the first it does, or the next."""
-        horizon = min([self._inputs.horizon(), *(e.operator.horizon() for e in self._scheduler.entities)])
+        horizon = self._horizon()
         while self._history:
             oldest = min(self._history)
             if self._history[oldest][0] >= horizon:
                 return oldest
             del self._history[oldest]
         return self._steps
+
+    def _horizon(self) -> int:
+        """The smallest timestamp of an arrival that the state depends on."""
+        if self._needs_all:
+            return int(BEFORE_TIME)
+        waiting, held = self._inputs.horizon(), [e.operator.horizon() for e in self._scheduler.entities]
+        oldest = min(held)
+        if BEFORE_TIME + self._lag < oldest < FOREVER:
+            oldest -= self._lag
+        return min(waiting, oldest)
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""

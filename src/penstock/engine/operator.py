@@ -73,6 +73,16 @@ class Node(ABC):
         """Whether it reads ``Clock.instants``, which are collected only if someone does."""
         return False
 
+    @property
+    def lag(self) -> int:
+        """How many ticks after its row an element may come."""
+        return 0
+
+    @property
+    def retells(self) -> bool:
+        """Whether its stream tells of a relation as it was, of which those below hold only what it is."""
+        return False
+
     @abstractmethod
     def start(self) -> Operator:
         """The running operator, with empty synopses."""

@@ -39,7 +39,7 @@ class SlidingRange(Operator):
         return every.where(due).in_order()
 
     def horizon(self) -> int:
-        return int(self._waiting.ts.min()) - self._slide if len(self._waiting) else super().horizon()
+        return int(self._waiting.ts.min()) if len(self._waiting) else super().horizon()
 
     def rows(self) -> int:
         return len(self._waiting)

@@ -29,6 +29,11 @@ class DStream(Unary):
         """An instant's changes must be complete."""
         return True
 
+    @property
+    def retells(self) -> bool:
+        """What leaves came long ago."""
+        return True
+
     def start(self) -> Operator:
         """No synopsis: an instant's changes are all it needs."""
         return _DStream()

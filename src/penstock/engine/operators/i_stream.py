@@ -46,6 +46,11 @@ class IStream(Unary):
         """Over changes an instant must be complete."""
         return self.input.pattern is Pattern.CHANGING
 
+    @property
+    def retells(self) -> bool:
+        """Not where each insertion is a row that arrived then."""
+        return self.input.pattern is not Pattern.APPEND
+
     def start(self) -> Operator:
         """The simplest operator that is right for the input's pattern."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:
@@ -71,9 +76,9 @@ class _KnownEnds(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
         if len(chunk):
-            chunk = replace(chunk, end=None).where(~self._leaving.cancel(chunk))
+            chunk = chunk.where(~self._leaving.cancel(chunk))
         self._leaving.forget(clock.now)
-        return chunk
+        return replace(chunk, end=None)
 
     def horizon(self) -> int:
         return self._leaving.oldest()

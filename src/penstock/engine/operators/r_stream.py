@@ -48,6 +48,11 @@ class RStream(Unary):
         """Where they are its clock."""
         return self.every is None
 
+    @property
+    def retells(self) -> bool:
+        """What is shown at a tick may be gone at the next."""
+        return True
+
     def start(self) -> Operator:
         """With an empty relation."""
         return _RStream(self)

@@ -63,6 +63,11 @@ class SeqWindow(Unary):
         return self.slide is not None or (self.size is not None and self.kind == "rows")
 
     @property
+    def lag(self) -> int:
+        """A row waits for the next multiple of the slide."""
+        return self.slide - 1 if self.slide is not None and self.kind == "range" else 0
+
+    @property
     def has_ids(self) -> bool:
         """Row windows number their rows."""
         return self.size is not None and self.kind == "rows"
