@@ -1,5 +1,6 @@
 """The commands as a user starts them: processes of their own, with Spark."""
 
+import json
 import os
 import signal
 import subprocess
@@ -110,3 +111,12 @@ def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
     while left_of(started) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert left_of(started) == []
+
+
+def test_bench_join_compares_systems_with_equal_results():
+    options = ["--ways", "3", "--rows", "6000", "--batches", "1", "--warmup", "1"]
+    result = penstock("bench", "join", *options, "--systems", "spark-memory,penstock", "--json")
+    assert result.returncode == 0, result.stderr
+    join = json.loads(result.stdout)["joins"]["3-way"]
+    assert join["ratios"].keys() == {"spark-memory / penstock"}
+    assert join["systems"]["penstock"]["results"] == join["systems"]["spark-memory"]["results"] > 0
