@@ -73,7 +73,9 @@ def new_local_spark(cores: int) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
     for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _use_this_python(spark)
+    return spark
 
 
 class Session:
@@ -198,13 +200,18 @@ class Session:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
 
 
+def _use_this_python(spark: SparkSession) -> None:
+    """Workers of a local Spark that was told no Python are this one: it has what they import."""
+    if _is_local(spark) and spark.sparkContext.pythonExec == "python3":
+        spark.sparkContext.pythonExec = sys.executable
+
+
 def _make_ready(spark: SparkSession) -> None:
     """Set what queries need; a local Spark that was told no Python runs this one in its workers."""
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
+    _use_this_python(spark)
     context = spark.sparkContext
-    if _is_local(spark) and context.pythonExec == "python3":
-        context.pythonExec = sys.executable
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:
         _log.warning(
