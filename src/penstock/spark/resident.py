@@ -168,6 +168,10 @@ def preload() -> None:
 
     import penstock.engine.engine
     import penstock.spark.serve  # noqa: F401
+    from penstock.engine.kernels.hashing import hash_rows
+
+    # The first call of a kernel starts Numba: half a second of CPU that no engine then needs to spend.
+    hash_rows([pa.array([1])], 1)
 
 
 def _find_room_for_kernels() -> None:
