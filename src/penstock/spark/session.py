@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,37 +16,11 @@ from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
 from penstock.spark import connection, pipeline, sources
 from penstock.spark.listener import EndEngines
+from penstock.spark.local import NEEDED, is_local, local_spark, use_this_python
 from penstock.spark.metrics import read_metrics
 from penstock.spark.place import Place
 
 _log = logging.getLogger("penstock")
-
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
-NEEDED = {
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
-"""What a query needs of a session: the log lies in RocksDB, and only its changes are written."""
-
-LOCAL = {
-    **NEEDED,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.python.authenticate.socketTimeout": "60s",
-    "spark.log.level": "ERROR",
-}
-"""What a local session gets besides: nothing that listens beyond this machine, no chatter, and checkpoints
-through Hadoop's FileSystem (through FileContext, which is Spark's default, Hadoop starts a ``readlink`` or
-``chmod`` process for every file it touches: about 100 ms a micro-batch; local files have checksums anyway).
-A busy machine may take longer than Spark's 15 s to start a Python worker."""
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
@@ -58,24 +30,6 @@ def connect(spark: SparkSession | None = None, partitions: int | None = None) ->
     Spark runs tasks at once.
     """
     return Session(spark or local_spark(), partitions)
-
-
-def local_spark() -> SparkSession:
-    """The active session, or a new local one."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    return new_local_spark(os.cpu_count() or 1)
-
-
-def new_local_spark(cores: int) -> SparkSession:
-    """A local session with so many tasks at once."""
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
-    for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    _use_this_python(spark)
-    return spark
 
 
 class Session:
@@ -90,7 +44,7 @@ class Session:
         self.settings = Settings()
         _make_ready(spark)
         place = Place.of_jvm(_jvm_pid(spark))
-        if _is_local(spark):
+        if is_local(spark):
             connection.prestart(place)
         self._root = place.root
         self._listener = EndEngines(place.root)
@@ -200,17 +154,11 @@ class Session:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
 
 
-def _use_this_python(spark: SparkSession) -> None:
-    """Workers of a local Spark that was told no Python are this one: it has what they import."""
-    if _is_local(spark) and spark.sparkContext.pythonExec == "python3":
-        spark.sparkContext.pythonExec = sys.executable
-
-
 def _make_ready(spark: SparkSession) -> None:
     """Set what queries need; a local Spark that was told no Python runs this one in its workers."""
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
-    _use_this_python(spark)
+    use_this_python(spark)
     context = spark.sparkContext
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:
@@ -221,10 +169,6 @@ def _make_ready(spark: SparkSession) -> None:
             at_once,
             at_once,
         )
-
-
-def _is_local(spark: SparkSession) -> bool:
-    return str(spark.sparkContext.master).startswith("local")
 
 
 def _default_partitions(spark: SparkSession) -> int:

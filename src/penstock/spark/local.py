@@ -1,0 +1,79 @@
+"""The local Spark that Penstock starts where it is given none, and the settings that make it fast.
+
+The benchmarks' other systems run with the same settings, and gain from most of them as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+_STREAMING = "spark.sql.streaming"
+
+NEEDED = {
+    f"{_STREAMING}.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""What a query needs of any session: the log lies in RocksDB, and only its changes are written."""
+
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""No chatter, and nothing that listens beyond this machine."""
+
+FAST = {
+    # Through FileContext, Spark's default, Hadoop starts a readlink or chmod process for every file that it
+    # touches: about 100 ms a batch. Through FileSystem it starts far fewer.
+    f"{_STREAMING}.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Hadoop's local files carry checksums of their own.
+    f"{_STREAMING}.checkpoint.fileChecksum.enabled": "false",
+    f"{_STREAMING}.noDataMicroBatches.enabled": "false",
+    # Fewer, larger batches of rows on their way to Python, over sockets without TCP.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.python.unix.domain.socket.enabled": "true",
+    # A busy machine may take longer than the default 15 s to start a Python worker.
+    "spark.python.authenticate.socketTimeout": "60s",
+}
+"""For checkpoints on this machine's disk."""
+
+LOCAL = {**NEEDED, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
+
+
+def local_spark() -> SparkSession:
+    """The active session, or a new local one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    return new_local_spark(os.cpu_count() or 1)
+
+
+def new_local_spark(cores: int) -> SparkSession:
+    """A local session with so many tasks at once."""
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
+    for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    use_this_python(spark)
+    return spark
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Workers of a local Spark that was told no Python are this one: it has what they import."""
+    if is_local(spark) and spark.sparkContext.pythonExec == "python3":
+        spark.sparkContext.pythonExec = sys.executable
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether Spark's tasks run on the driver's machine."""
+    return str(spark.sparkContext.master).startswith("local")
