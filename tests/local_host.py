@@ -106,9 +106,7 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     return sorted(changes, key=lambda c: c[0])
 
 
-def _definition(
-    name: str, schema: str, rows: Sequence[Any], skew: int
-) -> StreamDef | RelationDef | TableDef:
+def _definition(name: str, schema: str, rows: Sequence[Any], skew: int) -> StreamDef | RelationDef | TableDef:
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)

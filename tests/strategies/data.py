@@ -30,6 +30,7 @@ VALUES: dict[str, Sequence[Any]] = {
     ROUGH: (1, 0, 2),
 }
 
+
 @dataclass(frozen=True)
 class Input:
     """An input that a query reads."""
