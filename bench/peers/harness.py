@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.cli.local import stderr_to
+from penstock.spark.local import LOCAL
 
 STATE = "spark.sql.streaming.stateStore."
 CHECKED = 1_000_003
@@ -54,15 +55,14 @@ class Measured:
 
 
 def local_spark(cores: int, log: Path) -> SparkSession:
-    """A local session for every system alike, with a partition for every core; it writes to a log."""
+    """A local session for every system alike, with a partition for every core; it writes to a log.
+
+    Its settings are those with which Penstock starts Spark; the other systems gain from them as well.
+    """
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        **LOCAL,
         "spark.driver.memory": os.environ.get("BENCH_DRIVER_MEMORY", "6g"),
         "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
