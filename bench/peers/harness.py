@@ -24,12 +24,17 @@ CHECKED = 1_000_003
 
 @dataclass
 class Measured:
-    """What a system did: the times of its warm batches, and how many rows went in and came out."""
+    """What a system did: the times of its warm batches, how many rows went in and came out, its state's size.
+
+    Memory is what the state stores and engines say; disk is the checkpoint at the end of the run.
+    """
 
     system: str
     batch_ms: list[int] = field(default_factory=list)
     rows: int = 0
     results: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
 
     @property
     def median_ms(self) -> float:
@@ -43,6 +48,7 @@ class Measured:
         """Add another round of the same system."""
         self.batch_ms += other.batch_ms
         self.rows, self.results = other.rows, other.results
+        self.memory_bytes, self.disk_bytes = other.memory_bytes, other.disk_bytes
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -51,6 +57,8 @@ class Measured:
             "batches_ms": self.batch_ms,
             "rows": self.rows,
             "results": self.results,
+            "state_memory_bytes": self.memory_bytes,
+            "state_disk_bytes": self.disk_bytes,
         }
 
 
@@ -90,24 +98,35 @@ def spark_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[No
                 spark.conf.set(name, old)
 
 
-def measure(system: str, frame: DataFrame, checkpoint: Path, warmup: int) -> Measured:
-    """Run to the end of the input into a sink that discards, and take the batches after the first ones."""
+def measure(
+    system: str, frame: DataFrame, checkpoint: Path, warmup: int, engines: Callable[[], int] | None = None
+) -> Measured:
+    """Run to the end of the input into a sink that discards, and take the batches after the first ones.
+
+    ``engines`` says how many bytes are held outside of Spark's state stores.
+    """
     query = (
         frame.writeStream.format("noop")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    held = 0
+    while not query.awaitTermination(0.5):
+        held = max(held, engines() if engines else 0)
     progress = [p for p in query.recentProgress if p.numInputRows]
+    disk = sum(f.stat().st_size for f in checkpoint.glob("state/**/*") if f.is_file())
     shutil.rmtree(checkpoint, ignore_errors=True)
     if len(progress) <= warmup:
         raise SystemExit(f"{system} ran {len(progress)} batches, no more than the {warmup} that warm up")
+    stores = max(sum(o.memoryUsedBytes for o in p.stateOperators) for p in progress)
     return Measured(
         system,
         [p.durationMs["triggerExecution"] for p in progress[warmup:]],
         round(median(p.numInputRows for p in progress[warmup:])),
         sum(p.sink.numOutputRows for p in progress),
+        stores + held,
+        disk,
     )
 
 

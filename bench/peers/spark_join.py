@@ -12,24 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from bench.peers.harness import Measured, fingerprint, local_spark, measure, parquet_source, spark_settings
-from bench.peers.systems import NEWEST_FORMAT, System, frame, result_columns, systems
-from penstock.workloads.files import write_slices
-from penstock.workloads.synthetic import DDL, JoinWorkload
-
-FILES = 2
-"""Files of each stream in a micro-batch: one a core."""
+from bench.peers.compare import Runs, machine, ratios_of, timed, verify
+from bench.peers.harness import Measured, local_spark
+from bench.peers.systems import NEWEST_FORMAT, System, systems
+from penstock.workloads.synthetic import JoinWorkload
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -82,78 +77,18 @@ def _chosen(options: argparse.Namespace, default: str) -> list[System]:
 def run_joins(spark: SparkSession, root: Path, options: argparse.Namespace, console: Console) -> dict:
     """The comparison of all systems for each number of streams."""
     chosen = _chosen(options, "spark-rocksdb,spark-memory,discard,penstock")
-    result: dict = {"machine": _machine(spark), "joins": {}}
+    result: dict = {"machine": machine(spark), "joins": {}}
     for ways in map(int, options.ways.split(",")):
         workload = JoinWorkload(streams=ways, rows=options.rows, matches=options.matches)
         name = f"{ways}-way"
         verify(spark, root / f"verify{ways}", workload, [s for s in chosen if s.joins], console)
-        measured = _rounds(spark, root / f"timed{ways}", workload, chosen, options, console)
-        ratios = _ratios(measured)
+        runs = Runs(options.warmup, options.batches, options.rounds)
+        measured = timed(spark, root / f"timed{ways}", workload, chosen, runs, console)
+        ratios = ratios_of(measured)
         console.print(_table(f"{name} windowed join, {_describe(workload, options)}", measured, ratios))
-        runs = {m.system: m.to_json() for m in measured}
-        result["joins"][name] = {"workload": asdict(workload), "systems": runs, "ratios": ratios}
+        found = {m.system: m.to_json() for m in measured}
+        result["joins"][name] = {"workload": asdict(workload), "systems": found, "ratios": ratios}
     return result
-
-
-def verify(
-    spark: SparkSession, root: Path, workload: JoinWorkload, chosen: list[System], console: Console
-) -> None:
-    """Count and checksum of every system's results on smaller batches must be equal."""
-    small = replace(workload, rows=min(workload.rows, 40_000))
-    write_slices(root, small.slices(4), FILES)
-    source = parquet_source(spark, root, DDL, FILES)
-    found = {}
-    for system in chosen:
-        with spark_settings(spark, system.settings):
-            query = frame(system, spark, source, small)
-            found[system.name] = fingerprint(query, result_columns(small), root / "checkpoint")
-    if len(set(found.values())) > 1:
-        raise SystemExit(f"the systems' results differ (count, checksum): {found}")
-    for count, checksum in set(found.values()):
-        console.print(
-            f"verified on {4 * small.rows:,} rows: {count:,} results, checksum {checksum}: {', '.join(found)}"
-        )
-
-
-def _rounds(
-    spark: SparkSession,
-    root: Path,
-    workload: JoinWorkload,
-    chosen: list[System],
-    options: argparse.Namespace,
-    console: Console,
-    warmup: int | None = None,
-) -> list[Measured]:
-    """Every system in turn, as many rounds as asked for."""
-    warmup = options.warmup if warmup is None else warmup
-    write_slices(root, workload.slices(warmup + options.batches), FILES)
-    source = parquet_source(spark, root, DDL, FILES)
-    totals: dict[str, Measured] = {}
-    for _ in range(options.rounds):
-        for system in chosen:
-            with spark_settings(spark, system.settings):
-                query = frame(system, spark, source, workload)
-                run = measure(system.name, query, root / "checkpoint", warmup)
-            console.print(f"  {system.name}: {run.batch_ms} ms", highlight=False)
-            totals.setdefault(system.name, Measured(system.name)).merge(run)
-    results = {totals[s.name].results for s in chosen if s.joins}
-    if len(results) > 1:
-        raise SystemExit(f"the timed runs' result counts differ: {totals}")
-    return list(totals.values())
-
-
-def _ratios(measured: list[Measured]) -> dict[str, float]:
-    """How many times Penstock's batch time each system took, and Penstock that of the discarding one."""
-    times = {m.system: m.median_ms for m in measured}
-    penstock = times.get("penstock")
-    if penstock is None:
-        return {}
-    ratios = {
-        f"{name} / penstock": round(ms / penstock, 2) for name, ms in times.items() if name != "penstock"
-    }
-    if "discard" in times:
-        ratios["penstock / discard"] = round(penstock / times["discard"], 2)
-    return ratios
 
 
 def run_state(spark: SparkSession, root: Path, options: argparse.Namespace, console: Console) -> dict:
@@ -164,11 +99,12 @@ def run_state(spark: SparkSession, root: Path, options: argparse.Namespace, cons
     chosen = _chosen(options, "penstock")
     workloads = {int(rows): _with_window(options, int(rows)) for rows in options.window_rows.split(",")}
     fill = max(-(-w.window_rows // w.rows_per_stream) for w in workloads.values())
-    result: dict = {"machine": _machine(spark), "state": {}}
+    result: dict = {"machine": machine(spark), "state": {}}
     rates: dict[str, list[float]] = {}
     for rows, workload in workloads.items():
         place = root / f"state{rows}"
-        measured = _rounds(spark, place, workload, chosen, options, console, max(options.warmup, fill))
+        runs = Runs(max(options.warmup, fill), options.batches, options.rounds)
+        measured = timed(spark, place, workload, chosen, runs, console)
         console.print(
             _table(f"{rows:,} window rows a partition, {_describe(workload, options)}", measured, {})
         )
@@ -193,14 +129,6 @@ def _describe(workload: JoinWorkload, options: argparse.Namespace) -> str:
     return (
         f"batches of {workload.rows:,} rows, {workload.window_rows:,} rows a window, local[{options.cores}]"
     )
-
-
-def _machine(spark: SparkSession) -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "master": spark.sparkContext.master,
-    }
 
 
 def _table(title: str, measured: list[Measured], ratios: dict[str, float]) -> Table:

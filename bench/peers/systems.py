@@ -2,7 +2,7 @@
 
 The query is the join of all streams on ``k``, every two rows of a result within the window of each other:
 what CQL says with ``SELECT ISTREAM(...) FROM A [RANGE t], B [RANGE t] WHERE A.k = B.k``. Result columns:
-``k``, then each stream's ``v`` and ``ts``. With the timestamps no two results are equal, whatever the data;
+``k``, then each stream's other columns. With the timestamps no two results are equal, whatever the data;
 in CQL a result that enters and an equal one that leaves cancel, which Spark's join knows nothing of.
 """
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
@@ -54,7 +54,7 @@ def systems(state_format: str = NEWEST_FORMAT) -> list[System]:
 
 
 def result_columns(workload: JoinWorkload) -> list[str]:
-    return ["k", *(f"{name.lower()}{column}" for name in workload.names for column in ("v", "ts"))]
+    return ["k", *(f"{name.lower()}{column}" for name in workload.names for column in workload.payload)]
 
 
 def frame(system: System, spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
@@ -70,7 +70,7 @@ def cql(workload: JoinWorkload) -> str:
     """The query for Penstock."""
     names = workload.names
     window = f"[RANGE {round(workload.window_seconds * 1000)} MILLISECONDS]"
-    values = ", ".join(f"{n}.{c} AS {n.lower()}{c}" for n in names for c in ("v", "ts"))
+    values = ", ".join(f"{n}.{c} AS {n.lower()}{c}" for n in names for c in workload.payload)
     keys = " AND ".join(f"{a}.k = {b}.k" for a, b in zip(names, names[1:], strict=False))
     windows = ", ".join(f"{n} {window}" for n in names)
     return f"SELECT ISTREAM({names[0]}.k AS k, {values}) FROM {windows} WHERE {keys}"
@@ -90,6 +90,11 @@ def penstock_join(spark: SparkSession, source: Source, workload: JoinWorkload) -
 @cache
 def _session(spark: SparkSession) -> Session:
     return penstock.connect(spark)
+
+
+def engine_bytes(spark: SparkSession) -> int:
+    """What Penstock's engines hold now."""
+    return sum(engine.get("bytes", 0) for engine in _session(spark).metrics())
 
 
 def discard(spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
@@ -117,10 +122,15 @@ def spark_join(source: Source, workload: JoinWorkload) -> DataFrame:
         joined = joined.join(_watermarked(source, name), F.expr(condition))
         columns = [c for c in joined.columns if c not in (f"{name}_k", f"{name}_ts")]
         joined = joined.select(*columns, F.unix_micros(f"{name}_ts").alias(f"{name}_us"))
-    times = [F.col(f"{first}_ts"), *(F.timestamp_micros(f"{n}_us") for n in others)]
-    values = zip((F.col(f"{n}_v") for n in workload.names), times, strict=True)
-    columns = [F.col(f"{first}_k"), *(column for pair in values for column in pair)]
-    return joined.select(*(c.alias(name) for c, name in zip(columns, result_columns(workload), strict=True)))
+    shown = [_shown(first, name, column) for name in workload.names for column in workload.payload]
+    columns = zip([F.col(f"{first}_k"), *shown], result_columns(workload), strict=True)
+    return joined.select(*(column.alias(name) for column, name in columns))
+
+
+def _shown(first: str, name: str, column: str) -> Column:
+    if column == "ts" and name != first:
+        return F.timestamp_micros(f"{name}_us")
+    return F.col(f"{name}_{column}")
 
 
 def _watermarked(source: Source, name: str) -> DataFrame:

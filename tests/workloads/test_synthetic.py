@@ -3,7 +3,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.workloads.files import StreamDirectory, write_slices
-from penstock.workloads.synthetic import SCHEMA, JoinWorkload
+from penstock.workloads.synthetic import JoinWorkload
 
 
 def test_same_seed_same_rows():
@@ -41,7 +41,7 @@ def test_files_hold_the_slices_in_order_of_modification(tmp_path):
     assert [f.name for f in files] == [f"part-{i:06d}.parquet" for i in range(6)]
     rows = [v for f in files for v in pq.read_table(f)["v"].to_pylist()]
     assert rows == list(range(1_500))
-    assert pq.read_schema(files[0]).equals(SCHEMA)
+    assert pq.read_schema(files[0]).equals(JoinWorkload().schema)
 
 
 def test_live_files_get_the_clock_and_never_the_same_time(tmp_path):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,15 +115,25 @@ bench_app = typer.Typer(help="Measure Penstock beside other systems.", no_args_i
 app.add_typer(bench_app, name="bench")
 
 
-@bench_app.command(
-    "join",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
+_FORWARDED: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "add_help_option": False,
+}
+"""A benchmark reads its own options, --help among them."""
+
+
+@bench_app.command("join", **_FORWARDED)
 def bench_join(context: typer.Context) -> None:
     """Windowed joins beside Spark's own stream-stream join; --help lists the options."""
     with _one_line_errors():
         _bench("bench.peers.spark_join")(context.args)
+
+
+@bench_app.command("growth", **_FORWARDED)
+def bench_growth(context: typer.Context) -> None:
+    """What a join costs with more streams, larger batches, windows and rows, more cores."""
+    with _one_line_errors():
+        _bench("bench.peers.growth")(context.args)
 
 
 def _bench(module: str) -> Callable[[list[str]], None]:

@@ -1,7 +1,8 @@
 """Streams for measuring joins: uniform keys from a domain sized for a known number of matches a row.
 
 Each stream has the columns ``k BIGINT`` (the join key), ``v INT`` (the row's number in its stream, so that no
-two results are equal) and ``ts TIMESTAMP``, evenly spaced. A slice is what one micro-batch reads.
+two results are equal) and ``ts TIMESTAMP``, evenly spaced; wide ones also strings ``s0``, ``s1``, ...  A
+slice is what one micro-batch reads.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import pyarrow as pa
 from penstock.schema import TIMESTAMP
 from penstock.workloads.files import EPOCH, MICROS
 
-SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("ts", TIMESTAMP)])
-DDL = "k BIGINT, v INT, ts TIMESTAMP"
+_WORDS = pa.array([f"a string of some length, number {n}" for n in range(1000)])
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class JoinWorkload:
     """``streams`` streams that are joined on ``k`` over windows of ``window_seconds``.
 
     ``rows`` is the number of rows of all streams together in a slice of ``slice_seconds``. An arriving row
-    finds ``matches`` rows, on average, in the window of each other stream.
+    finds ``matches`` rows, on average, in the window of each other stream, and carries ``strings`` strings.
     """
 
     streams: int = 2
@@ -32,12 +32,29 @@ class JoinWorkload:
     slice_seconds: float = 10.0
     window_seconds: float = 10.0
     matches: float = 0.5
+    strings: int = 0
     seed: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
         """A, B, C, ..."""
         return tuple("ABCDEFGH"[: self.streams])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of each stream."""
+        narrow = [("k", pa.int64()), ("v", pa.int32()), ("ts", TIMESTAMP)]
+        return pa.schema(narrow + [(f"s{n}", pa.string()) for n in range(self.strings)])
+
+    @property
+    def ddl(self) -> str:
+        """The columns of each stream, for Spark."""
+        return ", ".join(["k BIGINT, v INT, ts TIMESTAMP", *(f"s{n} STRING" for n in range(self.strings))])
+
+    @property
+    def payload(self) -> list[str]:
+        """The columns that a result has of each stream, beside the key that all share."""
+        return [name for name in self.schema.names if name != "k"]
 
     @property
     def rows_per_stream(self) -> int:
@@ -70,6 +87,6 @@ class JoinWorkload:
         # Evenly spaced over the slice, each stream shifted by a part of the gap: ties are for the tests.
         gap = self.slice_seconds * MICROS / count
         ts = EPOCH + np.floor((row + stream / self.streams) * gap).astype(np.int64)
-        return pa.table(
-            [pa.array(key), pa.array(row.astype(np.int32)), pa.array(ts).cast(TIMESTAMP)], schema=SCHEMA
-        )
+        strings = [_WORDS.take(pa.array(rng.integers(0, len(_WORDS), count))) for _ in range(self.strings)]
+        numbers = [pa.array(key), pa.array(row.astype(np.int32)), pa.array(ts).cast(TIMESTAMP)]
+        return pa.table([*numbers, *strings], schema=self.schema)
