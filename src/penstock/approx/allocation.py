@@ -1,0 +1,141 @@
+"""How CPU and memory that do not suffice are shared between the two sides of a join.
+
+After Kang, Naughton and Viglas, section 5.2, and for tuples dropped before the windows section 4.2 of their
+earlier version ("moving window joins"). What counts is the rate of results, sigma (rate_a B + rate_b A): of
+the tuples that arrive some may probe, and of those that arrived some are kept for others to probe.
+
+The share of each side is chosen by a strategy; :data:`STRATEGIES` has the optimum and those that it is
+compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.plan.cost import Workload
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a join may use: probes a unit of time, tuples in memory; None is as many as it needs.
+
+    ``least`` is what each side is given at least of the probes, as far as it has so many tuples. Where
+    ``before_windows``, a tuple that does not probe does not enter its window either.
+    """
+
+    rate: float | None = None
+    rows: float | None = None
+    least: float = 0.0
+    before_windows: bool = False
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The effective rates and window sizes."""
+
+    rate_a: float
+    rate_b: float
+    window_a: float
+    window_b: float
+
+    def output_rate(self, selectivity: float) -> float:
+        """Results a unit of time (equation 12 over the effective values)."""
+        return selectivity * (self.rate_a * self.window_b + self.rate_b * self.window_a)
+
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """One resource to share: how much there is, how much each side could use, and what a unit gives."""
+
+    total: float
+    needs: Pair
+    gains: Pair
+    least: float = 0.0
+
+    def split(self, part_a: float) -> Pair:
+        """Give A this part of the total and B the rest; what one side cannot use goes to the other."""
+        need_a, need_b = self.needs
+        if self.total >= need_a + need_b:
+            return self.needs
+        low_a, low_b = min(self.least, need_a), min(self.least, need_b)
+        a = min(max(part_a * self.total, low_a, self.total - need_b), need_a, self.total - low_b)
+        return a, self.total - a
+
+
+Strategy = Callable[[Shortage], float]
+"""The part of the total that goes to A."""
+
+
+def _part(a: float, b: float) -> float:
+    return a / (a + b) if a + b > 0 else 0.5
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "optimal": lambda s: 0.5 if s.gains[0] == s.gains[1] else float(s.gains[0] > s.gains[1]),
+    "proportional": lambda s: _part(*s.needs),
+    "inverse": lambda s: _part(s.needs[1], s.needs[0]),
+    "equal": lambda _: 0.5,
+    "max-a": lambda _: 1.0,
+    "max-b": lambda _: 0.0,
+}
+
+
+def allocate(workload: Workload, budget: Budget, strategy: str = "optimal") -> Allocation:
+    """What each side gets. A budget that suffices gives all that is needed."""
+    short_rate = budget.rate is not None and budget.rate < workload.rate_a + workload.rate_b
+    short_rows = budget.rows is not None and budget.rows < workload.window_a + workload.window_b
+    if short_rate and budget.before_windows:
+        workload = _regulated(workload, budget, strategy)
+        short_rows = budget.rows is not None and budget.rows < workload.window_a + workload.window_b
+        rates = workload.rate_a, workload.rate_b
+    elif short_rate and not short_rows:
+        rates = _rates(workload, budget, (workload.window_b, workload.window_a), strategy)
+    elif short_rate:
+        return _both(workload, budget, strategy)
+    else:
+        rates = workload.rate_a, workload.rate_b
+    windows = (workload.window_a, workload.window_b)
+    if short_rows:
+        windows = _windows(workload, budget, (rates[1], rates[0]), strategy)
+    return Allocation(*rates, *windows)
+
+
+def _rates(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> Pair:
+    """Probes: the side that probes the larger window gives more (equation 14)."""
+    assert budget.rate is not None
+    shortage = Shortage(budget.rate, (workload.rate_a, workload.rate_b), gains, budget.least)
+    return shortage.split(STRATEGIES[strategy](shortage))
+
+
+def _windows(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> Pair:
+    """Memory: the window that the faster side probes gives more (equation 16)."""
+    assert budget.rows is not None
+    needs = workload.window_a, workload.window_b
+    by_rate = {"proportional": _part(*reversed(gains)), "inverse": _part(*gains)}
+    shortage = Shortage(budget.rows, needs, gains)
+    part = by_rate.get(strategy)
+    return shortage.split(STRATEGIES[strategy](shortage) if part is None else part)
+
+
+def _regulated(workload: Workload, budget: Budget, strategy: str) -> Workload:
+    """Tuples dropped before the windows: results go with the product of the rates, so equal ones are best."""
+    chosen = "equal" if strategy == "optimal" else strategy
+    a, b = _rates(workload, budget, (1.0, 1.0), chosen)
+    shrunk_a, shrunk_b = a / workload.rate_a, b / workload.rate_b
+    return Workload(a, b, workload.window_a * shrunk_a, workload.window_b * shrunk_b)
+
+
+def _both(workload: Workload, budget: Budget, strategy: str) -> Allocation:
+    """All memory to one window, all probes to the other side (equation 19), the better way round."""
+    if strategy != "optimal":
+        rates = _rates(workload, budget, (1.0, 1.0), strategy)
+        return Allocation(*rates, *_windows(workload, budget, (rates[1], rates[0]), strategy))
+    ways = []
+    for probes, memory in (("max-a", "max-b"), ("max-b", "max-a")):
+        rates = _rates(workload, budget, (1.0, 1.0), probes)
+        ways.append(Allocation(*rates, *_windows(workload, budget, (1.0, 1.0), memory)))
+    return max(ways, key=lambda way: way.output_rate(1.0))

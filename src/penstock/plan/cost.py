@@ -1,0 +1,163 @@
+"""The unit-time cost of a window join: what each direction costs in a unit of time, by access method.
+
+After Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams", section 4. A join of
+windows A and B is two directions that do not depend on each other: tuples of A arrive and probe the structure on
+window B, which B's own arrivals update; and the reverse. A direction's cost is the tuples that it touches,
+each times a weight that is measured on the machine (equation 7 has those of the paper's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, inf, log, log2
+
+BUCKET = 10
+"""Tuples in a hash bucket."""
+NODE = 100
+"""Tuples in a node of a tree."""
+
+
+@dataclass(frozen=True)
+class AccessMethod:
+    """How a window is searched: the tuples touched by a probe, and by an insertion or an expiry."""
+
+    name: str
+    letter: str
+    probe: Callable[[float], float]
+    update: Callable[[float], float]
+    ordered: bool = False
+
+
+def _b_tree(window: float) -> float:
+    """Nodes from the root to a leaf, each searched by halving (equation 5)."""
+    leaves = max(1, ceil(window / NODE))
+    return (ceil(log(leaves, NODE + 1)) + 1) * ceil(log2(NODE))
+
+
+def _t_tree(window: float) -> float:
+    """One and a half comparisons a node on the way, then one node is searched (equation 6)."""
+    nodes = max(1, ceil(window / NODE))
+    return 1.5 * max(0, ceil(log2(nodes)) - 1) + ceil(log2(NODE))
+
+
+SCAN = AccessMethod("none", "N", probe=lambda window: window, update=lambda _: 1)
+HASH = AccessMethod("hash", "H", probe=lambda _: BUCKET, update=lambda _: 1)
+B_TREE = AccessMethod("b+tree", "B", _b_tree, _b_tree, ordered=True)
+T_TREE = AccessMethod("t-tree", "T", _t_tree, _t_tree, ordered=True)
+
+METHODS = {m.name: m for m in (HASH, B_TREE, T_TREE, SCAN)}
+BY_LETTER = {m.letter: m for m in METHODS.values()}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The cost of touching a tuple: in a search (the papers' P) and in an update (I)."""
+
+    search: float
+    update: float
+
+
+Weights = Mapping[str, Weight]
+
+PAPER: Weights = {
+    "none": Weight(3e-4, 1e-4),
+    "hash": Weight(5.5e-4, 7.8e-4),
+    "b+tree": Weight(2.6e-4, 2.6e-4),
+    "t-tree": Weight(2.6e-4, 2.7e-4),
+}
+"""What the paper measured on its machine (equation 7)."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Tuples arrive at ``rate`` and probe a window of ``window`` tuples; ``updates`` a unit of time enter it."""
+
+    rate: float
+    window: float
+    updates: float
+
+    def cost(self, method: AccessMethod, weights: Weights) -> float:
+        """Equation 2 with the terms of the method: probes, and an insertion and an expiry for each update."""
+        weight = weights[method.name]
+        probes = self.rate * method.probe(self.window) * weight.search
+        return probes + 2 * self.updates * method.update(self.window) * weight.update
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The rates of two streams and the tuples in their windows."""
+
+    rate_a: float
+    rate_b: float
+    window_a: float
+    window_b: float
+
+    @staticmethod
+    def timed(rate_a: float, rate_b: float, seconds_a: float, seconds_b: float) -> Workload:
+        """Windows of time hold the rate times their length."""
+        return Workload(rate_a, rate_b, rate_a * seconds_a, rate_b * seconds_b)
+
+    @property
+    def into_b(self) -> Direction:
+        """Tuples of A probe window B."""
+        return Direction(self.rate_a, self.window_b, self.rate_b)
+
+    @property
+    def into_a(self) -> Direction:
+        """Tuples of B probe window A."""
+        return Direction(self.rate_b, self.window_a, self.rate_a)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The access methods of windows A and B, and what each direction costs with them."""
+
+    on_a: AccessMethod
+    on_b: AccessMethod
+    into_a: float
+    into_b: float
+
+    @property
+    def name(self) -> str:
+        """As in the paper: the first letter is the structure on window A."""
+        return self.on_a.letter + self.on_b.letter
+
+    @property
+    def total(self) -> float:
+        """The cost of the full join."""
+        return self.into_a + self.into_b
+
+
+def full(name: str, workload: Workload, weights: Weights = PAPER) -> Choice:
+    """The cost of a combination by its letters."""
+    on_a, on_b = (BY_LETTER[letter] for letter in name)
+    return _choice(on_a, on_b, workload, weights)
+
+
+def combinations(
+    workload: Workload, weights: Weights, methods: Sequence[AccessMethod] = tuple(METHODS.values())
+) -> list[Choice]:
+    """Every combination, the cheapest first."""
+    pairs = product(methods, repeat=2)
+    return sorted((_choice(a, b, workload, weights) for a, b in pairs), key=lambda c: c.total)
+
+
+def cheapest(direction: Direction, weights: Weights, methods: Sequence[AccessMethod]) -> AccessMethod:
+    """The method for one direction; it does not depend on the other direction's."""
+    return min(methods, key=lambda m: direction.cost(m, weights))
+
+
+def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: Weights = PAPER) -> float:
+    """The ratio of probes to updates at which both cost the same (equations 8-11); inf if one always wins."""
+    w, v = weights[one.name], weights[other.name]
+    probes = one.probe(window) * w.search - other.probe(window) * v.search
+    updates = one.update(window) * w.update - other.update(window) * v.update
+    if probes == 0 or updates / probes > 0:
+        return inf
+    return -2 * updates / probes
+
+
+def _choice(on_a: AccessMethod, on_b: AccessMethod, workload: Workload, weights: Weights) -> Choice:
+    return Choice(on_a, on_b, workload.into_a.cost(on_a, weights), workload.into_b.cost(on_b, weights))
