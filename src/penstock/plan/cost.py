@@ -1,9 +1,9 @@
 """The unit-time cost of a window join: what each direction costs in a unit of time, by access method.
 
 After Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams", section 4. A join of
-windows A and B is two directions that do not depend on each other: tuples of A arrive and probe the structure on
-window B, which B's own arrivals update; and the reverse. A direction's cost is the tuples that it touches,
-each times a weight that is measured on the machine (equation 7 has those of the paper's).
+windows A and B is two directions that do not depend on each other: tuples of A arrive and probe the
+structure on window B, which B's own arrivals update; and the reverse. A direction's cost is the tuples that
+it touches, each times a weight that is measured on the machine (equation 7 has those of the paper's).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ PAPER: Weights = {
 
 @dataclass(frozen=True)
 class Direction:
-    """Tuples arrive at ``rate`` and probe a window of ``window`` tuples; ``updates`` a unit of time enter it."""
+    """Tuples arrive at ``rate`` and probe a window of so many tuples; ``updates`` enter it a unit of time."""
 
     rate: float
     window: float
