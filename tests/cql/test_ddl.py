@@ -75,6 +75,17 @@ def test_rate(source: str, options: dict[str, str]) -> None:
     assert stream.source == SourceSpec("rate", None, options)
 
 
+def test_kafka() -> None:
+    (stream,) = cql.parse(
+        """CREATE STREAM S (a INT, t BIGINT) TIMESTAMP BY t SKEW 5 ON BAD ROWS COUNT
+           FROM KAFKA 'topic' OPTIONS (kafka.bootstrap.servers 'h:9092', maxOffsetsPerTrigger 10)"""
+    )
+    assert isinstance(stream, CreateStream)
+    options = {"kafka.bootstrap.servers": "h:9092", "maxOffsetsPerTrigger": "10"}
+    assert stream.source == SourceSpec("kafka", "topic", options)
+    assert (stream.skew, stream.bad_rows) == (5, "count")
+
+
 def test_table() -> None:
     (table,) = cql.parse("CREATE TABLE T (a INT, name STRING) FROM CSV 'path'")
     assert table == CreateTable(

@@ -32,7 +32,7 @@ RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Where rows come from: ``format`` as Spark names it, a path (none for ``rate``), reader options."""
+    """Where rows come from: a format, a path (Kafka's is the topic, ``rate`` has none), reader options."""
 
     format: str
     path: str | None = None
@@ -41,7 +41,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """``skew`` and ``idle_after`` are in ticks of ``time``."""
+    """``skew`` and ``idle_after`` are in ticks of ``time``; ``bad_rows`` is "error" or "count"."""
 
     name: str
     schema: pa.Schema
@@ -50,6 +50,7 @@ class CreateStream:
     source: SourceSpec
     skew: int = 0
     idle_after: int | None = None
+    bad_rows: str = "error"
 
     def definition(self, source: object = None) -> StreamDef:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
@@ -79,6 +80,7 @@ class CreateRelation:
     source: SourceSpec
     skew: int = 0
     idle_after: int | None = None
+    bad_rows: str = "error"
 
     def definition(self, source: object = None) -> RelationDef:
         """The catalog's entry, whose schema is the relation's own: neither its time nor its changes."""
@@ -208,7 +210,9 @@ def _create_stream(node: StreamDefinition) -> CreateStream:
     schema = RATE_SCHEMA if source.format == "rate" else _schema(node, "CREATE STREAM")
     timestamp = _timestamp(node, schema)
     time = _time(node, timestamp)
-    return CreateStream(node.name, schema, timestamp.name, time, source, *_skew_and_idle(node, time))
+    return CreateStream(
+        node.name, schema, timestamp.name, time, source, *_skew_and_idle(node, time), _bad_rows(node)
+    )
 
 
 def _create_relation(node: StreamDefinition) -> CreateRelation:
@@ -217,9 +221,8 @@ def _create_relation(node: StreamDefinition) -> CreateRelation:
     change, time = _change(node, schema), _time(node, timestamp)
     if len(schema) == 2:
         raise error(f"relation '{node.name}' has no column but its time and its changes", node)
-    return CreateRelation(
-        node.name, schema, timestamp.name, change.name, time, source, *_skew_and_idle(node, time)
-    )
+    rest = (*_skew_and_idle(node, time), _bad_rows(node))
+    return CreateRelation(node.name, schema, timestamp.name, change.name, time, source, *rest)
 
 
 def _create_view(node: ViewDefinition) -> CreateView:
@@ -235,6 +238,11 @@ def _skew_and_idle(node: StreamDefinition, time: TimeDomain) -> tuple[int, int |
         ticks(skew, time, "SKEW") if skew else 0,
         ticks(idle, time, "IDLE AFTER", least=1) if idle else None,
     )
+
+
+def _bad_rows(node: StreamDefinition) -> str:
+    said = node.args.get("bad_rows")
+    return said.name if said else "error"
 
 
 def _change(node: StreamDefinition, schema: pa.Schema) -> pa.Field:

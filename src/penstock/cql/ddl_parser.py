@@ -27,6 +27,7 @@ from penstock.cql.nodes import (
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
 STATEMENTS = "write SELECT, CREATE, DROP or SET"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
+BAD_ROWS = ("ERROR", "COUNT")
 
 
 class DDLParser(SparkParser):
@@ -59,7 +60,7 @@ class DDLParser(SparkParser):
         return self.expression(exp.Var(this=word.text), word)
 
     def _curr_is_word(self) -> bool:
-        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "SLIDE")
+        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "CHANGE", "ON", "SLIDE")
         return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in stops
 
     # DDL
@@ -105,7 +106,9 @@ class DDLParser(SparkParser):
         elif self._match_text_seq("IDLE", "AFTER"):
             node.set("idle_after", self._parse_duration())
         elif self._match(TokenType.FROM):
-            node.set("source", self._parse_source((*FILE_FORMATS, "RATE")))
+            node.set("source", self._parse_source((*FILE_FORMATS, "KAFKA", "RATE")))
+        elif self._match_text_seq("ON", "BAD", "ROWS"):
+            node.set("bad_rows", self._parse_bad_rows())
         elif self._match(TokenType.ALIAS):
             raise error("a stream has columns or is defined by a query, not both", self._prev)
         else:
@@ -159,7 +162,8 @@ class DDLParser(SparkParser):
         start = self._curr or self._prev
         path = self._parse_string()
         if not path:
-            raise error(f"FROM {name.upper()} takes a path in quotes", start)
+            what = "topic" if name == "kafka" else "path"
+            raise error(f"FROM {name.upper()} takes a {what} in quotes", start)
         return path
 
     def _parse_rate(self) -> exp.Expr:
@@ -170,12 +174,27 @@ class DDLParser(SparkParser):
 
     def _parse_option(self) -> exp.Expr:
         start = self._curr or self._prev
-        key = self._parse_string() or self._parse_id_var(any_token=True)
+        key = self._parse_string() or self._parse_option_name()
         self._match(TokenType.EQ)
         value = self._parse_primary()
         if not key or not isinstance(value, exp.Literal | exp.Boolean):
             raise error("an option is written as name 'value'", start)
         return self.expression(exp.Property(this=key, value=value))
+
+    def _parse_option_name(self) -> exp.Expr | None:
+        """Words with dots between them."""
+        start = self._curr or self._prev
+        words = [self._parse_id_var(any_token=True)]
+        while self._match(TokenType.DOT):
+            words.append(self._parse_id_var(any_token=True))
+        if not all(words):
+            return None
+        return self.expression(exp.Var(this=".".join(w.name for w in words if w)), start)
+
+    def _parse_bad_rows(self) -> exp.Expr:
+        if not self._match_texts(BAD_ROWS):
+            raise error(f"ON BAD ROWS takes {' or '.join(BAD_ROWS)}", self._curr or self._prev)
+        return self.expression(exp.Var(this=self._prev.text.lower()), self._prev)
 
     def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
         start = self._prev

@@ -48,6 +48,7 @@ class StreamDefinition(exp.Expression):
         "change": False,
         "skew": False,
         "idle_after": False,
+        "bad_rows": False,
         "source": False,
     }
 
@@ -77,6 +78,6 @@ class DropDefinition(exp.Expression):
 
 
 class Source(exp.Expression):
-    """FROM PARQUET 'dir' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
+    """FROM PARQUET 'dir' or FROM KAFKA 'topic' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
 
     arg_types = {"format": True, "path": False, "rate": False, "options": False}

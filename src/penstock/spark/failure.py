@@ -8,24 +8,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import PenstockError
 
 _HIDE = "SPARK_HIDE_TRACEBACK"
 """Read by pyspark's worker when it reports an exception, after which that worker process ends."""
 
+Called = TypeVar("Called", bound=Callable[..., Any])
+
+
+@contextmanager
+def _sentence_alone() -> Iterator[None]:
+    try:
+        yield
+    except PenstockError:
+        os.environ[_HIDE] = "1"
+        raise
+
+
+def plain(function: Called) -> Called:
+    """Make a function's Penstock errors reach the user as their sentence alone."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with _sentence_alone():
+            return function(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
 
 def readable(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Make a generator's Penstock errors reach the user as their sentence alone."""
+    """The same for a generator's."""
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        try:
+        with _sentence_alone():
             yield from function(*args, **kwargs)
-        except PenstockError:
-            os.environ[_HIDE] = "1"
-            raise
 
     return wrapper

@@ -14,7 +14,7 @@ from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
-from penstock.spark import connection, pipeline, sources
+from penstock.spark import connection, kafka, pipeline, sources
 from penstock.spark.listener import EndEngines
 from penstock.spark.local import NEEDED, is_local, local_spark, use_this_python
 from penstock.spark.metrics import read_metrics
@@ -59,14 +59,17 @@ class Session:
         unit: str | None = None,
         idle_after: str | int | None = None,
         heartbeat: str | None = None,
+        bad_rows: str = "error",
     ) -> None:
         """Register a streaming DataFrame under a name.
 
         ``timestamp`` is the column that holds the time: a TIMESTAMP, or an integer in ``unit`` (seconds if
         not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
-        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time.
+        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
+        with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
         """
-        self._catalog.add(sources.stream(name, df, timestamp, skew, unit, idle_after, heartbeat))
+        rest = (skew, unit, idle_after, heartbeat, bad_rows)
+        self._catalog.add(sources.stream(name, df, timestamp, *rest))
 
     def create_relation(
         self,
@@ -78,13 +81,15 @@ class Session:
         unit: str | None = None,
         idle_after: str | int | None = None,
         heartbeat: str | None = None,
+        bad_rows: str = "error",
     ) -> None:
         """Register a relation by the streaming DataFrame of its changes.
 
         Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
         are as for a stream. The relation's columns are all but the timestamp and the change.
         """
-        self._catalog.add(sources.relation(name, df, timestamp, change, skew, unit, idle_after, heartbeat))
+        rest = (skew, unit, idle_after, heartbeat, bad_rows)
+        self._catalog.add(sources.relation(name, df, timestamp, change, *rest))
 
     def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
         """Register a vectorised function, to be used wherever an expression may stand.
@@ -159,6 +164,7 @@ def _make_ready(spark: SparkSession) -> None:
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     use_this_python(spark)
+    spark.dataSource.register(kafka.KafkaSource)
     context = spark.sparkContext
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from penstock import cql
 from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.errors import CatalogError, CQLError
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
+from penstock.spark import messages
+from penstock.spark.bad_rows import without_bad_rows
 from penstock.spark.catalyst import quote
 
 
@@ -35,6 +38,7 @@ def stream(
     unit: str | None = None,
     idle_after: str | int | None = None,
     heartbeat: str | None = None,
+    bad_rows: str = "error",
 ) -> StreamDef:
     """A stream over a streaming DataFrame, as ``Session.create_stream`` takes it."""
     if not df.isStreaming:
@@ -48,6 +52,7 @@ def stream(
     timestamp = _column(name, df, timestamp, "timestamp")
     schema = arrow_schema(df)
     time = _time(name, schema.field(timestamp), unit)
+    df = without_bad_rows(name, df, [F.col(quote(timestamp))], bad_rows)
     return StreamDef(
         name,
         schema,
@@ -69,10 +74,12 @@ def relation(
     unit: str | None = None,
     idle_after: str | int | None = None,
     heartbeat: str | None = None,
+    bad_rows: str = "error",
 ) -> RelationDef:
     """A relation over a streaming DataFrame of its changes, as ``Session.create_relation`` takes it."""
     log = stream(name, df, timestamp, skew, unit, idle_after, heartbeat)
     change = _column(name, df, change, "change")
+    df = without_bad_rows(name, df, [log.source.ticks, signs(change)], bad_rows)
     apart = {log.timestamp, change, log.heartbeat}
     schema = pa.schema([f for f in log.schema if f.name not in apart])
     source = Source(df, log.source.ticks, signs(change))
@@ -82,7 +89,7 @@ def relation(
 
 def declared_relation(statement: cql.CreateRelation, spark: SparkSession) -> RelationDef:
     """A relation that DDL declares."""
-    df = _read(spark.readStream, statement.source, statement.schema, f"relation {statement.name!r}")
+    df = _changing(spark, statement, f"relation {statement.name!r}", [signs(statement.change)])
     kind = statement.schema.field(statement.timestamp).type
     return statement.definition(Source(df, ticks(statement.timestamp, kind), signs(statement.change)))
 
@@ -95,7 +102,7 @@ def signs(change: str) -> Column:
 
 def declared_stream(statement: cql.CreateStream, spark: SparkSession) -> StreamDef:
     """A stream that DDL declares."""
-    df = _read(spark.readStream, statement.source, statement.schema, f"stream {statement.name!r}")
+    df = _changing(spark, statement, f"stream {statement.name!r}")
     kind = statement.schema.field(statement.timestamp).type
     return statement.definition(Source(df, ticks(statement.timestamp, kind)))
 
@@ -128,6 +135,23 @@ def ticks(timestamp: str, kind: pa.DataType) -> Column:
     if kind.tz:
         return F.unix_micros(column)
     return F.timestamp_diff("MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), column)
+
+
+def _changing(
+    spark: SparkSession,
+    statement: cql.CreateStream | cql.CreateRelation,
+    what: str,
+    needed: Sequence[Column] = (),
+) -> DataFrame:
+    source = statement.source
+    if source.format == "kafka":
+        assert source.path is not None
+        wanted = from_arrow_schema(statement.schema)
+        df = messages.read(spark, source.path, wanted, source.options, what)
+    else:
+        df = _read(spark.readStream, source, statement.schema, what)
+    times = [F.col(quote(statement.timestamp)), *needed]
+    return without_bad_rows(statement.name, df, times, statement.bad_rows)
 
 
 def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> DataFrame:
