@@ -10,6 +10,7 @@ from random import Random
 
 from checking import Skip, check, check_manner, expect_something
 from local_host import Manner
+from restless import PLANNERS, planned_by
 from strategies import Case, Choices, draw_case, draw_long_case, minimal
 
 SNIPPET = """\
@@ -17,6 +18,7 @@ import sys; sys.path.insert(0, "tests")
 from math import inf, nan
 from checking import check, check_manner
 from local_host import Manner
+from restless import planned_by
 from strategies import Case
 
 case = Case(
@@ -25,26 +27,32 @@ case = Case(
     {schemas!r},
     {until!r},
 )
-{check}
+with planned_by({planner!r}):
+    {check}
 """
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A case, and how the host runs it; without a manner, ``penstock.evaluate`` on some partitions."""
+    """A case, and how the host runs it; without a manner, ``penstock.evaluate`` on some partitions.
+
+    ``planner``: who orders filters and probes (``restless.PLANNERS``).
+    """
 
     case: Case
     manner: Manner | None = None
     partitions: int = 1
     batches: int = 3
+    planner: str = "as set"
 
     def run(self) -> None:
         """Raises if the result is not the oracle's."""
         expected = expect_something(self.case)
-        if self.manner is None:
-            check(self.case, expected, partitions=self.partitions, batches=self.batches)
-        else:
-            check_manner(self.case, self.manner, expected)
+        with planned_by(self.planner):
+            if self.manner is None:
+                check(self.case, expected, partitions=self.partitions, batches=self.batches)
+            else:
+                check_manner(self.case, self.manner, expected)
 
     def snippet(self) -> str:
         """A program that runs this trial."""
@@ -54,7 +62,12 @@ class Trial:
             call = f"check_manner(case, {self.manner!r})"
         rows = "".join(f"        {name!r}: {elements!r},\n" for name, elements in case.inputs.items())
         return SNIPPET.format(
-            cql=case.cql, inputs=f"{{\n{rows}    }}", schemas=case.schemas, until=case.until, check=call
+            cql=case.cql,
+            inputs=f"{{\n{rows}    }}",
+            schemas=case.schemas,
+            until=case.until,
+            planner=self.planner,
+            check=call,
         )
 
 
@@ -64,21 +77,22 @@ Draw = Callable[[Choices], Trial]
 def evaluated(choices: Choices, depth: int | None = None) -> Trial:
     """A case for ``penstock.evaluate``."""
     case = draw_case(choices, depth)
-    return Trial(case, None, choices.pick(1, 1, 2, 4), choices.pick(3, 1, 2))
+    partitions, batches = choices.pick(1, 1, 2, 4), choices.pick(3, 1, 2)
+    return Trial(case, None, partitions, batches, choices.pick(*PLANNERS))
 
 
 def hosted(choices: Choices, depth: int | None = None) -> Trial:
     """A case cut into steps, spread over partitions, rebuilt in between, its rows late within a skew."""
-    case, manner = draw_case(choices, depth), _manner(choices)
+    case, manner, planner = draw_case(choices, depth), _manner(choices), choices.pick(*PLANNERS)
     if choices.chance(4):
         skew = choices.pick(1, 2, 4)
-        return Trial(_late(choices, case, skew), replace(manner, skew=skew))
-    return Trial(case, manner)
+        return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)
+    return Trial(case, manner, planner=planner)
 
 
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
-    return Trial(draw_long_case(choices), _manner(choices))
+    return Trial(draw_long_case(choices), _manner(choices), planner=choices.pick(*PLANNERS))
 
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:

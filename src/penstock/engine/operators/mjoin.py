@@ -15,8 +15,9 @@ which they are the first input to end.
 Keys are equivalence classes of columns, so that C.pid = B.pid AND B.pid = O.pid lets C probe O. A probe
 uses all classes that join the next input to the parts found so far. A NULL key joins nothing.
 
-Where two or more inputs are joined to an input directly, its rows first go through drop probing, which asks
-each of those windows only whether there is a match, in an order that adapts to the stream (thesis 5.2).
+Where equalities lead from an input to two or more others, its rows first go through drop probing, which asks
+of each of those only whether the path to it has a match, in an order that adapts to the stream (thesis 5.2).
+Output generation goes on from what drop probing found.
 """
 
 from __future__ import annotations
@@ -30,16 +31,14 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
-from penstock.engine.indexes.hash import HashIndex, Matches, combine
-from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.indexes.hash import combine
 from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operators._drop_probing import DropProbing
+from penstock.engine.operators._join_stores import JoinStores, KeyClass
 from penstock.engine.synopses.directory import same_rows
-from penstock.engine.synopses.store import Store
 from penstock.expression import Expression, columns
-from penstock.streamon.pipelined_filters import PipelinedFilters
-
-KeyClass = tuple[tuple[int, str], ...]
-"""Columns that must be equal: (number of the input, name of its column), at most one an input."""
+from penstock.streamon.logical_filters import join_order, spanning_tree
+from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
 
 
 @dataclass(frozen=True)
@@ -95,16 +94,44 @@ class _Tuples:
     rows: dict[int, Int64s]
     starts: Int64s
     ends: Int64s
-    firsts: dict[int, Int64s] = field(default_factory=dict)
-    """For inputs that drop probing has looked at: the first row that joins the tuple's own."""
+    at: dict[int, Int64s] = field(default_factory=dict)
+    """For bound inputs that others follow on a path of drop probing: the entry there."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
 
     def where(self, mask: Bools) -> _Tuples:
-        return self if mask.all() else self.at(np.flatnonzero(mask))
+        return self if mask.all() else self.take(np.flatnonzero(mask))
 
-    def at(self, places: Int64s) -> _Tuples:
+    def take(self, places: Int64s) -> _Tuples:
         rows = {i: r[places] for i, r in self.rows.items()}
-        firsts = {i: r[places] for i, r in self.firsts.items()}
-        return _Tuples(rows, self.starts[places], self.ends[places], firsts)
+        at = {i: r[places] for i, r in self.at.items()}
+        return _Tuples(rows, self.starts[places], self.ends[places], at)
+
+
+class _Pipeline:
+    """One input's: the paths to the other inputs, and StreaMon's order of their logical filters."""
+
+    def __init__(self, stores: JoinStores, root: int, algorithm: str) -> None:
+        every = range(len(stores))
+        linked = {i: [j for j in every if j != i and stores.shared(j, {i})] for i in every}
+        self.parents = spanning_tree(root, linked)
+        # A filter that begins with the path of another stands behind it: what they share is timed once.
+        self.ends = list(self.parents)
+        self.filters = PipelinedFilters(len(self.ends), algorithm)
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is an order to choose, and so a phase of drop probing."""
+        return len(self.ends) > 1
+
+    def order(self) -> list[int]:
+        """The inputs on the paths, in the order in which they are probed now."""
+        return join_order([self.ends[f] for f in self.filters.order], self.parents)
+
+    def survivors(self, probing: DropProbing, count: int) -> Int64s:
+        """The tuples that every logical filter lets through."""
+        return self.filters.run(count, lambda f, places: probing.joins(self.ends[f], places))
 
 
 class _MJoin(Operator):
@@ -113,40 +140,25 @@ class _MJoin(Operator):
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
-        self._column = [dict(c) for c in node.classes]
-        self._exact = [_fits_integer(node, c) for c in node.classes]
-        self._mine = [
-            [c for c, members in enumerate(self._column) if i in members] for i in range(len(node.parts))
-        ]
-        self._kept = [_stored_schema(node, i, self._exact) for i in range(len(node.parts))]
-        # The last key of a store is the row id that − elements name.
-        self._stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self._mine, strict=True)]
-        self._direct = [self._joined_directly(i) for i in range(len(node.parts))]
-        self._filters = [PipelinedFilters(len(d), node.filters) if len(d) > 1 else None for d in self._direct]
+        read = set(node.output).union(*(columns(r) for r in node.residual))
+        self._joined = JoinStores(node.parts, node.classes, read)
+        self._stores = self._joined.stores
+        self._pipelines = [_Pipeline(self._joined, i, node.filters) for i in range(len(node.parts))]
         self._probes = self._results = 0
 
-    def _joined_directly(self, i: int) -> list[int]:
-        """Inputs that an equality joins to input i itself: those its rows can be drop-probed with."""
-        return [j for j in range(len(self._stores)) if j != i and self._shared(j, {i})]
-
     def order(self, i: int) -> list[int]:
-        """Input i's probe order now: directly joined ones as StreaMon has them, then what they lead to.
+        """Input i's probe order now: what equalities lead to as StreaMon has it, then the others.
 
         After them goes next what an equality joins to the parts at hand, else what a predicate does.
         """
-        filters = self._filters[i]
-        order = [self._direct[i][f] for f in filters.order] if filters is not None else []
+        order = self._pipelines[i].order()
         left = [j for j in range(len(self._stores)) if j != i and j not in order]
         while left:
             bound = {i, *order}
-            best = max(left, key=lambda j: (len(self._shared(j, bound)), self._linked(j, bound), -j))
+            best = max(left, key=lambda j: (len(self._joined.shared(j, bound)), self._linked(j, bound), -j))
             order.append(best)
             left.remove(best)
         return order
-
-    def _shared(self, j: int, bound: set[int]) -> list[int]:
-        """Classes that join input j to bound ones."""
-        return [c for c in self._mine[j] if bound & self._column[c].keys()]
 
     def _linked(self, j: int, bound: set[int]) -> bool:
         reads = [{self._owner[c] for c in columns(r)} for r in self._node.residual]
@@ -156,8 +168,9 @@ class _MJoin(Operator):
         if self._changing:
             out = self._run_changing(inputs, clock)
         else:
-            found = [self._pipeline(i, self._insert(i, chunk)) for i, chunk in enumerate(inputs)]
-            out = Chunk.concat([self._chunk(t, t.starts, 1) for t in found], self._schema)
+            found = [self._pipeline(i, self._joined.insert(i, chunk)) for i, chunk in enumerate(inputs)]
+            chunks = [self._chunk(t, t.starts, 1) for parts in found for t in parts]
+            out = Chunk.concat(chunks, self._schema)
         for store in self._stores:
             # What ends at ``now`` stays a tick longer: it may yet cancel what enters just then.
             store.expire(max(clock.now, BEFORE_TIME + 1) - 1)
@@ -166,127 +179,94 @@ class _MJoin(Operator):
 
     def _run_changing(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         gone = [c.where(c.sign < 0) for c in inputs]
-        ended = [self._end(i, chunk) for i, chunk in enumerate(gone)]
+        ended = [self._joined.end(i, chunk) for i, chunk in enumerate(gone)]
         chunks = []
         for i, chunk in enumerate(inputs):
-            new = self._insert(i, chunk.where(chunk.sign > 0))
+            new = self._joined.insert(i, chunk.where(chunk.sign > 0))
             # Rows that came and went in this step are found only now.
-            here = self._end(i, gone[i].where(~ended[i][1]))
+            here = self._joined.end(i, gone[i].where(~ended[i][1]))
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
-            found = self._pipeline(i, new)
-            chunks.append(self._chunk(found, found.starts, 1))
+            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, new)]
         for i, (rows, _) in enumerate(ended):
             least = [FOREVER if j < i else clock.before for j in range(len(self._stores))]
-            found = self._pipeline(i, rows, least)
-            chunks.append(self._chunk(found, found.ends, -1))
+            chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, least)]
         return Chunk.concat(chunks, self._schema).in_order()
 
-    def _end(self, i: int, gone: Chunk) -> tuple[Int64s, Bools]:
-        """Set the end of the rows that − elements name: which rows, and which elements found theirs."""
-        store = self._stores[i]
-        if not len(gone):
-            return np.empty(0, np.int64), np.ones(0, np.bool_)
-        assert gone.rid is not None
-        rows = store.index((len(self._mine[i]),)).find(store, gone.rid)  # type: ignore[union-attr]
-        found = rows >= 0
-        store.end(rows[found], gone.ts[found])
-        return rows[found], found
-
-    def _insert(self, i: int, chunk: Chunk) -> Int64s:
-        """Store the + elements of input i; the rows they became. A NULL key never joins: not stored."""
-        keys = [self._key(chunk, i, c) for c in self._mine[i]]
-        if keys:
-            usable = np.logical_and.reduce([valid for _, valid in keys])
-            if not usable.all():
-                chunk = chunk.where(usable)
-                keys = [(k[usable], v[usable]) for k, v in keys]
-        ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
-        ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
-        every = [*keys, (ids, np.full(len(chunk), chunk.rid is not None))]
-        return self._stores[i].insert(chunk.ts, ends, every, [chunk.column(f.name) for f in self._kept[i]])
-
-    def _key(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
-        column = chunk.column(self._column[c][i])
-        keys = as_integers(column) if self._exact[c] else hash_rows([column], len(column))
-        assert keys is not None
-        return keys, validity(column)
-
-    def _pipeline(self, i: int, rows: Int64s, least: Sequence[int] | None = None) -> _Tuples:
-        """Join rows of input i with all others in its probe order.
+    def _pipeline(self, i: int, rows: Int64s, least: Sequence[int] | None = None) -> list[_Tuples]:
+        """Join rows of input i with all others in its probe order, in slices that the order may change after.
 
         ``least[j]``: rows of input j whose life ended before that do not count.
         """
         least = least or [int(BEFORE_TIME)] * len(self._stores)
-        tuples = _Tuples({i: rows}, *self._stores[i].life(rows))
-        tuples = self._residual(tuples, None)
-        filters = self._filters[i]
-        if filters is not None:
-            tuples = self._drop_probe(i, tuples, filters, least)
-        self._probes += len(tuples.starts)
-        for j in self.order(i):
-            tuples = self._probe(tuples, i, j, least[j])
-        return self._verified(tuples)
+        pipeline = self._pipelines[i]
+        if not pipeline.drops:
+            return [self._verified(self._generate(i, self._begin(i, rows), None, least))]
+        return [self._two_phases(i, rows[at : at + SLICE], least) for at in range(0, len(rows), SLICE)]
 
-    def _drop_probe(
-        self, i: int, tuples: _Tuples, filters: PipelinedFilters, least: Sequence[int]
+    def _begin(self, i: int, rows: Int64s) -> _Tuples:
+        """Rows of input i that its own predicates let through."""
+        return self._residual(_Tuples({i: rows}, *self._stores[i].life(rows)), None)
+
+    def _two_phases(self, i: int, rows: Int64s, least: Sequence[int]) -> _Tuples:
+        """Drop probing, then output generation that goes on from it (thesis 5.2.2)."""
+        tuples, pipeline = self._begin(i, rows), self._pipelines[i]
+        lives = tuples.rows[i], tuples.starts, tuples.ends
+        probing = DropProbing(self._joined, i, pipeline.parents, lives, least)
+        kept = pipeline.survivors(probing, len(tuples))
+        self._probes += probing.probes
+        survivors = replace(tuples, at={i: np.arange(len(tuples))}).take(kept)
+        return self._verified(self._generate(i, survivors, probing, least))
+
+    def _generate(
+        self, i: int, tuples: _Tuples, probing: DropProbing | None, least: Sequence[int]
     ) -> _Tuples:
-        """The tuples that join at least one row of every directly joined input (thesis 5.2.2).
+        for j in self.order(i):
+            if not len(tuples):
+                break
+            tuples = self._probe(tuples, i, j, probing, least[j])
+        return self._with_all_bound(tuples)
 
-        A pipeline of filters, whose order adapts. The first match found is where the join goes on from.
-        """
-        direct = self._direct[i]
-        keys = {j: combine([self._key_of(tuples, c) for c in self._shared(j, {i})]) for j in direct}
-        firsts = {j: np.full(len(tuples.starts), -1, np.int64) for j in direct}
+    def _with_all_bound(self, tuples: _Tuples) -> _Tuples:
+        """Nothing is left of tuples that no probe looked at any more."""
+        for j in range(len(self._stores)):
+            tuples.rows.setdefault(j, np.empty(0, np.int64))
+        return tuples
 
-        def joins(f: int, rows: Int64s) -> Bools:
-            j = direct[f]
-            key, valid = keys[j]
-            life = tuples.starts[rows], tuples.ends[rows]
-            firsts[j][rows] = self._index(j, self._shared(j, {i})).first(
-                self._stores[j], key[rows], valid[rows], *life, least[j]
-            )
-            return np.asarray(firsts[j][rows] >= 0)
-
-        kept = filters.run(len(tuples.starts), joins)
-        return replace(tuples, firsts=firsts).at(kept)
-
-    def _index(self, j: int, classes: Sequence[int]) -> HashIndex:
-        index = self._stores[j].index(tuple(self._mine[j].index(c) for c in classes))
-        assert isinstance(index, HashIndex)
-        return index
-
-    def _probe(self, tuples: _Tuples, i: int, j: int, least: int) -> _Tuples:
+    def _probe(self, tuples: _Tuples, i: int, j: int, probing: DropProbing | None, least: int) -> _Tuples:
         """Join tuples of input i's pipeline with input j."""
         bound = set(tuples.rows)
-        classes = self._shared(j, bound)
-        used = self._shared(j, {i}) if j in tuples.firsts else classes
-        places, rows, starts, ends = self._matches(tuples, j, used, least)
-        joined = replace(tuples.at(places), starts=starts, ends=ends)
-        if len(classes) > 1:
-            # A combined key is a hash, and drop probing used the keys of input i alone: compare them all.
-            same = [
-                self._key_of(joined, c)[0] == self._stores[j].key(self._mine[j].index(c), rows)[0]
-                for c in classes
-            ]
-            kept = np.logical_and.reduce(same)
-            joined, rows = joined.where(kept), rows[kept]
+        classes = self._joined.shared(j, bound)
+        life = tuples.starts, tuples.ends
+        entries = None
+        if probing is not None and j in self._pipelines[i].parents:
+            above = tuples.at[self._pipelines[i].parents[j]]
+            places, rows, starts, ends, entries = probing.matches(j, above, *life)
+        elif classes:
+            keys, valid = combine([self._key_of(tuples, c) for c in classes])
+            index = self._joined.index(j, classes)
+            places, rows, starts, ends = index.probe(self._stores[j], keys, valid, *life, least)
+            self._probes += len(tuples)
+        else:
+            every = np.ones(len(tuples), np.bool_)
+            scan = self._stores[j].index(())
+            places, rows, starts, ends = scan.probe(self._stores[j], life[0], every, *life, least)
+        joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
-        return self._residual(joined, bound)
+        if entries is not None:
+            joined.at[j] = entries
+        return self._residual(self._same_keys(joined, j, bound, classes), bound)
 
-    def _matches(self, tuples: _Tuples, j: int, classes: Sequence[int], least: int) -> Matches:
-        store, life = self._stores[j], (tuples.starts, tuples.ends)
-        if not classes:
-            every = np.ones(len(tuples.starts), np.bool_)
-            return store.index(()).probe(store, tuples.starts, every, *life, least)
-        keys, valid = combine([self._key_of(tuples, c) for c in classes])
-        index = self._index(j, classes)
-        if j in tuples.firsts:
-            return index.probe_from(store, tuples.firsts[j].copy(), keys, *life, least)
-        return index.probe(store, keys, valid, *life, least)
+    def _same_keys(self, joined: _Tuples, j: int, bound: set[int], classes: Sequence[int]) -> _Tuples:
+        """Compare all keys: a combined one is a hash, and a path uses only those of its inputs."""
+        if len(classes) < 2:
+            return joined
+        before = replace(joined, rows={i: r for i, r in joined.rows.items() if i in bound})
+        same = [self._key_of(before, c)[0] == self._joined.key(j, c, joined.rows[j])[0] for c in classes]
+        return joined.where(np.logical_and.reduce(same))
 
     def _key_of(self, tuples: _Tuples, c: int) -> tuple[Int64s, Bools]:
-        i = next(i for i in tuples.rows if i in self._column[c])
-        return self._stores[i].key(self._mine[i].index(c), tuples.rows[i])
+        i = next(i for i in tuples.rows if i in self._joined.column[c])
+        return self._joined.key(i, c, tuples.rows[i])
 
     def _residual(self, tuples: _Tuples, before: set[int] | None) -> _Tuples:
         """Apply the predicates that can be evaluated now and could not before (None: there was no before)."""
@@ -294,15 +274,15 @@ class _MJoin(Operator):
             reads = {self._owner[c] for c in columns(predicate)}
             if reads <= tuples.rows.keys() and (before is None or not reads <= before):
                 known = {c: self._gather(tuples, c) for c in columns(predicate)}
-                tuples = tuples.where(np.asarray(true_mask(predicate, known, len(tuples.starts))))
+                tuples = tuples.where(np.asarray(true_mask(predicate, known, len(tuples))))
         return tuples
 
     def _verified(self, tuples: _Tuples) -> _Tuples:
         """Compare on the real columns what was matched by hash."""
-        for c, members in enumerate(self._column):
-            if not self._exact[c]:
+        for c, members in enumerate(self._joined.column):
+            if not self._joined.exact[c]:
                 values = [self._gather(tuples, column) for column in members.values()]
-                same = [same_rows([values[0]], [v], len(tuples.starts)) for v in values[1:]]
+                same = [same_rows([values[0]], [v], len(tuples)) for v in values[1:]]
                 tuples = tuples.where(np.logical_and.reduce(same))
         return tuples
 
@@ -328,23 +308,8 @@ class _MJoin(Operator):
         labels = self._node.labels
         return {
             "orders": {label: [labels[j] for j in self.order(i)] for i, label in enumerate(labels)},
-            "streamon": {labels[i]: f.metrics() for i, f in enumerate(self._filters) if f is not None},
+            "streamon": {labels[i]: p.filters.metrics() for i, p in enumerate(self._pipelines) if p.drops},
             "windows": {labels[i]: len(s) for i, s in enumerate(self._stores)},
             "probes": self._probes,
             "results": self._results,
         }
-
-
-def _fits_integer(node: MJoin, members: KeyClass) -> bool:
-    """Whether a class's values are int64 themselves, or have to be hashed to one."""
-    types = [node.parts[i].schema.field(column).type for i, column in members]
-    return all(as_integers(pa.nulls(0, t)) is not None for t in types)
-
-
-def _stored_schema(node: MJoin, i: int, exact: list[bool]) -> pa.Schema:
-    """The columns of input i that are read after it is stored."""
-    read = set(node.output).union(*(columns(r) for r in node.residual))
-    for c, members in enumerate(node.classes):
-        if not exact[c]:
-            read |= {column for _, column in members}
-    return pa.schema([f for f in node.parts[i].schema if f.name in read])

@@ -1,0 +1,151 @@
+"""Drop probing: whether a tuple joins along the path to each other input at all (thesis 5.2.2, 5.2.3).
+
+What is right: ``joins(j, places)`` tells for each tuple whether rows of all inputs on the path to input j
+join it one after the other, alive together. A tuple for which some j says no is in no result.
+
+How: for the tuples at hand a tree of *entries* grows from the root. An entry of an input is a row of it that
+joins an entry of the input before it on the path. Of every input only the first match of each entry is
+looked up; the others are found, from there on, when an input further along the path is asked about. Nothing
+is looked up twice, whatever the order of the questions, and output generation goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.operators._join_stores import JoinStores
+from penstock.streamon.logical_filters import Parents
+
+_UNSEEN = -2
+"""In the place of a first match: not looked up yet. -1: looked up, there is none."""
+
+
+@dataclass
+class Entries:
+    """Rows on a path: the tuple each belongs to, the entry it joins, its row, the life the path has left."""
+
+    places: Int64s
+    above: Int64s
+    rows: Int64s
+    starts: Int64s
+    ends: Int64s
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def extended(self, other: Entries) -> Entries:
+        """These and others after them."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Entries(*(np.concatenate(p) for p in pairs))
+
+
+class DropProbing:
+    """Some tuples of input ``root`` on their way along the paths of its spanning tree.
+
+    ``least[j]``: rows of input j whose life ended before that do not count.
+    """
+
+    def __init__(
+        self,
+        stores: JoinStores,
+        root: int,
+        parents: Parents,
+        tuples: tuple[Int64s, Int64s, Int64s],
+        least: Sequence[int],
+    ) -> None:
+        self._stores, self._root, self._parents = stores, root, parents
+        self._least = least
+        rows, starts, ends = tuples
+        self._count = len(rows)
+        everyone = np.arange(self._count)
+        none = np.empty(0, np.int64)
+        inner = {p for p in parents.values() if p != root}
+        self._entries = {j: Entries(none, none, none, none, none) for j in inner}
+        self._entries[root] = Entries(everyone, everyone, rows, starts, ends)
+        self._expanded = {j: np.zeros(self._count, np.bool_) for j in inner}
+        self._firsts = {j: np.full(len(self._entries[p]), _UNSEEN) for j, p in parents.items()}
+        self.probes = 0
+
+    def joins(self, j: int, places: Int64s) -> Bools:
+        """Which of the tuples join along the path to input j."""
+        at = self._look(j, places)
+        return self._flags(self._entries[self._parents[j]].places[at])[places]
+
+    def _flags(self, places: Int64s) -> Bools:
+        flags = np.zeros(self._count, np.bool_)
+        flags[places] = True
+        return flags
+
+    def _entries_of(self, j: int, places: Int64s) -> Int64s:
+        """The entries of input j that belong to the tuples, found first if they are not yet."""
+        if j == self._root:
+            return places
+        self._expand(j, places)
+        return np.flatnonzero(self._flags(places)[self._entries[j].places])
+
+    def _look(self, j: int, places: Int64s) -> Int64s:
+        """Look up the first match of what leads to input j; the entries before it that have one."""
+        before = self._parents[j]
+        at = self._entries_of(before, places)
+        entries, firsts = self._entries[before], self._firsts[j]
+        new = at[firsts[at] == _UNSEEN]
+        if len(new):
+            classes = self._stores.shared(j, {before})
+            keys, valid = self._stores.keys(before, classes, entries.rows[new])
+            life = entries.starts[new], entries.ends[new]
+            index, store = self._stores.index(j, classes), self._stores.stores[j]
+            firsts[new] = index.first(store, keys, valid, *life, self._least[j])
+            self.probes += len(new)
+        return at[firsts[at] >= 0]
+
+    def _expand(self, j: int, places: Int64s) -> None:
+        """Make entries of all rows of input j on the paths of the tuples."""
+        new = places[~self._expanded[j][places]]
+        if not len(new):
+            return
+        self._expanded[j][new] = True
+        at = self._look(j, new)
+        before = self._entries[self._parents[j]]
+        found, rows, starts, ends = self._from_first(j, at, before.starts[at], before.ends[at])
+        more = Entries(before.places[at[found]], at[found], rows, starts, ends)
+        self._entries[j] = self._entries[j].extended(more)
+        for k, p in self._parents.items():
+            if p == j:
+                self._firsts[k] = np.concatenate([self._firsts[k], np.full(len(more), _UNSEEN)])
+
+    def _from_first(
+        self, j: int, at: Int64s, starts: Int64s, ends: Int64s
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """All matches in input j of entries before it, from the first one on."""
+        before = self._parents[j]
+        classes = self._stores.shared(j, {before})
+        keys, _ = self._stores.keys(before, classes, self._entries[before].rows[at])
+        index, chains = self._stores.index(j, classes), self._firsts[j][at]
+        return index.probe_from(self._stores.stores[j], chains, keys, starts, ends, self._least[j])
+
+    def matches(
+        self, j: int, at: Int64s, starts: Int64s, ends: Int64s
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s | None]:
+        """Output generation: what joins tuples that contain the given entries of the input before j.
+
+        (place, row, start, end) of each match, as a probe has them, and its entry if others follow it.
+        """
+        if j not in self._entries:
+            return *self._from_first(j, at, starts, ends), None
+        entries = self._entries[j]
+        order = np.argsort(entries.above, kind="stable")
+        above = entries.above[order]
+        first, stop = np.searchsorted(above, at, "left"), np.searchsorted(above, at, "right")
+        counts = stop - first
+        found = np.repeat(np.arange(len(at)), counts)
+        offsets = np.arange(len(found)) - np.repeat(np.cumsum(counts) - counts, counts)
+        picked = order[np.repeat(first, counts) + offsets]
+        begin = np.maximum(starts[found], entries.starts[picked])
+        end = np.minimum(ends[found], entries.ends[picked])
+        alive = begin < end
+        found, picked = found[alive], picked[alive]
+        return found, entries.rows[picked], begin[alive], end[alive], picked

@@ -1,0 +1,90 @@
+"""The synopses of a multiway join: a store for each input, with the keys that join it to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
+from penstock.engine.indexes.hash import HashIndex, combine
+from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.operator import Node
+from penstock.engine.synopses.store import Store
+
+KeyClass = tuple[tuple[int, str], ...]
+"""Columns that must be equal: (number of the input, name of its column), at most one an input."""
+
+
+class JoinStores:
+    """Stores of ``parts``, joined on key ``classes``; ``read`` are the columns that are read later."""
+
+    def __init__(self, parts: Sequence[Node], classes: Sequence[KeyClass], read: Collection[str]) -> None:
+        self.column = [dict(c) for c in classes]
+        self.exact = [_fits_integer(parts, c) for c in classes]
+        self.classes_of = [
+            [c for c, members in enumerate(self.column) if i in members] for i in range(len(parts))
+        ]
+        hashed = {column for c, ok in zip(classes, self.exact, strict=True) if not ok for _, column in c}
+        wanted = hashed.union(read)
+        self._kept = [pa.schema([f for f in p.schema if f.name in wanted]) for p in parts]
+        # The last key of a store is the row id that − elements name.
+        self.stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self.classes_of, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.stores)
+
+    def insert(self, i: int, chunk: Chunk) -> Int64s:
+        """Store the + elements of input i; the rows they became. A NULL key never joins: not stored."""
+        keys = [self._key_column(chunk, i, c) for c in self.classes_of[i]]
+        if keys:
+            usable = np.logical_and.reduce([valid for _, valid in keys])
+            if not usable.all():
+                chunk = chunk.where(usable)
+                keys = [(k[usable], v[usable]) for k, v in keys]
+        ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
+        ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
+        every = [*keys, (ids, np.full(len(chunk), chunk.rid is not None))]
+        return self.stores[i].insert(chunk.ts, ends, every, [chunk.column(f.name) for f in self._kept[i]])
+
+    def _key_column(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
+        column = chunk.column(self.column[c][i])
+        keys = as_integers(column) if self.exact[c] else hash_rows([column], len(column))
+        assert keys is not None
+        return keys, validity(column)
+
+    def end(self, i: int, gone: Chunk) -> tuple[Int64s, Bools]:
+        """Set the end of the rows that − elements name: which rows, and which elements found theirs."""
+        store = self.stores[i]
+        if not len(gone):
+            return np.empty(0, np.int64), np.ones(0, np.bool_)
+        assert gone.rid is not None
+        rows = store.index((len(self.classes_of[i]),)).find(store, gone.rid)  # type: ignore[union-attr]
+        found = rows >= 0
+        store.end(rows[found], gone.ts[found])
+        return rows[found], found
+
+    def shared(self, j: int, bound: Collection[int]) -> list[int]:
+        """Classes that join input j to bound ones."""
+        return [c for c in self.classes_of[j] if not self.column[c].keys().isdisjoint(bound)]
+
+    def key(self, i: int, c: int, rows: Int64s) -> tuple[Int64s, Bools]:
+        """The key of a class of rows of input i, and whether it is not NULL."""
+        return self.stores[i].key(self.classes_of[i].index(c), rows)
+
+    def keys(self, i: int, classes: Sequence[int], rows: Int64s) -> tuple[Int64s, Bools]:
+        """The key by which rows of input i probe an index on these classes."""
+        return combine([self.key(i, c, rows) for c in classes])
+
+    def index(self, j: int, classes: Sequence[int]) -> HashIndex:
+        """Input j's index on the keys of some classes."""
+        index = self.stores[j].index(tuple(self.classes_of[j].index(c) for c in classes))
+        assert isinstance(index, HashIndex)
+        return index
+
+
+def _fits_integer(parts: Sequence[Node], members: KeyClass) -> bool:
+    """Whether a class's values are int64 themselves, or have to be hashed to one."""
+    types = [parts[i].schema.field(column).type for i, column in members]
+    return all(as_integers(pa.nulls(0, t)) is not None for t in types)

@@ -1,0 +1,55 @@
+"""Plans that change as often as they can: what a query returns may not depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from penstock.engine.operators import mjoin, select
+from penstock.streamon.algorithms import ALGORITHMS
+from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
+from penstock.streamon.thresholds import Thresholds
+
+PLANNERS = ("as set", "restless", *ALGORITHMS)
+"""Who orders filters and probes: what the query's settings say, a die, or an algorithm that knows no rest."""
+EAGER = Thresholds(drop_profiling_probability=1.0, profile_window=4, alpha=1.0)
+SLICE = 3
+
+
+class Restless(PipelinedFilters):
+    """Another order, at random, for every few rows."""
+
+    def __init__(self, n: int, algorithm: str = "static") -> None:
+        super().__init__(n, "static")
+        self._die = Random(n)
+
+    def run(self, count: int, evaluate: Evaluate) -> Any:
+        kept = []
+        for at in range(0, count, SLICE):
+            self._die.shuffle(self.ordering.order)
+            rows = min(SLICE, count - at)
+            kept.append(at + super().run(rows, lambda f, some, at=at: evaluate(f, some + at)))
+        return np.concatenate(kept) if kept else np.empty(0, np.int64)
+
+
+@contextmanager
+def planned_by(planner: str) -> Iterator[None]:
+    """Let every operator that starts meanwhile be planned by one of ``PLANNERS``."""
+    if planner == "as set":
+        yield
+        return
+
+    def filters(n: int, _: str = "") -> PipelinedFilters:
+        return Restless(n) if planner == "restless" else PipelinedFilters(n, planner, EAGER)
+
+    with (
+        patch.object(select, "PipelinedFilters", filters),
+        patch.object(mjoin, "PipelinedFilters", filters),
+        patch.object(mjoin, "SLICE", SLICE),
+    ):
+        yield
