@@ -18,10 +18,10 @@ class Independent(Ordering):
         super().__init__(n, thresholds)
         self.row = np.zeros(n, np.int64)
 
-    def _observe(self, profile: Bits) -> None:
-        gone = self.window.insert(profile)
-        kept = profile[-len(self.window.bits) :]
-        self.row += kept.sum(axis=0, dtype=np.int64) - gone.sum(axis=0, dtype=np.int64)
+    def _view(self, come: Bits, gone: Bits) -> None:
+        self.row += come.sum(axis=0, dtype=np.int64) - gone.sum(axis=0, dtype=np.int64)
+
+    def _keep_invariant(self, profiled: int) -> None:
         ratios = self.row / self.window.times()
         # One pass of insertion sort with alpha's tolerance: near-ties stay as they are.
         for at in range(1, self.n):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.streamon.ordering import Ordering
-from penstock.streamon.profile_window import Bits
 
 _LEAST = 32
 """Profile tuples before the first judgement: fewer say too little."""
@@ -15,12 +14,12 @@ class LocalSwaps(Ordering):
     """One more evaluation a profiled tuple; two diagonals of the view."""
 
     name = "local-swaps"
+    whole = False
 
     def wanted(self, position: int) -> list[int]:
         return [position + 1] if position + 1 < self.n else []
 
-    def _observe(self, profile: Bits) -> None:
-        self.window.insert(profile)
+    def _keep_invariant(self, profiled: int) -> None:
         if len(self.window) < _LEAST:
             return
         violated = self.violation()

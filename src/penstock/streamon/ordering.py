@@ -6,6 +6,7 @@ the drop those filters that ``wanted`` names, and hands the bits to ``observe``.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -19,6 +20,8 @@ class Ordering(ABC):
     """Profiler and re-optimizer of one pipeline of n filters."""
 
     name: str
+    whole = True
+    """Whether its profile tuples have all bits: then what it knows can be replaced by a burst at once."""
 
     def __init__(self, n: int, thresholds: Thresholds) -> None:
         self.n = n
@@ -26,6 +29,7 @@ class Ordering(ABC):
         self.order = list(range(n))
         self.window = ProfileWindow(n, thresholds.profile_window, thresholds.time_window)
         self.switches = 0
+        self.seconds = {"profile window": 0.0, "view update": 0.0, "violations": 0.0}
 
     def wanted(self, position: int) -> list[int]:
         """Positions of the filters to evaluate on a profiled tuple that ``position`` dropped."""
@@ -34,14 +38,35 @@ class Ordering(ABC):
     def observe(self, profile: Bits) -> bool:
         """Take in profile tuples (a row each, a column a filter); whether the order changed."""
         before = list(self.order)
-        self._observe(profile)
+        began = time.perf_counter()
+        kept = self.telling(profile)
+        gone = self.window.insert(kept)
+        inserted = time.perf_counter()
+        self._view(kept[-len(self.window.bits) :], gone)
+        viewed = time.perf_counter()
+        self._keep_invariant(len(profile))
+        self.seconds["profile window"] += inserted - began
+        self.seconds["view update"] += viewed - inserted
+        self.seconds["violations"] += time.perf_counter() - viewed
         if self.order != before:
             self.switches += 1
         return self.order != before
 
+    def telling(self, profile: Bits) -> Bits:
+        """The profile tuples that say something to the algorithm."""
+        return profile
+
+    def _view(self, come: Bits, gone: Bits) -> None:  # noqa: B027 (not every algorithm has a view)
+        """Keep a view over the window by what came into it and what left."""
+
     @abstractmethod
-    def _observe(self, profile: Bits) -> None:
-        """Take in profile tuples and keep the algorithm's invariant."""
+    def _keep_invariant(self, profiled: int) -> None:
+        """Find out whether the invariant is violated after ``profiled`` more tuples, and mend the order."""
+
+    def forget(self) -> None:
+        """The stream is another one: what was profiled says nothing any more."""
+        self._view(self.window.tuples()[:0], self.window.tuples())
+        self.window.clear()
 
     def matrix_view(self) -> npt.NDArray[np.int64]:
         """V recounted from the profile window: V[i, j] tuples dropped by the filter at j, not before i.
@@ -55,6 +80,11 @@ class Ordering(ABC):
             view[i, i:] = left[:, i:].sum(axis=0)
         return view
 
+    def first_drops(self) -> list[int]:
+        """How many profile tuples the filter at each position drops that those before it do not."""
+        first = self.window.tuples()[:, self.order].argmax(axis=1)
+        return [int(c) for c in np.bincount(first, minlength=self.n)]
+
     def first_drop(self, tuple_: Bits) -> int:
         """The position of the first filter in the order that drops a profile tuple; n if none does."""
         hits = np.flatnonzero(tuple_[self.order])
@@ -65,9 +95,10 @@ class Static(Ordering):
     """The order as written, for ever."""
 
     name = "static"
+    whole = False
 
     def wanted(self, position: int) -> list[int]:
         return []
 
-    def _observe(self, profile: Bits) -> None:
+    def _keep_invariant(self, profiled: int) -> None:
         pass

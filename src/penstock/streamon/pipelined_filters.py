@@ -3,6 +3,11 @@
 The executor evaluates filters on the tuples that the ones before let through. Of the tuples they drop, a
 share is profiled: the other filters are evaluated on them too. The ordering algorithm makes of the profile
 what it will; the next slice of tuples goes through in its order. Which tuples pass never depends on it.
+
+Slices keep the cost of adapting small against that of the tuples; what tells the executor of a change
+in between costs nothing: the share that each filter lets through (``Expected``). Then, and at the start,
+comes a burst: every filter is evaluated on the same few tuples, which makes a new profile window at once
+and says what the filters take.
 """
 
 from __future__ import annotations
@@ -14,7 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.streamon import kernels
 from penstock.streamon.algorithms import ordering
+from penstock.streamon.expected import Expected
 from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.profile_window import Bits
 from penstock.streamon.thresholds import Thresholds
@@ -23,8 +30,17 @@ Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
 
-SLICE = 1 << 15
+SLICE = 1 << 14
 """Rows that go through in one order: enough to be fast, few enough to adapt within a batch."""
+TIMED = 1 << 10
+"""Rows on which filters are timed: enough that a call costs nothing against them."""
+TIMED_EVERY = 1 << 21
+"""Tuples after which filters are timed again at the latest."""
+PURSE = 5e-3
+"""Seconds for profiling that can be saved up or owed: one that took long, since something was compiled or
+interrupted, does not stop the next ones for good."""
+HANDLING = 10e-9
+"""Seconds that the executor itself takes to hand a row to a filter and to keep or drop it."""
 
 
 class PipelinedFilters:
@@ -34,72 +50,157 @@ class PipelinedFilters:
         self, n: int, algorithm: str = "a-greedy", thresholds: Thresholds | None = None, seed: int = 0
     ) -> None:
         self.ordering = ordering(algorithm, n, thresholds)
-        self.log = PlanLog(self.ordering.thresholds.plan_log)
-        self._random = np.random.default_rng(seed)
-        self.tuples = self.evaluations = self.profiled = 0
-        self.seconds = {"processing": 0.0, "profile tuples": 0.0, "window and view": 0.0}
+        self.thresholds = self.ordering.thresholds
+        self.log = PlanLog(self.thresholds.plan_log)
+        self.expected = Expected(n, self.thresholds.surprise)
+        self.tuples = self.evaluations = self.profile_evaluations = self.profiled = self.surprises = 0
+        self._spent = {"tuple processing": 0.0, "profile tuples": 0.0}
+        self._share = self.thresholds.drop_profiling_probability
+        # What is still to be passed over until the next sample, and the state of the random numbers.
+        self._draw = np.array([0, 0x9E3779B97F4A7C15 // 4 + seed], np.int64)
+        self._draw[0] = kernels.gap(self._draw, self._share)
+        self._pending: list[list[Rows]] = [[] for _ in range(n)]
+        self._purse = PURSE
+        self._bursts = 0
+        self._anew = False
+        self._next_timing, self._until_timing = 0, SLICE
 
     @property
     def order(self) -> list[int]:
         """The order now used."""
         return self.ordering.order
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time by what it was spent on (thesis table 4.2)."""
+        return self._spent | self.ordering.seconds
+
     def run(self, count: int, evaluate: Evaluate) -> Rows:
         """The rows 0 .. count-1 that every filter lets through."""
-        passed = [
-            self._slice(np.arange(at, min(at + SLICE, count)), evaluate) for at in range(0, count, SLICE)
-        ]
-        self.tuples += count
+        passed = []
+        at = 0
+        while at < count:
+            if self._anew or (self._share and self.tuples >= self._next_timing):
+                size = self.thresholds.burst if self._anew else TIMED
+                rows = np.arange(at, min(at + size, count))
+                passed.append(self._burst(rows, evaluate))
+            else:
+                rows = np.arange(at, min(at + SLICE, count))
+                passed.append(self._slice(rows, evaluate))
+            at += len(rows)
+            self.tuples += len(rows)
+        # Rows mean nothing after their run.
+        self._profile(evaluate)
         return np.concatenate(passed) if passed else np.empty(0, np.int64)
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        dropped: list[tuple[int, Rows]] = []
         for position, f in enumerate(self.order):
             if not len(rows):
                 break
-            before = time.perf_counter()
             passes = evaluate(f, rows)
-            self.ordering.window.note_time(f, (time.perf_counter() - before) / len(rows))
             self.evaluations += len(rows)
-            dropped.append((position, self._sample(rows, passes)))
-            rows = rows[passes]
-        self.seconds["processing"] += time.perf_counter() - began
-        self._adapt(dropped, evaluate)
+            kept, sampled = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+            k, s = kernels.split(rows, passes, self._draw, self._share, kept, sampled)
+            if s:
+                self._pending[position].append(sampled[:s])
+            self.expected.note(position, len(rows), k)
+            rows = kept[:k]
+        took = time.perf_counter() - began
+        self._spent["tuple processing"] += took
+        self._purse = min(self._purse + self.thresholds.overhead * took, PURSE)
+        if self.ordering.whole and self.expected.surprised():
+            self._start_anew()
+        elif sum(len(s) for p in self._pending for s in p) >= self.thresholds.profile_window:
+            self._profile(evaluate)
         return rows
 
-    def _sample(self, rows: Rows, passes: npt.NDArray[np.bool_]) -> Rows:
-        share = self.ordering.thresholds.drop_profiling_probability
-        lost = len(rows) - int(np.count_nonzero(passes))
-        count = self._random.binomial(lost, share) if share < 1 else lost
-        if count == 0:
-            return rows[:0]
-        gone = rows[~passes]
-        return gone if share >= 1 else gone[self._random.integers(0, lost, count)]
+    def _start_anew(self) -> None:
+        """What was profiled is of another stream than what comes now."""
+        self.surprises += 1
+        self._pending = [[] for _ in self._pending]
+        self.ordering.forget()
+        self._anew = True
 
-    def _adapt(self, dropped: list[tuple[int, Rows]], evaluate: Evaluate) -> None:
+    def _burst(self, rows: Rows, evaluate: Evaluate) -> Rows:
+        """Evaluate every filter on the same rows."""
         began = time.perf_counter()
-        profile = self._profile(dropped, evaluate)
-        created = time.perf_counter()
-        self.seconds["profile tuples"] += created - began
-        if len(profile) and self.ordering.observe(profile):
-            self.log.add(self.tuples, profile.mean(axis=0), self.order)
-        self.seconds["window and view"] += time.perf_counter() - created
+        n = self.ordering.n
+        bits, took = np.empty((len(rows), n), np.uint8), np.empty(n)
+        # The first one pays for rows that are in no cache yet: another one each time.
+        for f in np.roll(np.arange(n), self._bursts).tolist():
+            before = time.perf_counter()
+            bits[:, f] = ~evaluate(f, rows)
+            took[f] = (time.perf_counter() - before) / len(rows)
+        self._bursts += 1
+        self._count_burst(bits[:, self.order])
+        if not self._anew:
+            self.ordering.window.note_times(took + HANDLING)
+            self._next_timing = self.tuples + self._until_timing
+            self._until_timing = min(2 * self._until_timing, TIMED_EVERY)
+        dropped = bits.any(axis=1)
+        self._spent["profile tuples"] += time.perf_counter() - began
+        if self.ordering.whole:
+            if self._anew or not self.tuples:
+                self.expected.passing = 1 - float(dropped.mean())
+            self._observe(bits[dropped])
+            self.expected.reorder(self.ordering.first_drops())
+        self._anew = False
+        self._pay(began)
+        return rows[~dropped]
 
-    def _profile(self, dropped: list[tuple[int, Rows]], evaluate: Evaluate) -> Bits:
+    def _count_burst(self, bits: Bits) -> None:
+        """Filters up to the first drop had to be evaluated anyway; the others make profile tuples."""
+        needed = np.where(bits.any(axis=1), bits.argmax(axis=1) + 1, self.ordering.n).sum()
+        self.evaluations += int(needed)
+        self.profile_evaluations += bits.size - int(needed)
+
+    def _profile(self, evaluate: Evaluate) -> None:
+        """Make profile tuples of the sampled rows, unless there is no time for it."""
+        if not any(self._pending):
+            return
+        if self._purse > 0:
+            began = time.perf_counter()
+            profile = self._profile_tuples(evaluate)
+            self._spent["profile tuples"] += time.perf_counter() - began
+            self._observe(profile)
+            self._pay(began)
+        self._pending = [[] for _ in self._pending]
+
+    def _profile_tuples(self, evaluate: Evaluate) -> Bits:
         """A profile tuple for every sampled row: the bits of the filters that the algorithm wants."""
         n = self.ordering.n
-        rows = np.concatenate([r for _, r in dropped]) if dropped else np.empty(0, np.int64)
-        at = np.repeat([p for p, _ in dropped], [len(r) for _, r in dropped]).astype(np.int64)
+        stops = np.cumsum([0, *(sum(len(s) for s in p) for p in self._pending)])
+        rows = np.concatenate([s for p in self._pending for s in p])
         bits = np.zeros((len(rows), n), np.uint8)
-        bits[np.arange(len(rows)), np.array(self.order)[at]] = 1
-        wants = {p: self.ordering.wanted(p) for p, r in dropped if len(r)}
+        asked: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         for position, f in enumerate(self.order):
-            asked = np.isin(at, [p for p, w in wants.items() if position in w])
-            if asked.any():
-                bits[asked, f] = ~evaluate(f, rows[asked])
+            first, stop = int(stops[position]), int(stops[position + 1])
+            if first == stop:
+                continue
+            bits[first:stop, f] = 1
+            for other in self.ordering.wanted(position):
+                spans = asked[other]
+                # Rows that neighbouring positions dropped are neighbours: one call for them.
+                if spans and spans[-1][1] == first:
+                    first = spans.pop()[0]
+                spans.append((first, stop))
+                first = int(stops[position])
+        for position, f in enumerate(self.order):
+            for first, stop in asked[position]:
+                bits[first:stop, f] = ~evaluate(f, rows[first:stop])
+                self.profile_evaluations += stop - first
         self.profiled += len(rows)
         return bits
+
+    def _pay(self, since: float) -> None:
+        self._purse = max(self._purse - (time.perf_counter() - since), -PURSE)
+
+    def _observe(self, profile: Bits) -> None:
+        if len(profile) and self.ordering.observe(profile):
+            self.log.add(self.tuples, profile.mean(axis=0), self.order)
+            if self.ordering.whole:
+                self.expected.reorder(self.ordering.first_drops())
 
     def metrics(self) -> dict[str, Any]:
         """The order, why, and what adapting costs (thesis table 4.2)."""
@@ -108,6 +209,7 @@ class PipelinedFilters:
             "algorithm": self.ordering.name,
             "order": list(self.order),
             "switches": self.ordering.switches,
+            "surprises": self.surprises,
             "evaluations a tuple": self.evaluations / max(self.tuples, 1),
             "profiled": self.profiled,
             "share of time": {what: seconds / total for what, seconds in self.seconds.items()},

@@ -1,7 +1,6 @@
 """The profile window: the last profile tuples, one bit a filter that says whether it drops the tuple.
 
-Sampled from the tuples that the filters drop (thesis 4.3.1), with running averages of what each filter
-takes a tuple.
+Sampled from the tuples that the filters drop (thesis 4.3.1), with what each filter takes a tuple.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 Bits = npt.NDArray[np.uint8]
+ALIKE = 1.5
+"""Times within this factor of each other are taken for the same."""
 
 
 class ProfileWindow:
@@ -20,7 +21,8 @@ class ProfileWindow:
         self.count = 0
         self._next = 0
         self._times = np.ones((time_window, n))
-        self._timed = np.zeros(n, np.int64)
+        self._timed = 0
+        self._least = np.ones(n)
 
     def __len__(self) -> int:
         return self.count
@@ -43,16 +45,25 @@ class ProfileWindow:
         """Forget the profile tuples; the times stay."""
         self.count = self._next = 0
 
-    def note_time(self, filter: int, seconds_a_tuple: float) -> None:
-        """A sample of what a filter takes a tuple."""
-        self._times[self._timed[filter] % len(self._times), filter] = seconds_a_tuple
-        self._timed[filter] += 1
+    def note_times(self, seconds: npt.NDArray[np.float64]) -> None:
+        """What every filter took for the same tuples."""
+        self._times[self._timed % len(self._times)] = seconds
+        self._timed += 1
+        # The least: a filter that was interrupted, or compiled, while it was timed is not slow.
+        self._least = alike(self._times[: self._timed].min(axis=0))
 
     def times(self) -> npt.NDArray[np.float64]:
-        """Average time a tuple of each filter; 1 where all are unknown, the mean where some are."""
-        known = np.minimum(self._timed, len(self._times))
-        sums = np.array([self._times[:k, f].sum() for f, k in enumerate(known)])
-        averages = sums / np.maximum(known, 1)
-        if not known.any():
-            return np.ones(len(known))
-        return np.where(known > 0, averages, averages[known > 0].mean())
+        """What each filter takes, relative to the others; 1 as long as nothing is known."""
+        return self._least
+
+
+def alike(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Give times that differ by less than can be measured their mean, so that noise orders no filters."""
+    ranked = np.argsort(times)
+    found = times.copy()
+    first = 0
+    for at in range(1, len(ranked) + 1):
+        if at == len(ranked) or times[ranked[at]] > ALIKE * times[ranked[first]]:
+            found[ranked[first:at]] = times[ranked[first:at]].mean()
+            first = at
+    return found

@@ -13,6 +13,7 @@ class Sweep(Ordering):
     """At most one more evaluation a profiled tuple, and n - 1 stages to see everything."""
 
     name = "sweep"
+    whole = False
 
     def __init__(self, n: int, thresholds: Thresholds) -> None:
         super().__init__(n, thresholds)
@@ -22,13 +23,14 @@ class Sweep(Ordering):
     def wanted(self, position: int) -> list[int]:
         return [self.profiled] if position < self.profiled else []
 
-    def _observe(self, profile: Bits) -> None:
+    def telling(self, profile: Bits) -> Bits:
+        # A tuple that gets past the profiled filter says nothing about it.
+        return profile[profile[:, self.order[: self.profiled + 1]].any(axis=1)]
+
+    def _keep_invariant(self, profiled: int) -> None:
         if self.n < 2:
             return
-        # A tuple that gets past the profiled filter says nothing about it.
-        told = profile[:, self.order[: self.profiled + 1]].any(axis=1)
-        self.window.insert(profile[told])
-        self._seen += len(profile)
+        self._seen += profiled
         violated = self.violation()
         if violated is not None:
             self.order.insert(violated, self.order.pop(self.profiled))

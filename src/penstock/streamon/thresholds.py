@@ -18,7 +18,15 @@ class Thresholds:
     sweep_stage
         Profile tuples after which Sweep turns to the next filter if nothing was violated (4.4).
     time_window
-        Samples that a filter's average processing time is taken over (4.3.1).
+        Bursts whose timings a filter's processing time is the median of (4.3.1).
+    burst
+        Tuples on which every filter is evaluated after a change, to start a new profile window at once.
+    surprise
+        Standard errors by which the share that a filter lets through must leave what it was to count as a
+        change of the stream. The thesis waits for the profile window to slide on (4.3.1).
+    overhead
+        Largest share of its time that an operator spends on profiling and re-optimizing in the long run;
+        with less time at hand fewer dropped tuples are profiled than the probability says (3.1).
     plan_log
         Decisions that are kept (7.1).
     similar
@@ -29,7 +37,10 @@ class Thresholds:
     profile_window: int = 1000
     alpha: float = 0.9
     sweep_stage: int = 500
-    time_window: int = 64
+    time_window: int = 5
+    burst: int = 256
+    surprise: float = 8.0
+    overhead: float = 0.025
     plan_log: int = 256
     similar: float = 0.1
 

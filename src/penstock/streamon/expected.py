@@ -1,0 +1,75 @@
+"""What share each filter of an order is expected to let through, and whether it does.
+
+The executor counts anyway what goes into a filter and what comes out: statistics of every tuple, for
+nothing. They cannot say which order is better, but they say at once when the stream is another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+LEAST = 1 << 11
+"""Tuples of the first filter that are judged together; of fewer too little can be said."""
+NOTABLE = 0.05
+"""A change of the share by less is drift, which the profile window follows."""
+MEMORY = 4.0
+"""What was seen before weighs this many times as much as what is judged."""
+
+
+class Expected:
+    """Shares let through by position, each with the number of tuples it was seen on."""
+
+    def __init__(self, n: int, surprise: float) -> None:
+        self._surprise = surprise
+        self._came = [0] * n
+        self._passed = [0] * n
+        self._shares = [0.5] * n
+        self._seen = [0.0] * n
+        self.passing = 0.0
+        """Share of tuples that pass all filters, whatever their order."""
+
+    def note(self, position: int, came: int, passed: int) -> None:
+        """Tuples that came to the filter at a position, and those it let through."""
+        self._came[position] += came
+        self._passed[position] += passed
+
+    def reorder(self, drops: Sequence[int]) -> None:
+        """A new order: how many profile tuples the filter at each position drops in it.
+
+        Profile tuples are dropped ones; with those that pass they stand for more.
+        """
+        left = sum(drops) / max(1 - self.passing, 1e-9)
+        for position, count in enumerate(drops):
+            self._shares[position] = 1 - count / left if left else 0.5
+            self._seen[position] = left
+            left -= count
+        self._clear()
+
+    def surprised(self) -> bool:
+        """Whether some filter lets through another share than before."""
+        if self._came[0] < LEAST:
+            return False
+        found = any(map(self._differs, range(len(self._came))))
+        for position, (came, passed) in enumerate(zip(self._came, self._passed, strict=True)):
+            seen = min(self._seen[position], MEMORY * came)
+            if came:
+                self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
+                self._seen[position] = seen + came
+        share = self._passed[-1] / self._came[0]
+        self.passing = share if found else self.passing + (share - self.passing) / (1 + MEMORY)
+        self._clear()
+        return found
+
+    def _differs(self, position: int) -> bool:
+        came, seen = self._came[position], self._seen[position]
+        if not came or not seen:
+            return False
+        # One tuple more each way: a share of 0 or 1 expected from few tuples is not certain.
+        p = (self._shares[position] * seen + 1) / (seen + 2)
+        by = abs(self._passed[position] / came - p)
+        return by > NOTABLE and by > self._surprise * math.sqrt(p * (1 - p) * (1 / came + 1 / seen))
+
+    def _clear(self) -> None:
+        self._came = [0] * len(self._came)
+        self._passed = [0] * len(self._passed)
