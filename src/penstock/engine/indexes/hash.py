@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.engine.element import Bools, Int64s
+from penstock.engine.indexes.index import Index, Matches
 from penstock.engine.kernels import probing
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
 
-Matches = tuple[Int64s, Int64s, Int64s, Int64s]
 
+class HashIndex(Index):
+    """Chains of rows with arrival order kept in each bucket; expiry costs nothing.
 
-class HashIndex:
-    """Chains of rows with arrival order kept in each bucket; expiry costs nothing."""
+    ``bucket`` rows share a bucket, about, where the store is half full: more save memory and cost time.
+    """
 
     name = "hash"
 
-    def __init__(self, store: Store, keys: tuple[int, ...]) -> None:
+    def __init__(self, store: Store, keys: tuple[int, ...], bucket: float = 0.25) -> None:
         self.keys = keys
+        self._bucket = bucket
         self._heads = np.empty(0, np.int64)
         self._entries = np.empty((0, 2), np.int64)
         self.rebuild(store)
 
     def rebuild(self, store: Store) -> None:
-        """Size to the store, with twice as many buckets as rows at most, and take in its live rows."""
-        self._heads = np.full(2 * store.capacity, -1, np.int64)
+        """Size to the store and take in its live rows."""
+        buckets = max(1, int(store.capacity / (2 * self._bucket)))
+        self._heads = np.full(1 << (buckets.bit_length() - 1), -1, np.int64)
         self._entries = np.empty((store.capacity, 2), np.int64)
         self.insert(store, store.base, store.next - store.base)
 
@@ -38,20 +42,23 @@ class HashIndex:
         keys, valid = combine([store.key_run(k, first, count) for k in self.keys])
         probing.insert(self._heads, self._entries, keys, valid, first, store.mask)
 
+    def prepare(self, keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
+        """All keys in one."""
+        return combine(keys)
+
     def probe(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
     ) -> Matches:
         """The matches of tuples with these keys and lives."""
-        return self.probe_from(
-            store, probing.chain_heads(self._heads, keys, valid), keys, starts, ends, min_end
-        )
+        chains = probing.chain_heads(self._heads, keys, valid)
+        return self.probe_from(store, chains, keys, starts, ends, min_end)
 
     def probe_from(
-        self, store: Store, chains: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
     ) -> Matches:
         """The matches from the given row of each tuple's chain on."""
         place = (self._entries, store.lives, store.base, store.mask)
-        return probing.probe_chains(*place, chains, keys, starts, ends, min_end)
+        return probing.probe_chains(*place, firsts, keys, starts, ends, min_end)
 
     def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int

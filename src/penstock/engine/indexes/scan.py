@@ -1,22 +1,26 @@
-"""No index: a probe reads every live row. For joins that no equality narrows."""
+"""No index: a probe reads the key of every row. Nothing is kept, so arrivals cost nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from penstock.engine.element import Bools, Int64s
-from penstock.engine.indexes.hash import Matches
-from penstock.engine.kernels import probing
+from penstock.engine.indexes.index import Matches, RangeIndex
+from penstock.engine.kernels import ordered, probing
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
 
 
-class Scan:
-    """Every row alive at the same time is a match."""
+class Scan(RangeIndex):
+    """Compares the first of ``keys``; with none, every row alive at the same time is a match."""
 
     name = "none"
-    keys: tuple[int, ...] = ()
+
+    def __init__(self, store: Store, keys: tuple[int, ...]) -> None:
+        self.keys = keys
 
     def rebuild(self, store: Store) -> None:
         """Nothing to keep."""
@@ -24,11 +28,26 @@ class Scan:
     def insert(self, store: Store, first: int, count: int) -> None:
         """Nothing to keep."""
 
-    def probe(
+    def probe_range(
+        self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
+        starts: Int64s, ends: Int64s, min_end: int,
+    ) -> Matches:  # fmt: skip
+        """The matches with a key from ``lows`` to ``highs``, both included."""
+        place = (store.lives, store.base, store.next, store.mask)
+        if not self.keys:
+            return probing.probe_scan(*place, starts, ends, min_end)
+        key = self.keys[0]
+        ring = (store.keys[key], store.key_valid[key], *place)
+        return ordered.scan(*ring, lows, highs, valid, starts, ends, min_end)
+
+    def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
-    ) -> Matches:
-        """The matches of tuples with these lives; the keys do not matter."""
-        return probing.probe_scan(store.lives, store.base, store.next, store.mask, starts, ends, min_end)
+    ) -> Int64s:
+        """A match of each tuple, -1 for none."""
+        out = np.full(len(keys), -1, np.int64)
+        places, rids, _, _ = self.probe(store, keys, valid, starts, ends, min_end)
+        out[places] = rids
+        return out
 
     def nbytes(self) -> int:
         """Memory used."""

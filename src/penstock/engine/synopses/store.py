@@ -14,12 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Int64s, batch_of
+from penstock.engine.indexes.b_plus_tree import BPlusTree
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.scan import Scan
+from penstock.engine.indexes.t_tree import TTree
 from penstock.engine.kernels import probing
 from penstock.engine.synopses.columns import column_for, ring_put, ring_resized, ring_run
 
 _LEAST_CAPACITY = 1024
+
+AccessMethod = HashIndex | BPlusTree | TTree | Scan
+METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
+"""The access methods by name."""
 
 
 class Store:
@@ -33,7 +39,7 @@ class Store:
         self.keys = [np.zeros(self.capacity, np.int64) for _ in range(keys)]
         self.key_valid = [np.zeros(self.capacity, np.bool_) for _ in range(keys)]
         self._columns = [column_for(f.type, self.capacity) for f in schema]
-        self._indexes: dict[tuple[int, ...], HashIndex | Scan] = {}
+        self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
         self._ended = 0
         # (first row id after it, smallest start in it) of every insertion that still has live rows.
         self._insertions: deque[tuple[int, int]] = deque()
@@ -79,11 +85,16 @@ class Store:
         for index in self._indexes.values():
             index.rebuild(self)
 
-    def index(self, keys: tuple[int, ...]) -> HashIndex | Scan:
-        """The index on a set of keys, built when first asked for."""
-        if keys not in self._indexes:
-            self._indexes[keys] = HashIndex(self, keys) if keys else Scan()
-        return self._indexes[keys]
+    def index(self, keys: tuple[int, ...], method: str | None = None) -> AccessMethod:
+        """The index on a set of keys, built when first asked for; by hash if nothing is said of it."""
+        method = method or ("hash" if keys else "none")
+        if (keys, method) not in self._indexes:
+            self._indexes[keys, method] = METHODS[method](self, keys)
+        return self._indexes[keys, method]
+
+    def drop_index(self, keys: tuple[int, ...], method: str) -> None:
+        """Forget an index that nobody probes any more."""
+        self._indexes.pop((keys, method), None)
 
     def end(self, rids: Int64s, ends: Int64s) -> None:
         """Say when rows leave."""

@@ -1,0 +1,90 @@
+"""What an access method is: how the rows of a store with a key, or a key in a range, are found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.engine.element import Bools, Int64s
+
+if TYPE_CHECKING:
+    from penstock.engine.synopses.store import Store
+
+Matches = tuple[Int64s, Int64s, Int64s, Int64s]
+"""Of each joined tuple: the place of the probing one, the row found, start and end of its life."""
+
+
+class Index(ABC):
+    """An access method over the ``keys`` of a store.
+
+    A row is inserted when the store gets it. Nobody says that it left: rows before the store's ``base``
+    are not found any more, and what is kept of them is bounded.
+    """
+
+    name: ClassVar[str]
+    keys: tuple[int, ...]
+
+    @abstractmethod
+    def rebuild(self, store: Store) -> None:
+        """The store's rings have moved."""
+
+    @abstractmethod
+    def insert(self, store: Store, first: int, count: int) -> None:
+        """Take in rows just added to the store."""
+
+    @abstractmethod
+    def prepare(self, keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
+        """The (key, valid) to probe with, of those of each of ``keys``.
+
+        What is found by it may differ in some of several keys: whoever probes by several compares them.
+        """
+
+    @abstractmethod
+    def probe(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Matches:
+        """The matches of tuples with these keys and lives; rows that end before ``min_end`` do not count."""
+
+    def probe_from(
+        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Matches:
+        """The matches again, for tuples of which ``first`` has said the first. ``firsts`` are used up."""
+        return self.probe(store, keys, firsts >= 0, starts, ends, min_end)
+
+    @abstractmethod
+    def first(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Int64s:
+        """A match of each tuple, -1 for none."""
+
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory used."""
+
+
+class RangeIndex(Index):
+    """One that can be probed by a range of its first key."""
+
+    @abstractmethod
+    def probe_range(
+        self,
+        store: Store,
+        lows: Int64s,
+        highs: Int64s,
+        valid: Bools,
+        starts: Int64s,
+        ends: Int64s,
+        min_end: int,
+    ) -> Matches:
+        """The matches with a key from ``lows`` to ``highs``, both included."""
+
+    def prepare(self, keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
+        """The first key."""
+        return keys[0]
+
+    def probe(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Matches:
+        """The matches of tuples with these keys and lives."""
+        return self.probe_range(store, keys, keys, valid, starts, ends, min_end)

@@ -1,0 +1,114 @@
+"""What the B+tree and the T-tree have in common: probes by a range of one key.
+
+A row is put in when it arrives and passed over once it is older than the store's ``base``. Dead entries go
+when their node is full, and all of them when they are more than the live ones: the entries are then read in
+order and packed into a new tree, which costs a few nanoseconds a row.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.indexes.index import Matches, RangeIndex
+from penstock.engine.kernels import ordered
+
+if TYPE_CHECKING:
+    from penstock.engine.synopses.store import Store
+
+NODE = 100
+"""Entries in a node, as in Kang et al., section 5.1."""
+_LEAST_NODES = 8
+Places = tuple[Int64s, Int64s]
+
+
+class OrderedIndex(RangeIndex):
+    """Sorted entries of the first of ``keys``."""
+
+    def __init__(self, store: Store, keys: tuple[int, ...], node: int = NODE) -> None:
+        self.keys = keys
+        self._node = node
+        self._head = np.empty(0, np.int64)
+        self._fill(*self._sorted(store))
+
+    def _sorted(self, store: Store) -> tuple[Int64s, Int64s]:
+        """Keys and row ids of what the store holds, in order."""
+        keys, valid = store.key_run(self.keys[0], store.base, store.next - store.base)
+        rows = np.flatnonzero(valid)
+        rows = rows[np.argsort(keys[rows], kind="stable")]
+        return keys[rows], rows + store.base
+
+    def _fill(self, keys: Int64s, rows: Int64s) -> None:
+        """A new tree of these entries, its nodes three quarters full."""
+        per = max(1, 3 * self._node // 4)
+        nodes = max(_LEAST_NODES, 2 * (len(keys) // per + 1))
+        self._counts, self._nexts = np.zeros(nodes, np.int64), np.full(nodes, -1, np.int64)
+        self._keys = np.empty((nodes, self._node), np.int64)
+        self._rids = np.empty((nodes, self._node), np.int64)
+        self._load(keys, rows, per)
+
+    def rebuild(self, store: Store) -> None:
+        """Nothing to do when the store's rings move: entries name rows, not slots."""
+
+    def insert(self, store: Store, first: int, count: int) -> None:
+        """Take in rows just added to the store."""
+        keys, valid = store.key_run(self.keys[0], first, count)
+        done = self._insert(keys, valid, 0, first, store.base)
+        while done < count:
+            self._more_nodes()
+            done = self._insert(keys, valid, done, first, store.base)
+        if self._entries() > 2 * (store.next - store.base) + self._node * _LEAST_NODES:
+            chain = (self._keys, self._rids, self._counts, self._nexts)
+            self._fill(*ordered.entries(*chain, self._first(), store.base))
+
+    def _more_nodes(self) -> None:
+        """Twice as many nodes."""
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray) and array is not self._head:
+                larger = np.zeros((2 * len(array), *array.shape[1:]), np.int64)
+                larger[: len(array)] = array
+                setattr(self, name, larger)
+
+    def probe_range(
+        self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
+        starts: Int64s, ends: Int64s, min_end: int,
+    ) -> Matches:  # fmt: skip
+        """The matches with a key from ``lows`` to ``highs``, both included."""
+        return ordered.collect(*self._walk(store, lows, valid, highs, starts, ends, min_end))
+
+    def first(
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+    ) -> Int64s:
+        """The first match of each tuple, -1 for none."""
+        return ordered.first_in_order(*self._walk(store, keys, valid, keys, starts, ends, min_end))
+
+    def _walk(self, store: Store, lows: Int64s, valid: Bools, *more: Any) -> Any:
+        chain = (self._keys, self._rids, self._counts, self._nexts)
+        return (*chain, store.lives, store.base, store.mask, *self._locate(lows, valid), *more)
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return sum(int(a.nbytes) for a in vars(self).values() if isinstance(a, np.ndarray))
+
+    @abstractmethod
+    def _load(self, keys: Int64s, rows: Int64s, per: int) -> None:
+        """Make the tree above the nodes anew, of sorted entries."""
+
+    @abstractmethod
+    def _insert(self, keys: Int64s, valid: Bools, done: int, first: int, base: int) -> int:
+        """Put rows in until the nodes are used up; how many are in."""
+
+    @abstractmethod
+    def _locate(self, lows: Int64s, valid: Bools) -> Places:
+        """Where each range begins."""
+
+    @abstractmethod
+    def _first(self) -> int:
+        """The first node of the chain."""
+
+    @abstractmethod
+    def _entries(self) -> int:
+        """Entries, dead ones too."""

@@ -1,0 +1,195 @@
+"""What the ordered indexes share: nodes of sorted entries, chained in order.
+
+``keys[node, place]`` and ``rids[node, place]`` are an entry, ``counts[node]`` the entries of a node and
+``nexts[node]`` the node after it, -1 for the last. An index finds where a range begins; from there on the
+chain is walked. Entries of equal keys are in arrival order.
+
+Expiry is lazy: an entry is dead once its row id is below ``base``, and is passed over until its node is
+full or the index is packed anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from penstock.engine.element import Bools, Int64s
+from penstock.engine.kernels.probing import _grown
+
+BLOCK = 256
+"""Probes that go through an index side by side."""
+
+
+@njit(cache=True, inline="always")
+def lower(keys: np.ndarray, node: int, count: int, key: int) -> int:
+    """The entries of a node whose key is less, by halving without branches."""
+    if count == 0:
+        return 0
+    at = 0
+    while count > 1:
+        half = count >> 1
+        at += half if keys[node, at + half - 1] < key else 0
+        count -= half
+    return at + (1 if keys[node, at] < key else 0)
+
+
+@njit(cache=True, inline="always")
+def upper(keys: np.ndarray, node: int, count: int, key: int) -> int:
+    """The entries of a node whose key is not greater."""
+    if count == 0:
+        return 0
+    at = 0
+    while count > 1:
+        half = count >> 1
+        at += half if keys[node, at + half - 1] <= key else 0
+        count -= half
+    return at + (1 if keys[node, at] <= key else 0)
+
+
+@njit(cache=True, inline="always")
+def purge(keys: np.ndarray, rids: np.ndarray, counts: Int64s, node: int, base: int) -> int:
+    """Take a node's dead entries out; how many."""
+    kept = 0
+    count = counts[node]
+    for place in range(count):
+        if rids[node, place] >= base:
+            keys[node, kept] = keys[node, place]
+            rids[node, kept] = rids[node, place]
+            kept += 1
+    counts[node] = kept
+    return count - kept
+
+
+@njit(cache=True, inline="always")
+def put(
+    keys: np.ndarray, rids: np.ndarray, counts: Int64s, node: int, place: int, key: int, rid: int
+) -> None:
+    """Put an entry at its place in a node that has room."""
+    for k in range(counts[node], place, -1):
+        keys[node, k] = keys[node, k - 1]
+        rids[node, k] = rids[node, k - 1]
+    keys[node, place] = key
+    rids[node, place] = rid
+    counts[node] += 1
+
+
+@njit(cache=True)
+def entries(
+    keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, node: int, base: int
+) -> tuple[Int64s, Int64s]:
+    """Keys and row ids of the live entries from a node on, in order."""
+    room = 1024
+    out_keys, out_rids = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = 0
+    while node >= 0:
+        if found + counts[node] > room:
+            out_keys, out_rids = _grown(out_keys), _grown(out_rids)
+            room *= 2
+        for place in range(counts[node]):
+            if rids[node, place] >= base:
+                out_keys[found], out_rids[found] = keys[node, place], rids[node, place]
+                found += 1
+        node = nexts[node]
+    return out_keys[:found], out_rids[:found]
+
+
+@njit(cache=True)
+def collect(
+    keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
+    """Matches of every probing tuple, from where its range begins up to the key ``highs``.
+
+    (its place, row id, start, end) of each joined tuple, as ``probing.probe_chains`` gives them. A probe
+    that begins at node -1 finds nothing.
+    """
+    room = max(len(nodes), 64)
+    out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+    out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = 0
+    for i in range(len(nodes)):
+        node, place = nodes[i], places[i]
+        while node >= 0:
+            if place >= counts[node]:
+                node, place = nexts[node], 0
+                continue
+            if keys[node, place] > highs[i]:
+                break
+            rid = rids[node, place]
+            place += 1
+            if rid < base:
+                continue
+            slot = rid & mask
+            start = max(starts[i], lives[slot, 0])
+            end = min(ends[i], lives[slot, 1])
+            if start < end and lives[slot, 1] >= min_end:
+                if found == room:
+                    out, rows = _grown(out), _grown(rows)
+                    out_starts, out_ends = _grown(out_starts), _grown(out_ends)
+                    room *= 2
+                out[found], rows[found] = i, rid
+                out_starts[found], out_ends[found] = start, end
+                found += 1
+    return out[:found], rows[:found], out_starts[:found], out_ends[:found]
+
+
+@njit(cache=True)
+def first_in_order(
+    keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+) -> Int64s:  # fmt: skip
+    """The first match of every probing tuple, -1 for none."""
+    out = np.full(len(nodes), -1, np.int64)
+    for i in range(len(nodes)):
+        node, place = nodes[i], places[i]
+        while node >= 0:
+            if place >= counts[node]:
+                node, place = nexts[node], 0
+                continue
+            if keys[node, place] > highs[i]:
+                break
+            rid = rids[node, place]
+            place += 1
+            slot = rid & mask
+            if rid >= base and lives[slot, 1] >= min_end:
+                if max(starts[i], lives[slot, 0]) < min(ends[i], lives[slot, 1]):
+                    out[i] = rid
+                    break
+    return out
+
+
+@njit(cache=True)
+def scan(
+    keys: Int64s, valid: Bools, lives: np.ndarray, base: int, stop: int, mask: int,
+    lows: Int64s, highs: Int64s, wanted: Bools, starts: Int64s, ends: Int64s, min_end: int,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
+    """The same matches with no index: every key between ``base`` and ``stop`` is read.
+
+    The ring is read as the two runs it is at most, so that the inner loop goes through memory in order.
+    """
+    room = max(len(lows), 64)
+    out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+    out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = 0
+    for i in range(len(lows)):
+        if not wanted[i]:
+            continue
+        low, high = lows[i], highs[i]
+        begin = base
+        while begin < stop:
+            slot = begin & mask
+            length = min(stop - begin, mask + 1 - slot)
+            for k in range(slot, slot + length):
+                if low <= keys[k] <= high and valid[k]:
+                    start = max(starts[i], lives[k, 0])
+                    end = min(ends[i], lives[k, 1])
+                    if start < end and lives[k, 1] >= min_end:
+                        if found == room:
+                            out, rows = _grown(out), _grown(rows)
+                            out_starts, out_ends = _grown(out_starts), _grown(out_ends)
+                            room *= 2
+                        out[found], rows[found] = i, begin + k - slot
+                        out_starts[found], out_ends[found] = start, end
+                        found += 1
+            begin += length
+    return out[:found], rows[:found], out_starts[:found], out_ends[:found]
