@@ -1,0 +1,85 @@
+"""The age-based model: how many results a tuple of a window gives, by its age (Srivastava and Widom, 2.2).
+
+For joins whose values come and go, such as bids on open auctions: what counts is how old a tuple is, not its
+value. Ages are counted in steps of equal length, the first step being 1; rates are tuples a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AgeCurve:
+    """``results[k - 1]`` is p(k): the results a tuple gives between the ages of k - 1 and k."""
+
+    results: tuple[float, ...]
+
+    @property
+    def window(self) -> int:
+        """The age at which a tuple expires, W."""
+        return len(self.results)
+
+    @cached_property
+    def cumulative(self) -> Floats:
+        """C(k) for k = 0 ... W: the results by age k."""
+        return np.concatenate(([0.0], np.cumsum(self.results)))
+
+    @property
+    def total(self) -> float:
+        """n: the results of a tuple that is kept till it expires."""
+        return float(self.cumulative[-1])
+
+    @cached_property
+    def best_age(self) -> int:
+        """k_opt: the age up to which a tuple gives most results for each step that it is kept."""
+        ages = np.arange(1, self.window + 1)
+        return int(ages[np.argmax(self.cumulative[1:] / ages)])
+
+    @cached_property
+    def has_minima(self) -> bool:
+        """Whether the curve rises again after it fell; then keeping each tuple for M is not optimal."""
+        steps = np.sign(np.diff(self.results))
+        falls = np.flatnonzero(steps < 0)
+        return bool(falls.size and (steps[falls[0] :] > 0).any())
+
+    @cached_property
+    def priorities(self) -> Floats:
+        """For each age 0 ... W: the fastest rate at which a tuple of it can still give results (3.2.1)."""
+        c, last = self.cumulative, self.window
+        found = np.zeros(last + 1)
+        for age in range(last):
+            found[age] = ((c[age + 1 :] - c[age]) / np.arange(1, last - age + 1)).max()
+        return found
+
+    def result_rate(self, memory: float, rate: float) -> float:
+        """Results a step with room for so many tuples (equation 3)."""
+        age = memory / rate
+        if age <= self.best_age:
+            return memory * float(self.cumulative[self.best_age]) / self.best_age
+        return rate * self.at(age)
+
+    def recall(self, memory: float, rate: float) -> float:
+        """The share of this window's results that AGE gives with so much memory."""
+        return self.result_rate(memory, rate) / (rate * self.total) if self.total else 1.0
+
+    def at(self, age: float) -> float:
+        """C at any age, between whole ones by a straight line."""
+        return float(np.interp(age, np.arange(self.window + 1), self.cumulative))
+
+    def age_of(self, count: int) -> int:
+        """The inverse of C: the smallest age by which a tuple has given so many results."""
+        return int(np.searchsorted(self.cumulative, count - 1e-9))
+
+    def sample_memory(self, fraction: float, rate: float) -> float:
+        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.3)."""
+        n = round(self.total)
+        counts = np.arange(1, n + 1)
+        ages = np.array([self.age_of(int(i)) for i in counts], dtype=np.float64)
+        return rate * float(np.sum(fraction * (1 - fraction) ** (n - counts) * ages))

@@ -1,0 +1,65 @@
+"""The frequency-based model: each value has a fixed share of a stream (Srivastava and Widom, 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """One window of a join: its own shares f1 and the other stream's f2 by value, rates, and its length W."""
+
+    own: Mapping[Any, float]
+    other: Mapping[Any, float]
+    rate: float
+    other_rate: float
+    window: float
+
+    @cached_property
+    def _shares(self) -> tuple[Floats, Floats]:
+        """f1 and f2, the values that the other stream has most often first."""
+        values = sorted(self.own, key=lambda v: -self.other.get(v, 0.0))
+        own = np.array([self.own[v] for v in values], dtype=np.float64)
+        return own, np.array([self.other.get(v, 0.0) for v in values], dtype=np.float64)
+
+    def results_of(self, value: Any) -> float:
+        """n(s): the results that a tuple with this value gives before it expires (equation 1)."""
+        return self.other_rate * self.window * self.other.get(value, 0.0)
+
+    @property
+    def all_results(self) -> float:
+        """Results a unit of time with the whole window."""
+        own, other = self._shares
+        return self.rate * self.other_rate * self.window * float(own @ other)
+
+    def result_rate(self, memory: float) -> float:
+        """Results a unit of time if PROB keeps so many tuples (3.3), a part of one value's among them."""
+        own, other = self._shares
+        kept = np.minimum(1.0, self._room_after(own, memory) / np.maximum(own, 1e-300))
+        return self.rate * self.other_rate * self.window * float((own * np.clip(kept, 0.0, 1.0)) @ other)
+
+    def _room_after(self, own: Floats, memory: float) -> Floats:
+        """The share of the window's tuples that still fits once every likelier value has its own."""
+        taken = np.concatenate(([0.0], np.cumsum(own)[:-1]))
+        return memory / (self.rate * self.window) - taken
+
+    def recall(self, memory: float) -> float:
+        """The share of this window's results that PROB gives with so much memory."""
+        return self.result_rate(memory) / self.all_results if self.all_results else 1.0
+
+    def sample_memory(self, fraction: float) -> float:
+        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.2)."""
+        own, other = self._shares
+        joins, q = self.other_rate * self.window * other, 1 - fraction
+        with np.errstate(divide="ignore", invalid="ignore"):
+            waiting = 1 - q * (1 - q**joins) / (fraction * joins)
+        kept = np.where(joins > 0, waiting, 0.0)
+        return self.rate * self.window * float(own @ kept)

@@ -1,0 +1,87 @@
+"""Memory against recall: the split between a join's two windows, and between joins (ALLOC)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+GRID = 512
+"""Splits that are tried; recall is smooth in the memory, so more would not be seen in the results."""
+HALVINGS = 60
+"""Steps of a binary search: a double has no more digits than that."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One window: the results a unit of time that it gives with some memory, and the memory it can use."""
+
+    result_rate: Callable[[float], float]
+    need: float
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two windows; ``weight`` is how much it matters beside others."""
+
+    sides: tuple[Side, Side]
+    weight: float = 1.0
+
+    @property
+    def need(self) -> float:
+        """Memory with which nothing is lost."""
+        return self.sides[0].need + self.sides[1].need
+
+    def split(self, memory: float) -> tuple[float, float]:
+        """The memory of each window that gives most results (3.2.2)."""
+        a, b = self.sides
+        if memory >= self.need:
+            return a.need, b.need
+        low, high = max(0.0, memory - b.need), min(memory, a.need)
+        tried = np.linspace(low, high, GRID)
+        results = [a.result_rate(m) + b.result_rate(memory - m) for m in tried]
+        best = float(tried[int(np.argmax(results))])
+        return best, memory - best
+
+    def recall(self, memory: float) -> float:
+        """The share of the join's results with so much memory."""
+        a, b = self.sides
+        whole = a.result_rate(a.need) + b.result_rate(b.need)
+        in_a, in_b = self.split(memory)
+        return (a.result_rate(in_a) + b.result_rate(in_b)) / whole if whole else 1.0
+
+    def memory_for(self, recall: float) -> float:
+        """The least memory with this recall: the f(q) of section 5."""
+        return _least(lambda memory: self.recall(memory) >= recall, self.need)
+
+
+def alloc(joins: Sequence[Join], memory: float) -> list[float]:
+    """The memory of each join with which the least recall by weight is largest: all equal (theorem 5.1)."""
+
+    def needed(level: float) -> list[float]:
+        return [join.memory_for(min(1.0, join.weight * level)) for join in joins]
+
+    most = max(1.0 / join.weight for join in joins)
+    if sum(needed(most)) <= memory:
+        return needed(most)
+    low, high = 0.0, most
+    for _ in range(HALVINGS // 2):
+        level = (low + high) / 2
+        low, high = (level, high) if sum(needed(level)) <= memory else (low, level)
+    return needed(low)
+
+
+def proportional(joins: Sequence[Join], memory: float) -> list[float]:
+    """PROP, for comparison: each join gets the same share of what it needs."""
+    share = min(1.0, memory / sum(join.need for join in joins))
+    return [share * join.need for join in joins]
+
+
+def _least(holds: Callable[[float], bool], most: float) -> float:
+    """The smallest value up to ``most`` that satisfies a condition that holds from some value on."""
+    low, high = 0.0, most
+    for _ in range(HALVINGS // 2):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
