@@ -24,6 +24,7 @@ from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
 from penstock.schema import TimeDomain
 from penstock.spark import exchange, pipeline
 from penstock.spark.place import Process
+from penstock.spark.placement import placement
 from penstock.spark.record import Envelope
 from penstock.spark.session import Session
 from penstock.spark.sources import stream
@@ -224,13 +225,12 @@ def test_empty_tasks_send_empty_blobs(spark: Any, files: Files) -> None:
     assert [(r.partition, bytes(r.blob)) for r in packed] == [(0, b""), (1, b"")]
 
 
-def test_keys_land_in_different_tasks(spark: Any) -> None:
-    tasks = int(spark.conf.get("spark.sql.shuffle.partitions"))
-    keys = exchange.placement(spark, tasks)
-    rows = spark.createDataFrame([(k,) for k in keys], "k INT").repartition(tasks, "k")
-    homes = rows.selectExpr("k", "spark_partition_id() AS home").collect()
-    assert len({r.home for r in homes}) == tasks
-    assert len(set(exchange.placement(spark, 3 * tasks))) == 3 * tasks
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+def test_keys_land_in_different_tasks(spark: Any, tasks: int) -> None:
+    for partitions in (1, tasks, 5 * tasks):
+        rows = spark.createDataFrame([(k,) for k in placement(partitions)], "k INT").repartition(tasks, "k")
+        homes = rows.selectExpr("k", "spark_partition_id() AS home").collect()
+        assert {r.k: r.home for r in homes} == {k: p % tasks for p, k in enumerate(placement(partitions))}
 
 
 def test_null_timestamps_are_refused(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
@@ -253,7 +253,8 @@ def test_another_plan_refuses_the_checkpoint(
     run.all()
     run.query.stop()
     files.add([(2, 2)])
-    assert "use a new checkpoint" in error_of(counted(spark, files, partitions=1), tmp_path / "c")
+    failure = error_of(counted(spark, files, partitions=1), tmp_path / "c")
+    assert "written with 2 partitions and this query has 1; connect with" in failure.splitlines()[0]
 
 
 def error_of(df: Any, checkpoint: Path) -> str:

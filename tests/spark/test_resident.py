@@ -22,6 +22,7 @@ from fake_store import FakeStore
 from penstock.engine.stage import TS, Stage
 from penstock.errors import DataError, EngineError
 from penstock.spark import connection, processor, state_log
+from penstock.spark.fingerprint import Fingerprint
 from penstock.spark.place import Place, Process, engine_socket
 from penstock.spark.processor import Visit
 from penstock.spark.program import Program
@@ -31,6 +32,7 @@ from penstock.spark.resident import Order
 from penstock.spark.state_log import StateLog
 
 ORDER = Order("run", 0, 0)
+QUERY = Fingerprint(0, 1, "q")
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -96,7 +98,7 @@ def record(*keys: int) -> Record:
 
 def step(store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: Order = ORDER) -> list[int]:
     """One relayed step; the running totals that came back."""
-    visit = Visit(StateLog(store, "q"), program(build), order)
+    visit = Visit(StateLog(store, QUERY), program(build), order)
     result = visit.step(record(*keys))
     store.commit()
     with pa.ipc.open_stream(result.body) as reader:
@@ -163,7 +165,7 @@ def test_an_engine_killed_within_a_step(place: Place, monkeypatch: pytest.Monkey
 def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: Place) -> None:
     store = FakeStore()
     step(store, 1)
-    Visit(StateLog(store, "q"), program(), ORDER).step(record(2))
+    Visit(StateLog(store, QUERY), program(), ORDER).step(record(2))
     store.rollback()
     assert step(store, 3, 4) == [2, 3]
 
@@ -187,7 +189,7 @@ def test_errors_come_back_as_they_are(place: Place) -> None:
     store.rollback()
     assert step(store, 2) == [2]
     with pytest.raises(EngineError, match="KeyError"):
-        Visit(StateLog(store, "q"), program(), ORDER).step(bad_record())
+        Visit(StateLog(store, QUERY), program(), ORDER).step(bad_record())
 
 
 def bad_record() -> Record:

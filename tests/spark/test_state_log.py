@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fake_store import FakeStore
 
 from penstock.errors import CatalogError, EngineError
 from penstock.spark import state_log
+from penstock.spark.fingerprint import Fingerprint
 from penstock.spark.state_log import StateLog
+
+QUERY = Fingerprint(0, 2, "plan")
 
 
 def take_step(store: FakeStore, data: bytes, needs_from: int) -> StateLog:
-    log = StateLog(store, "q")
+    log = StateLog(store, QUERY)
     log.append([data])
     log.commit(f"header {needs_from}".encode(), needs_from)
     store.commit()
@@ -19,7 +24,7 @@ def take_step(store: FakeStore, data: bytes, needs_from: int) -> StateLog:
 
 
 def test_a_new_log_is_at_version_zero() -> None:
-    log = StateLog(FakeStore(), "q")
+    log = StateLog(FakeStore(), QUERY)
     assert log.control.version == 0
     assert log.base() == (0, b"", b"")
     assert list(log.entries()) == []
@@ -30,7 +35,7 @@ def test_steps_are_read_back_in_order_whatever_their_size() -> None:
     steps = [b"a", b"", b"x" * (3 * state_log.PIECE + 1)]
     for step in steps:
         take_step(store, step, 0)
-    log = StateLog(store, "q")
+    log = StateLog(store, QUERY)
     assert [(e.step, bytes(e.record)) for e in log.entries()] == list(enumerate(steps))
     assert log.base()[:2] == (0, b"header 0")
 
@@ -39,7 +44,7 @@ def test_old_steps_are_deleted_one_step_later() -> None:
     store = FakeStore()
     for step in range(10):
         take_step(store, b"x" * 10, max(0, step - 1))
-    log = StateLog(store, "q")
+    log = StateLog(store, QUERY)
     assert [e.step for e in log.entries()] == [8, 9]
     assert log.base()[:2] == (8, b"header 8")
     assert store.steps() == [(7, 0), (8, 0), (9, 0)]
@@ -48,7 +53,7 @@ def test_old_steps_are_deleted_one_step_later() -> None:
 def test_the_step_being_taken_is_not_replayed() -> None:
     store = FakeStore()
     take_step(store, b"first", 0)
-    log = StateLog(store, "q")
+    log = StateLog(store, QUERY)
     log.append([b"second"])
     assert [bytes(e.record) for e in log.entries()] == [b"first"]
 
@@ -68,25 +73,100 @@ def test_a_snapshot_replaces_the_log_and_goes_when_it_is_no_longer_needed(
     assert after.base() == (1, b"", b"state")
     assert [e.step for e in after.entries()] == [1]
     take_step(store, b"z", 2)
-    assert StateLog(store, "q").base()[:2] == (2, b"header 2")
+    assert StateLog(store, QUERY).base()[:2] == (2, b"header 2")
     take_step(store, b"z", 3)
     assert (-2, 0) not in store.entries
 
 
-def test_another_query_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (Fingerprint(0, 4, "plan"), "written with 2 partitions and this query has 4; .*partitions=2"),
+        (
+            Fingerprint(0, 2, "another"),
+            "by another query .* start the query that wrote it, or use a new",
+        ),
+        (Fingerprint(1, 2, "plan"), "written by another query"),
+    ],
+)
+def test_another_query_is_refused(other: Fingerprint, message: str) -> None:
     store = FakeStore()
     take_step(store, b"a", 0)
-    with pytest.raises(CatalogError, match="new checkpoint"):
-        StateLog(store, "another")
+    before = dict(store.entries)
+    with pytest.raises(CatalogError, match=message):
+        StateLog(store, other)
+    assert store.entries == before
 
 
-def test_damage_and_foreign_formats_are_refused() -> None:
+def test_a_checkpoint_without_a_log_is_refused_after_the_first_batch() -> None:
+    assert StateLog(FakeStore(), QUERY, fresh=True).control.version == 0
+    with pytest.raises(CatalogError, match="no log for a partition"):
+        StateLog(FakeStore(), QUERY, fresh=False)
+
+
+def flipped(data: bytes) -> bytes:
+    """One bit is another."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[:-1], "entry 0 of the log has 300000 of 300001 bytes"),
+        (flipped, "entry 0 of the log has another checksum"),
+        (lambda data: None, "entry 0 of the log has 262144 of 300001 bytes"),
+    ],
+)
+def test_a_damaged_entry_is_told(damage: Any, message: str) -> None:
     store = FakeStore()
-    log = take_step(store, b"abc", 0)
-    store.entries[(0, 0)] = (b"ab",)
-    with pytest.raises(EngineError, match="damaged"):
+    log = take_step(store, b"x" * 300_001, 0)
+    changed = damage(store.entries[(0, 1)][0])
+    store.entries[(0, 1)] = None if changed is None else (changed,)
+    with pytest.raises(EngineError, match=f"the checkpoint is damaged: {message}; restore"):
         list(log.entries())
+
+
+def test_a_damaged_snapshot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50)
+    store.entries[(-2, 0)] = (b"stale",)
+    with pytest.raises(EngineError, match="entry -2 of the log has another checksum"):
+        StateLog(store, QUERY).base()
+
+
+@pytest.mark.parametrize("damage", [flipped, lambda data: data[:20], lambda data: data[:-1]])
+def test_a_damaged_control_is_told(damage: Any) -> None:
+    store = FakeStore()
+    log = StateLog(store, QUERY)
+    log.append([b"a"])
+    log.commit(b"header" * 1000, 0)
+    store.entries[state_log._CONTROL] = (damage(store.entries[state_log._CONTROL][0]),)
+    with pytest.raises(EngineError, match="the checkpoint is damaged: (its control|the header)"):
+        StateLog(store, QUERY)
+
+
+def rewritten(store: FakeStore, old: bytes, new: bytes) -> FakeStore:
     data = store.entries[state_log._CONTROL][0]
-    store.entries[state_log._CONTROL] = (data.replace(b'"format": 1', b'"format": 99'),)
-    with pytest.raises(EngineError, match="not of format 1"):
-        StateLog(store, "q")
+    assert old in data
+    store.entries[state_log._CONTROL] = (data.replace(old, new),)
+    return store
+
+
+def test_logs_of_other_versions_are_refused_by_name() -> None:
+    store = FakeStore()
+    take_step(store, b"abc", 0)
+    later = rewritten(store, b'"format": 2, "penstock": "0.1.0"', b'"format": 9, "penstock": "7.0.0"')
+    with pytest.raises(CatalogError, match="by Penstock 7.0.0 .log format 9., and this is Penstock 0.1.0"):
+        StateLog(later, QUERY)
+    store.entries[state_log._CONTROL] = (b'{"format": 1, "version": 3, "fingerprint": "q"}\n',)
+    with pytest.raises(CatalogError, match="by Penstock before 0.1.0 .log format 1."):
+        StateLog(store, QUERY)
+
+
+def test_snapshots_of_other_versions_are_refused_by_name() -> None:
+    store = FakeStore()
+    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50)
+    rewritten(store, b'"writer": "0.1.0"', b'"writer": "0.1.1"')
+    with pytest.raises(CatalogError, match="a snapshot by Penstock 0.1.1, which Penstock 0.1.0 cannot read"):
+        StateLog(store, QUERY).base()

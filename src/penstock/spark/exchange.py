@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import expression as ex
@@ -25,19 +25,6 @@ from penstock.spark.sources import Source
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
 """The rows that move between map side and stages."""
-
-
-def placement(spark: SparkSession, partitions: int) -> tuple[int, ...]:
-    """Grouping keys, one a partition, that Spark's hash puts into different tasks as far as there are any."""
-    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or partitions)
-    tried = 40 * max(partitions, tasks)
-    hashed = f"transform(sequence(0, {tried}), k -> pmod(hash(k), {tasks}))"
-    homes: list[int] = spark.sql(f"SELECT {hashed} AS homes").collect()[0].homes
-    by_home: dict[int, list[int]] = {}
-    for key, home in enumerate(homes):
-        by_home.setdefault(home, []).append(key)
-    order = sorted(by_home)
-    return tuple(by_home[order[p % len(order)]][p // len(order)] for p in range(partitions))
 
 
 def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -16,6 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.spark import exchange
+from penstock.spark.fingerprint import fingerprint
+from penstock.spark.placement import placement
 from penstock.spark.processor import Finish, Relay
 from penstock.spark.program import Downstream, Program
 from penstock.spark.result import Forward, Rows, result_schema
@@ -23,7 +23,7 @@ from penstock.spark.result import Forward, Rows, result_schema
 
 def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFrame:
     """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
-    placements = [exchange.placement(spark, s.partitions) for s in plan.stages]
+    placements = [placement(s.partitions) for s in plan.stages]
     schema = result_schema(plan)
     df: DataFrame | None = None
     for number, planned in enumerate(plan.stages):
@@ -67,11 +67,3 @@ def table(source: TableInput) -> pa.Table:
     shown = zip(source.columns, rows.columns[1:], strict=True)
     named = {name: column.cast(e.type) for (name, e), column in shown}
     return pa.table({"": rows.column(0), **named}).drop_columns([""])
-
-
-def fingerprint(planned: PlannedStage, number: int) -> str:
-    """What a checkpoint must agree with: the stage's place, partitions, operators and inputs."""
-    parts = [repr(planned.stage.root), repr(planned.stage.inputs), repr(planned.stage.waits)]
-    text = re.sub(" at 0x[0-9a-f]+", "", "\n".join(parts))  # where a user's function happens to lie
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f"stage {number} of {planned.partitions} partitions, plan {digest}"

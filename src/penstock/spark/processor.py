@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from penstock.errors import EngineError
 from penstock.spark import connection
 from penstock.spark.failure import readable
+from penstock.spark.fingerprint import Fingerprint
 from penstock.spark.place import Place, spark_ancestors
 from penstock.spark.protocol import Kind, Message, send
 from penstock.spark.record import Envelope, Record
@@ -62,7 +63,7 @@ class Relay(StatefulProcessor):
     """One stage's processor. Pickled into every task, so the program stays packed until it is needed."""
 
     def __init__(
-        self, program: bytes, stage: int, keys: tuple[int, ...], fingerprint: str, finish: Finish
+        self, program: bytes, stage: int, keys: tuple[int, ...], fingerprint: Fingerprint, finish: Finish
     ) -> None:
         self.program = program
         self.stage = stage
@@ -79,7 +80,7 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One partition's step."""
-        log = StateLog(self._entries, self.fingerprint)
+        log = StateLog(self._entries, self.fingerprint, fresh=_batch() == 0)
         visit = Visit(log, self.program, self._order(self.keys.index(key[0])))
         yield from self.finish(visit.step(Record.of(_items(rows))))
         settle()
@@ -92,6 +93,12 @@ class Relay(StatefulProcessor):
         assert context is not None
         run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
         return Order(run_id, self.stage, partition)
+
+
+def _batch() -> int:
+    """The number of the micro-batch."""
+    context = TaskContext.get()
+    return int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)
 
 
 def _items(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[Envelope, bytes]]:

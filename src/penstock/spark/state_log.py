@@ -3,7 +3,7 @@
 One state variable, since opening one costs milliseconds a batch: a map from (step, piece) to bytes. It holds
 each step's record as it arrived, cut in pieces of the size at which the state API is fastest; the newest
 snapshot under a negative step; and, under a step of its own, the control: how many steps there were, which
-entries exist, the engine's header.
+entries exist with their sizes and checksums, the engine's header, and who wrote it.
 
 Rebuilding is: a new engine, given the newest header, takes the steps from ``needs_from`` on again; or, while
 a snapshot is still needed (the engine says so by needing the first step after it), the snapshot and the
@@ -16,19 +16,22 @@ engine computes.
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
+from penstock import __version__
 from penstock.errors import CatalogError, EngineError
+from penstock.spark.fingerprint import Fingerprint
 
 PIECE = 256 << 10
 """Bytes a map entry: PySpark's state API moved 140-180 MB/s at this size, 56 MB/s at 4 MB."""
 SNAPSHOT_AFTER = 64 << 20
 """Log bytes that are replayed rather than replaced by a snapshot, however small the engine's state."""
-FORMAT = 1
+FORMAT = 2
+"""Raised when a log of the version before can no longer be read."""
 
 _CONTROL = (-(1 << 62), 0)
 """The key of the control."""
@@ -47,36 +50,68 @@ class MapState(Protocol):
         """Delete it."""
 
 
+class Stored(NamedTuple):
+    """An entry of the log: its step, its bytes, their checksum."""
+
+    step: int
+    size: int
+    checksum: int
+
+
 @dataclass(frozen=True)
 class Control:
-    """What the log consists of. ``steps`` is (step, bytes) for each one logged, oldest first."""
+    """What the log consists of. ``steps`` are those logged, oldest first; ``writer`` made the snapshot."""
 
+    fingerprint: Fingerprint
     version: int = 0
-    fingerprint: str = ""
     needs_from: int = 0
-    snapshot: int | None = None
-    snapshot_size: int = 0
+    snapshot: Stored | None = None
     snapshot_raw: int = 0
-    steps: tuple[tuple[int, int], ...] = ()
+    writer: str = __version__
+    steps: tuple[Stored, ...] = ()
     header: bytes = b""
 
     def encode(self) -> bytes:
         """As the state store keeps it: a line of JSON, then the header."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "header"}
-        return json.dumps({"format": FORMAT, **fields}).encode() + b"\n" + self.header
+        fields = asdict(self)
+        header: bytes = fields.pop("header")
+        told = {"format": FORMAT, "penstock": __version__, "header": zlib.crc32(header)}
+        return json.dumps({**told, **fields}).encode() + b"\n" + header
 
     @staticmethod
     def decode(data: bytes) -> Control:
         """The inverse of ``encode``."""
         line, _, header = data.partition(b"\n")
-        fields = json.loads(line)
-        if fields.pop("format") != FORMAT:
-            raise EngineError(
-                f"the checkpoint's log is not of format {FORMAT}, which this version of Penstock reads; "
-                "start the query with a new checkpoint, or with the version that wrote this one"
-            )
-        steps = tuple((step, size) for step, size in fields.pop("steps"))
-        return Control(**fields, steps=steps, header=header)
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            raise _damaged("its control is not readable") from None
+        _check_format(fields)
+        if fields.pop("header") != zlib.crc32(header):
+            raise _damaged("the header of its log has another checksum")
+        snapshot = fields.pop("snapshot")
+        return Control(
+            Fingerprint(**fields.pop("fingerprint")),
+            snapshot=Stored(*snapshot) if snapshot else None,
+            steps=tuple(Stored(*s) for s in fields.pop("steps")),
+            header=header,
+            **fields,
+        )
+
+
+def _check_format(fields: dict[str, Any]) -> None:
+    format_, writer = fields.pop("format", None), fields.pop("penstock", "before 0.1.0")
+    if format_ != FORMAT:
+        raise CatalogError(
+            f"the checkpoint was written by Penstock {writer} (log format {format_}), and this is Penstock "
+            f"{__version__} (log format {FORMAT}); start the query with that version, or use a new checkpoint"
+        )
+
+
+def _damaged(what: str) -> EngineError:
+    return EngineError(
+        f"the checkpoint is damaged: {what}; restore the checkpoint from a copy, or use a new one"
+    )
 
 
 @dataclass(frozen=True)
@@ -90,22 +125,23 @@ class Entry:
 class StateLog:
     """The log of one partition, during one step."""
 
-    def __init__(self, entries: MapState, fingerprint: str) -> None:
+    def __init__(self, entries: MapState, fingerprint: Fingerprint, fresh: bool = True) -> None:
+        """``fresh``: whether there may be no log yet, as before a query's first batch is committed."""
         self._entries = entries
         row = entries.getValue(_CONTROL)
-        self.control = Control(fingerprint=fingerprint) if row is None else Control.decode(row[0])
-        if self.control.fingerprint != fingerprint:
+        if row is None and not fresh:
             raise CatalogError(
-                "the checkpoint was written by another query, or with another number of partitions; "
-                f"use a new checkpoint (it has {self.control.fingerprint}, this query is {fingerprint})"
+                "the checkpoint has no log for a partition of this query: another query wrote it; start "
+                "that one, or use a new checkpoint"
             )
+        self.control = Control(fingerprint) if row is None else Control.decode(row[0])
+        fingerprint.check(self.control.fingerprint)
 
     def append(self, record: Sequence[bytes | memoryview]) -> None:
         """Log the arrivals of the step that is being taken, and delete what is no longer needed."""
-        control = self.control
-        size = self._write(control.version, record)
+        stored = self._write(self.control.version, record)
         self._trim()
-        self.control = replace(self.control, steps=(*self.control.steps, (control.version, size)))
+        self.control = replace(self.control, steps=(*self.control.steps, stored))
 
     def commit(self, header: bytes, needs_from: int) -> None:
         """The step was taken: the version goes up by one."""
@@ -115,7 +151,7 @@ class StateLog:
 
     def wants_snapshot(self, needs_from: int, state_bytes: int) -> bool:
         """Whether replaying the log would cost more than writing the state."""
-        needed = sum(size for step, size in self.control.steps if step >= needs_from)
+        needed = sum(s.size for s in self.control.steps if s.step >= needs_from)
         return needed > max(SNAPSHOT_AFTER, 2 * state_bytes)
 
     def put_snapshot(self, data: memoryview, raw_size: int) -> None:
@@ -123,59 +159,68 @@ class StateLog:
         control = self.control
         self._drop_snapshot()
         self._remove(control.steps)
-        size = self._write(_snapshot_key(control.version), [data])
-        self.control = replace(
-            control, snapshot=control.version, snapshot_size=size, snapshot_raw=raw_size, steps=()
-        )
+        stored = self._write(_snapshot_key(control.version), [data])
+        self.control = replace(control, snapshot=stored, snapshot_raw=raw_size, steps=(), writer=__version__)
         self._write_control()
 
     def base(self) -> tuple[int, bytes, memoryview]:
         """Where rebuilding starts: a version, its header, and a snapshot (empty if there is none)."""
         control = self.control
-        if control.snapshot is not None and control.needs_from <= control.snapshot:
-            return control.snapshot, b"", self._read(_snapshot_key(control.snapshot), control.snapshot_size)
+        snapshot = control.snapshot
+        if snapshot is not None and control.needs_from <= _snapshot_key(snapshot.step):
+            self._check_writer()
+            return _snapshot_key(snapshot.step), b"", self._read(snapshot)
         return control.needs_from, control.header, memoryview(b"")
 
     def entries(self) -> Iterator[Entry]:
         """The steps that a rebuilt engine has to take again, oldest first; not the one being taken."""
-        for step, size in self.control.steps:
-            if self.control.needs_from <= step < self.control.version:
-                yield Entry(step, self._read(step, size))
+        for stored in self.control.steps:
+            if self.control.needs_from <= stored.step < self.control.version:
+                yield Entry(stored.step, self._read(stored))
+
+    def _check_writer(self) -> None:
+        """A snapshot is an engine as its version of Penstock had it in memory."""
+        if self.control.writer != __version__:
+            raise CatalogError(
+                f"the checkpoint has a snapshot by Penstock {self.control.writer}, which Penstock "
+                f"{__version__} cannot read; start the query with that version, or with a new checkpoint"
+            )
 
     def _trim(self) -> None:
         control = self.control
-        old = [s for s in control.steps if s[0] < control.needs_from]
+        old = [s for s in control.steps if s.step < control.needs_from]
         self._remove(old)
         self.control = replace(control, steps=control.steps[len(old) :])
-        if control.snapshot is not None and control.needs_from > control.snapshot:
+        if control.snapshot is not None and control.needs_from > _snapshot_key(control.snapshot.step):
             self._drop_snapshot()
 
     def _drop_snapshot(self) -> None:
         if self.control.snapshot is not None:
-            self._remove([(_snapshot_key(self.control.snapshot), self.control.snapshot_size)])
-            self.control = replace(self.control, snapshot=None, snapshot_size=0, snapshot_raw=0)
+            self._remove([self.control.snapshot])
+            self.control = replace(self.control, snapshot=None, snapshot_raw=0)
 
     def _write_control(self) -> None:
         self._entries.updateValue(_CONTROL, (self.control.encode(),))
 
-    def _write(self, step: int, parts: Sequence[bytes | memoryview]) -> int:
+    def _write(self, step: int, parts: Sequence[bytes | memoryview]) -> Stored:
         data = b"".join(parts)
         for piece, start in enumerate(range(0, len(data), PIECE)):
             self._entries.updateValue((step, piece), (data[start : start + PIECE],))
-        return len(data)
+        return Stored(step, len(data), zlib.crc32(data))
 
-    def _read(self, step: int, size: int) -> memoryview:
-        pieces = [self._entries.getValue((step, piece)) for piece in range(_pieces(size))]
+    def _read(self, stored: Stored) -> memoryview:
+        pieces = [self._entries.getValue((stored.step, piece)) for piece in range(_pieces(stored.size))]
         data = b"".join(p[0] for p in pieces if p is not None)
-        if len(data) != size:
-            found = f"{len(data)} of {size} bytes"
-            raise EngineError(f"the checkpoint is damaged: entry {step} of the log has {found}")
+        if len(data) != stored.size:
+            raise _damaged(f"entry {stored.step} of the log has {len(data)} of {stored.size} bytes")
+        if zlib.crc32(data) != stored.checksum:
+            raise _damaged(f"entry {stored.step} of the log has another checksum")
         return memoryview(data)
 
-    def _remove(self, steps: Sequence[tuple[int, int]]) -> None:
-        for step, size in steps:
-            for piece in range(_pieces(size)):
-                self._entries.removeKey((step, piece))
+    def _remove(self, steps: Sequence[Stored]) -> None:
+        for stored in steps:
+            for piece in range(_pieces(stored.size)):
+                self._entries.removeKey((stored.step, piece))
 
 
 def _pieces(size: int) -> int:
@@ -183,5 +228,5 @@ def _pieces(size: int) -> int:
 
 
 def _snapshot_key(version: int) -> int:
-    """Snapshots lie beside the steps, under negative numbers."""
+    """Snapshots lie beside the steps, under negative numbers; also the version of such a number."""
     return -version - 1
