@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.engine.operators import mjoin, select
+from penstock.engine.operators import _pipeline, mjoin, select
 from penstock.streamon.algorithms import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
 from penstock.streamon.thresholds import Thresholds
@@ -49,7 +49,7 @@ def planned_by(planner: str) -> Iterator[None]:
 
     with (
         patch.object(select, "PipelinedFilters", filters),
-        patch.object(mjoin, "PipelinedFilters", filters),
+        patch.object(_pipeline, "PipelinedFilters", filters),
         patch.object(mjoin, "SLICE", SLICE),
     ):
         yield

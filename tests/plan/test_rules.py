@@ -20,6 +20,7 @@ from penstock.plan.rules.infer_filters import infer_filters
 from penstock.plan.rules.keep_in_row_window import keep_in_row_window
 from penstock.plan.rules.push_select_below_join import push_select_below_join
 from penstock.plan.rules.push_select_below_window import push_select_below_window
+from penstock.plan.rules.semijoin_to_join import semijoin_to_join
 from penstock.schema import TimeDomain
 
 CATALOG = {
@@ -96,6 +97,30 @@ def test_keep_in_row_window_leaves_other_windows_alone() -> None:
         assert "keeping" not in " ".join(
             rewritten(f"SELECT * FROM S1 {window} WHERE A > 1", keep_in_row_window)
         )
+
+
+def test_semijoin_to_join_makes_one_star_of_look_ups() -> None:
+    cql = "SELECT * FROM S1 [NOW] WHERE A IN (SELECT A FROM S2 [ROWS 9]) AND B IN (SELECT B FROM S2 [NOW])"
+    assert rewritten(cql, semijoin_to_join)[1:] == [
+        "Project S1.A AS S1.A, S1.B AS S1.B",
+        "Join S1.A = #1.A AND S1.B = #2.B",
+        "Window S1 [NOW]",
+        "Distinct",
+        "Project S2.A AS #1.A",
+        "Window S2 [ROWS 9]",
+        "Distinct",
+        "Project S2.B AS #2.B",
+        "Window S2 [NOW]",
+    ]
+
+
+def test_semijoin_to_join_leaves_other_conditions_and_antijoins_alone() -> None:
+    for condition in (
+        "A NOT IN (SELECT A FROM S2 [ROWS 9])",
+        "EXISTS (SELECT * FROM S2 [ROWS 9] AS y WHERE y.A < S1.A)",
+        "EXISTS (SELECT * FROM S2 [ROWS 9])",
+    ):
+        assert "join" in rewritten(f"SELECT * FROM S1 [NOW] WHERE {condition}", semijoin_to_join)[1]
 
 
 def answers(case: Case) -> list:

@@ -119,15 +119,17 @@ def item_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.E
 
 
 def with_items(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
-    """A condition of HAVING with the SELECT items in place of their aliases."""
+    """A condition of HAVING with the SELECT items for their aliases; a subquery has names of its own."""
     if not any(item_meant(c, items, scope) for c in node.find_all(exp.Column)):
         return node
+    node = node.copy()
+    inside = {id(c) for query in node.find_all(exp.Query) for c in query.find_all(exp.Column)}
 
     def meant(part: exp.Expr) -> exp.Expr:
-        item = item_meant(part, items, scope)
+        item = item_meant(part, items, scope) if id(part) not in inside else None
         return item.copy() if item else part
 
-    return node.transform(meant)
+    return node.transform(meant, copy=False)
 
 
 def _key_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:

@@ -6,8 +6,8 @@ host, and only columns that someone reads are asked of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import count
 
@@ -102,8 +102,7 @@ class Builder:
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}
-        names = (alias if n == 1 else f"{alias} ({n})" for n in count(1))
-        return next(n for n in names if n not in taken)
+        return next(n for n in numbered(alias) if n not in taken)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
         name = self._new_name(node.alias)
@@ -134,10 +133,26 @@ class Builder:
         return Project(self.build(node.input, _reads(e for _, e in shown)), shown)
 
     def join(self, node: logical.Join, needed: Needed) -> Node:
-        wanted = {*needed, *_reads(node.conjuncts)}
-        parts = [self.build(i, wanted) for i in node.inputs]
-        output = tuple(f.name for i in node.inputs for f in i.schema if f.name in needed)
-        return joined(parts, [_label(i) for i in node.inputs], node.conjuncts, output, self.filters)
+        inputs, lifted = zip(*map(self._lifted, node.inputs), strict=True)
+        conjuncts = (*node.conjuncts, *(c for own in lifted for c in own))
+        wanted = {*needed, *_reads(conjuncts)}
+        parts = [self.build(i, wanted) for i in inputs]
+        output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
+        return joined(parts, _labels(inputs), conjuncts, output, self.filters)
+
+    def _lifted(self, node: logical.Logical) -> tuple[logical.Logical, tuple[Expression, ...]]:
+        """Leave the predicates that the host does not evaluate on ``[NOW]`` to the join.
+
+        There they are filters beside its probes, in one order. Nothing of such a window is kept for longer
+        than an instant, so it does not matter that rows get into it that they would have dropped.
+        """
+        match node:
+            case logical.Window(logical.Select(source, conjuncts), spec) if spec.is_now and self.host_filters:
+                host = _for_host(conjuncts)
+                rest = tuple(c for c in conjuncts if c not in host)
+                below = logical.Select(source, host) if host else source
+                return (replace(node, input=below), rest) if rest else (node, ())
+        return node, ()
 
     def outer_join(self, node: logical.OuterJoin, needed: Needed) -> Node:
         """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
@@ -145,7 +160,7 @@ class Builder:
         sides = [self._kept(node.left, wanted, _LEFT), self._kept(node.right, wanted, _RIGHT)]
         kept = {"left": (_LEFT,), "right": (_RIGHT,), "full": (_LEFT, _RIGHT)}[node.kind]
         shown = pa.schema([f for f in node.schema if f.name in needed])
-        labels = [_label(node.left), _label(node.right)]
+        labels = _labels((node.left, node.right))
         pairs = changing(joined(sides, labels, node.conjuncts, (*shown.names, *kept), self.filters))
         alone = [Antijoin(sides[_SIDES.index(s)], pairs, s) for s in kept]
         return Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
@@ -157,7 +172,7 @@ class Builder:
         wanted = {*needed, *_reads(node.conjuncts)}
         left = self._kept(node.left, wanted, _LEFT)
         right = self.build(node.right, wanted)
-        labels = [_label(node.left), _label(node.right)]
+        labels = _labels((node.left, node.right))
         pairs = changing(joined([left, right], labels, node.conjuncts, (_LEFT,), self.filters))
         return Antijoin(left, pairs, _LEFT, node.anti)
 
@@ -174,7 +189,9 @@ class Builder:
         return union if node.all else DuplicateEliminate((changing(union),))
 
     def distinct(self, node: logical.Distinct, needed: Needed) -> Node:
-        return DuplicateEliminate((changing(self.exact(node.input)),))
+        below = self.exact(node.input)
+        static = all(isinstance(leaf, logical.TableSource) for leaf in logical.leaves(node))
+        return DuplicateEliminate((changing(below),), static)
 
     def single(self, node: logical.Single, needed: Needed) -> Node:
         return Single(changing(self.build(node.input, needed)))
@@ -289,14 +306,25 @@ def _reads(expressions: Iterable[Expression]) -> set[str]:
     return set().union(*(columns(e) for e in expressions))
 
 
+def _labels(nodes: Sequence[logical.Logical]) -> list[str]:
+    """What inputs of a join are called, each differently."""
+    labels: list[str] = []
+    for node in nodes:
+        name = _label(node)
+        labels.append(next(n for n in numbered(name) if n not in labels))
+    return labels
+
+
 def _label(node: logical.Logical) -> str:
-    """The alias under which an input of a join stands; a derived one goes by what its columns go by."""
-    if isinstance(node, logical.Leaf):
-        return node.alias
-    names = node.schema.names
-    if isinstance(node, logical.Window | logical.Select):
-        return _label(node.input)
-    return names[0].rpartition(".")[0] if names else "?"
+    """What the columns go by; where the query gives no name, the one stream or table below."""
+    named = node.schema.names[0].rpartition(".")[0] if node.schema.names else ""
+    leaves = logical.leaves(node)
+    return leaves[0].alias if len(leaves) == 1 and (not named or named.startswith("#")) else named or "?"
+
+
+def numbered(name: str) -> Iterator[str]:
+    """A name, and names like it: ``C``, ``C (2)``, ``C (3)``."""
+    return (name if n == 1 else f"{name} ({n})" for n in count(1))
 
 
 _BUILD: dict[type, Callable[..., Node]] = {

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
+from penstock.engine.operators.select import Select
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 
 
@@ -80,14 +81,22 @@ def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
     yield line
     if isinstance(node, MJoin):
         yield f"{indent}  {_indexes(node)}"
+    if isinstance(node, MJoin | Select) and node.adapts:
+        what = "filters" if isinstance(node, Select) else "filters and probes"
+        yield f"{indent}  [{node.filters} orders the {what} while it runs]"
     for below in node.inputs:
         yield from _tree(below, indent + "  ", shown)
+
+
+def _short(column: str, label: str) -> str:
+    """A column without the name of its input, or the number of a subquery that has none."""
+    return column.partition(".")[2] if column.startswith("#") else column.removeprefix(f"{label}.")
 
 
 def _indexes(join: MJoin) -> str:
     """What each input's synopsis is probed by."""
     said = []
     for i, label in enumerate(join.labels):
-        keys = [column.removeprefix(f"{label}.") for c in join.classes for k, column in c if k == i]
+        keys = [_short(column, label) for c in join.classes for k, column in c if k == i]
         said.append(f"{label} by hash of {' and '.join(keys)}" if keys else f"{label} by scan")
     return f"[synopses: {', '.join(said)}]"

@@ -62,6 +62,11 @@ class WindowSpec:
     slide: int | None = None
 
     @property
+    def is_now(self) -> bool:
+        """Whether a row is there at the instant of its timestamp alone."""
+        return self.kind == "range" and self.size == 0 and self.slide is None
+
+    @property
     def by_rows(self) -> bool:
         """Whether what it holds depends on how many rows arrived, and so on their order."""
         return self.kind == "rows" and not (self.size is None and self.slide is None)
@@ -275,6 +280,13 @@ def inputs(node: Logical) -> tuple[Logical, ...]:
     if isinstance(node, Binary):
         return (node.left, node.right)
     return (node.input,)
+
+
+def leaves(node: Logical) -> list[Leaf]:
+    """The streams, relations and tables below a node, from left to right."""
+    if isinstance(node, Leaf):
+        return [node]
+    return [leaf for i in inputs(node) for leaf in leaves(i)]
 
 
 def with_inputs(node: Logical, new: tuple[Logical, ...]) -> Logical:

@@ -9,8 +9,10 @@ from penstock.plan.rules.infer_filters import infer_filters
 from penstock.plan.rules.keep_in_row_window import keep_in_row_window
 from penstock.plan.rules.push_select_below_join import push_select_below_join
 from penstock.plan.rules.push_select_below_window import push_select_below_window
+from penstock.plan.rules.semijoin_to_join import semijoin_to_join
 
 RULES: tuple[Callable[[Logical], Logical], ...] = (
+    semijoin_to_join,  # first, since the others work on joins
     infer_filters,  # before push_select_below_join, since it makes the filters that one pushes
     push_select_below_join,  # before push_select_below_window, since it puts selects on windows
     push_select_below_window,

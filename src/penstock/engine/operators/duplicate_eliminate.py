@@ -6,15 +6,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.element import Int64s
+from penstock.engine.element import Int64s, Pattern
 from penstock.engine.operators._bag import Bag
 
 
 @dataclass(frozen=True)
 class DuplicateEliminate(Bag):
-    """DISTINCT, over one side."""
+    """DISTINCT, over one side. ``static``: of a table, whose rows are all there from the beginning."""
+
+    static: bool = False
 
     name = "duplicate-eliminate"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row comes with the first of its equals and goes with the last, if they go."""
+        return Pattern.APPEND if self.parts[0].pattern is Pattern.APPEND else Pattern.CHANGING
+
+    @property
+    def waits(self) -> bool:
+        """Which of equal rows is the first depends on their order."""
+        return not self.static
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         """Once, if ever."""

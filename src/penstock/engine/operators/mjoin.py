@@ -35,10 +35,12 @@ from penstock.engine.indexes.hash import combine
 from penstock.engine.operator import Clock, Node, Operator
 from penstock.engine.operators._drop_probing import DropProbing
 from penstock.engine.operators._join_stores import JoinStores, KeyClass
+from penstock.engine.operators._pipeline import Pipeline
+from penstock.engine.operators._predicates import passes_all
 from penstock.engine.synopses.directory import same_rows
+from penstock.errors import DataError
 from penstock.expression import Expression, columns
-from penstock.streamon.logical_filters import join_order, spanning_tree
-from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
+from penstock.streamon.pipelined_filters import SLICE
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,12 @@ class MJoin(Node):
                 return pattern
         return Pattern.APPEND
 
+    @property
+    def adapts(self) -> bool:
+        """Whether there is an order to change."""
+        own = [r for r in self.residual for p in self.parts if columns(r) <= set(p.schema.names)]
+        return (len(self.parts) > 2 or bool(own)) and self.filters != "static"
+
     def describe(self) -> str:
         """The predicates it joins on."""
         keys = [" = ".join(column for _, column in c) for c in self.classes]
@@ -96,6 +104,8 @@ class _Tuples:
     ends: Int64s
     at: dict[int, Int64s] = field(default_factory=dict)
     """For bound inputs that others follow on a path of drop probing: the entry there."""
+    late: frozenset[int] = frozenset()
+    """Inputs of which an own predicate failed: all of theirs are tried again when the tuple is whole."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -106,32 +116,7 @@ class _Tuples:
     def take(self, places: Int64s) -> _Tuples:
         rows = {i: r[places] for i, r in self.rows.items()}
         at = {i: r[places] for i, r in self.at.items()}
-        return _Tuples(rows, self.starts[places], self.ends[places], at)
-
-
-class _Pipeline:
-    """One input's: the paths to the other inputs, and StreaMon's order of their logical filters."""
-
-    def __init__(self, stores: JoinStores, root: int, algorithm: str) -> None:
-        every = range(len(stores))
-        linked = {i: [j for j in every if j != i and stores.shared(j, {i})] for i in every}
-        self.parents = spanning_tree(root, linked)
-        # A filter that begins with the path of another stands behind it: what they share is timed once.
-        self.ends = list(self.parents)
-        self.filters = PipelinedFilters(len(self.ends), algorithm)
-
-    @property
-    def drops(self) -> bool:
-        """Whether there is an order to choose, and so a phase of drop probing."""
-        return len(self.ends) > 1
-
-    def order(self) -> list[int]:
-        """The inputs on the paths, in the order in which they are probed now."""
-        return join_order([self.ends[f] for f in self.filters.order], self.parents)
-
-    def survivors(self, probing: DropProbing, count: int) -> Int64s:
-        """The tuples that every logical filter lets through."""
-        return self.filters.run(count, lambda f, places: probing.joins(self.ends[f], places))
+        return _Tuples(rows, self.starts[places], self.ends[places], at, self.late)
 
 
 class _MJoin(Operator):
@@ -143,8 +128,15 @@ class _MJoin(Operator):
         read = set(node.output).union(*(columns(r) for r in node.residual))
         self._joined = JoinStores(node.parts, node.classes, read)
         self._stores = self._joined.stores
-        self._pipelines = [_Pipeline(self._joined, i, node.filters) for i in range(len(node.parts))]
+        self._reads = [{self._owner[c] for c in columns(r)} for r in node.residual]
+        self._pipelines = [
+            Pipeline(self._joined, i, self._own(i), node.filters) for i in range(len(node.parts))
+        ]
         self._probes = self._results = 0
+
+    def _own(self, i: int) -> list[Expression]:
+        """The predicates that read input i alone."""
+        return [p for p, reads in zip(self._node.residual, self._reads, strict=True) if reads == {i}]
 
     def order(self, i: int) -> list[int]:
         """Input i's probe order now: what equalities lead to as StreaMon has it, then the others.
@@ -161,8 +153,7 @@ class _MJoin(Operator):
         return order
 
     def _linked(self, j: int, bound: set[int]) -> bool:
-        reads = [{self._owner[c] for c in columns(r)} for r in self._node.residual]
-        return any(j in r and r - {j} <= bound for r in reads)
+        return any(j in r and r - {j} <= bound for r in self._reads)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._changing:
@@ -204,15 +195,20 @@ class _MJoin(Operator):
         return [self._two_phases(i, rows[at : at + SLICE], least) for at in range(0, len(rows), SLICE)]
 
     def _begin(self, i: int, rows: Int64s) -> _Tuples:
-        """Rows of input i that its own predicates let through."""
-        return self._residual(_Tuples({i: rows}, *self._stores[i].life(rows)), None)
+        """Rows of input i, less what predicates drop that no pipeline of filters evaluates."""
+        own = {i} if self._pipelines[i].drops else set()
+        return self._residual(_Tuples({i: rows}, *self._stores[i].life(rows)), own)
 
     def _two_phases(self, i: int, rows: Int64s, least: Sequence[int]) -> _Tuples:
         """Drop probing, then output generation that goes on from it (thesis 5.2.2)."""
         tuples, pipeline = self._begin(i, rows), self._pipelines[i]
         lives = tuples.rows[i], tuples.starts, tuples.ends
         probing = DropProbing(self._joined, i, pipeline.parents, lives, least)
-        kept = pipeline.survivors(probing, len(tuples))
+
+        def read(column: str, places: Int64s) -> pa.Array:
+            return self._gather(tuples, column, places)
+
+        kept = pipeline.survivors(probing, len(tuples), read)
         self._probes += probing.probes
         survivors = replace(tuples, at={i: np.arange(len(tuples))}).take(kept)
         return self._verified(self._generate(i, survivors, probing, least))
@@ -268,27 +264,34 @@ class _MJoin(Operator):
         i = next(i for i in tuples.rows if i in self._joined.column[c])
         return self._joined.key(i, c, tuples.rows[i])
 
-    def _residual(self, tuples: _Tuples, before: set[int] | None) -> _Tuples:
-        """Apply the predicates that can be evaluated now and could not before (None: there was no before)."""
-        for predicate in self._node.residual:
-            reads = {self._owner[c] for c in columns(predicate)}
-            if reads <= tuples.rows.keys() and (before is None or not reads <= before):
+    def _residual(self, tuples: _Tuples, before: set[int]) -> _Tuples:
+        """Apply the predicates that can be evaluated now and could not before."""
+        for predicate, reads in zip(self._node.residual, self._reads, strict=True):
+            if reads <= tuples.rows.keys() and not (reads and reads <= before):
                 known = {c: self._gather(tuples, c) for c in columns(predicate)}
-                tuples = tuples.where(np.asarray(true_mask(predicate, known, len(tuples))))
+                try:
+                    tuples = tuples.where(np.asarray(true_mask(predicate, known, len(tuples))))
+                except DataError:
+                    if len(reads) != 1:
+                        raise
+                    tuples = replace(tuples, late=tuples.late | reads)
         return tuples
 
     def _verified(self, tuples: _Tuples) -> _Tuples:
-        """Compare on the real columns what was matched by hash."""
+        """Compare on the real columns what was matched by hash, and evaluate what is late."""
         for c, members in enumerate(self._joined.column):
             if not self._joined.exact[c]:
                 values = [self._gather(tuples, column) for column in members.values()]
                 same = [same_rows([values[0]], [v], len(tuples)) for v in values[1:]]
                 tuples = tuples.where(np.logical_and.reduce(same))
+        for i in tuples.late:
+            tuples = tuples.where(passes_all(self._own(i), self._stores[i].gather, tuples.rows[i]))
         return tuples
 
-    def _gather(self, tuples: _Tuples, column: str) -> pa.Array:
+    def _gather(self, tuples: _Tuples, column: str, places: Int64s | None = None) -> pa.Array:
         i = self._owner[column]
-        return self._stores[i].gather(column, tuples.rows[i])
+        rows = tuples.rows[i]
+        return self._stores[i].gather(column, rows if places is None else rows[places])
 
     def _chunk(self, tuples: _Tuples, ts: Int64s, sign: int) -> Chunk:
         payload = batch_of([self._gather(tuples, c) for c in self._node.output], self._schema, len(ts))
@@ -304,10 +307,15 @@ class _MJoin(Operator):
     def bytes(self) -> int:
         return sum(s.nbytes() for s in self._stores)
 
+    def _shown_order(self, i: int) -> list[str]:
+        steps = self._pipelines[i].steps()
+        rest = [j for j in self.order(i) if j not in steps]
+        return [self._node.labels[s] if isinstance(s, int) else str(s) for s in (*steps, *rest)]
+
     def metrics(self) -> dict[str, Any]:
         labels = self._node.labels
         return {
-            "orders": {label: [labels[j] for j in self.order(i)] for i, label in enumerate(labels)},
+            "orders": {label: self._shown_order(i) for i, label in enumerate(labels)},
             "streamon": {labels[i]: p.filters.metrics() for i, p in enumerate(self._pipelines) if p.drops},
             "windows": {labels[i]: len(s) for i, s in enumerate(self._stores)},
             "probes": self._probes,

@@ -1,6 +1,6 @@
 """select: keeps the elements whose tuple satisfies every predicate. No synopsis.
 
-Predicates that commute are pipelined filters, whose order adapts to the stream (thesis chapter 4).
+Predicates commute, so they are pipelined filters, whose order adapts to the stream (thesis chapter 4).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import Bools, Chunk, Int64s, Pattern
-from penstock.engine.evaluate import may_raise, true_mask
+from penstock.engine.element import Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._predicates import Failed, Predicates, Read
 from penstock.engine.operators._unary import Unary
-from penstock.expression import Expression, columns
+from penstock.expression import Expression
 from penstock.streamon.pipelined_filters import PipelinedFilters
 
 
@@ -39,6 +39,11 @@ class Select(Unary):
         return " AND ".join(str(c) for c in self.conjuncts)
 
     @property
+    def adapts(self) -> bool:
+        """Whether there is an order to change."""
+        return len(self.conjuncts) > 1 and self.filters != "static"
+
+    @property
     def has_ids(self) -> bool:
         """If its input's do."""
         return self.input.has_ids
@@ -49,43 +54,44 @@ class Select(Unary):
 
 
 class _Select(Operator):
-    """Predicates that cannot fail commute and go through StreaMon; the others follow as written.
-
-    One that may fail on some row may be guarded by one before it (``b <> 0 AND a / b > 1``).
-    """
-
     def __init__(self, node: Select) -> None:
-        self._free = [c for c in node.conjuncts if not may_raise(c)]
-        self._then = [c for c in node.conjuncts if may_raise(c)]
-        self._filters = PipelinedFilters(len(self._free), node.filters)
+        self._node = node
+        self._predicates = Predicates(node.conjuncts)
+        self._filters = PipelinedFilters(len(node.conjuncts), node.filters)
         self._seen = self._kept = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         (chunk,) = inputs
         self._seen += len(chunk)
-        if self._free and len(chunk):
+        if len(chunk):
             chunk = self._filtered(chunk)
-        for conjunct in self._then:
-            if len(chunk):
-                chunk = chunk.where(np.asarray(true_mask(conjunct, chunk.mapping(), len(chunk))))
         self._kept += len(chunk)
         return chunk
 
     def _filtered(self, chunk: Chunk) -> Chunk:
-        known = chunk.mapping()
+        def read(name: str, rows: Int64s) -> pa.Array:
+            return chunk.column(name).take(pa.array(rows))
 
-        def passes(f: int, rows: Int64s) -> Bools:
-            picks = pa.array(rows)
-            some = {name: known[name].take(picks) for name in columns(self._free[f])}
-            return np.asarray(true_mask(self._free[f], some, len(rows)))
-
-        kept = self._filters.run(len(chunk), passes)
+        kept = self._passing(len(chunk), read)
+        if self._predicates.guarded and len(kept):
+            kept = kept[self._predicates.passes_guarded(read, kept)]
         return chunk if len(kept) == len(chunk) else chunk.take(kept)
+
+    def _passing(self, count: int, read: Read) -> Int64s:
+        """Rows that every free predicate lets through."""
+        while self._predicates.free:
+            try:
+                return self._filters.run(count, lambda f, rows: self._predicates.passes(f, read, rows))
+            except Failed as failed:
+                self._predicates.guard(failed.predicate)
+                self._filters = PipelinedFilters(len(self._predicates.free), self._node.filters)
+        return np.arange(count)
 
     def metrics(self) -> dict[str, Any]:
         found: dict[str, Any] = {"in": self._seen, "out": self._kept}
-        if len(self._free) > 1:
-            names = [str(c) for c in self._free]
-            found["orders"] = {"filters": [names[f] for f in self._filters.order]}
+        if len(self._node.conjuncts) > 1:
+            free, guarded = self._predicates.free, self._predicates.guarded
+            order = [*(free[f] for f in self._filters.order), *guarded]
+            found["orders"] = {"filters": [str(c) for c in order]}
             found["streamon"] = {"filters": self._filters.metrics()}
         return found

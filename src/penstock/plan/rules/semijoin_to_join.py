@@ -1,0 +1,51 @@
+"""A semijoin by equalities is a join with the distinct keys of its right side.
+
+``x IN (SELECT y FROM S1 [ROWS n])``: a row has at most one partner among distinct keys, so the join has each
+row as often as the semijoin has. Several of them over the same rows are one join, a star whose center are
+the rows: their probes are pipelined filters, whose order adapts to the stream (thesis 4.7, 5.2.2).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.expression import Call, Column, Expression, columns
+from penstock.plan.logical import Distinct, Join, Logical, Project, SemiJoin
+
+
+def semijoin_to_join(node: Logical) -> Logical:
+    """SemiJoin (not anti) on equalities between its sides: Project over Join with Distinct."""
+    if not isinstance(node, SemiJoin) or node.anti:
+        return node
+    sides = [_sides(c, node) for c in node.conjuncts]
+    pairs = [s for s in sides if s is not None]
+    if not pairs or len(pairs) < len(sides):
+        return node
+    keys = dict.fromkeys(key for _, key in pairs)
+    names = [str(k) for k in keys]
+    whole = node.right.schema.names == names
+    looked_up = Distinct(node.right if whole else Project(node.right, tuple(zip(names, keys, strict=True))))
+    equal = [Call("=", (outer, Column(str(key), key.type)), pa.bool_()) for outer, key in pairs]
+    left = _unwrapped(node.left)
+    inside = left if isinstance(left, Join) else Join((left,))
+    joined = Join((*inside.inputs, looked_up), (*inside.conjuncts, *equal), inside.cross)
+    return Project(joined, tuple((f.name, Column(f.name, f.type)) for f in node.left.schema))
+
+
+def _sides(conjunct: Expression, node: SemiJoin) -> tuple[Expression, Expression] | None:
+    """An equality's expression over the left side and over the right side."""
+    if not (isinstance(conjunct, Call) and conjunct.function == "="):
+        return None
+    left, right = set(node.left.schema.names), set(node.right.schema.names)
+    for outer, key in (conjunct.args, conjunct.args[::-1]):
+        if columns(outer) and columns(outer) <= left and columns(key) and columns(key) <= right:
+            return outer, key
+    return None
+
+
+def _unwrapped(node: Logical) -> Logical:
+    """The join below a projection that this rule made of the semijoin before."""
+    if isinstance(node, Project) and isinstance(node.input, Join):
+        passing = all(isinstance(e, Column) and e.name == name for name, e in node.columns)
+        return node.input if passing else node
+    return node
