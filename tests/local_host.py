@@ -22,8 +22,10 @@ from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
+from penstock.local import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PlannedStage, SourceInput, TableInput
+from penstock.routing import deliver
 from penstock.schema import TimeDomain
 
 TYPES = {
@@ -160,12 +162,14 @@ def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list
     ts = np.array([element[0] for element in rows], np.int64)
     if isinstance(source.stream, RelationDef):
         shown = {SIGN: pa.array([1 if e[1] == "+" else -1 for e in rows], pa.int8()), **shown}
-    keys = [evaluate(e, columns, len(rows)) for e in source.partition_by]
-    numbers = partition_numbers(keys, partitions, len(rows))
     first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
     whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})
-    parts = [whole.filter(pa.array(kept & (numbers == k))) for k in range(partitions)]
-    return [Arrival(source.name, 0, part, first, last) for part in parts]
+    where = [w[kept] for w in coordinates(source, columns, ts, len(rows))]
+    arrivals: list[Arrival] = [Arrival(source.name, 0, None, first, last)] * partitions
+    for targets, part in deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)):
+        for k in targets:
+            arrivals[k] = Arrival(source.name, 0, part, first, last)
+    return arrivals
 
 
 def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) -> list[Arrival]:
@@ -176,7 +180,7 @@ def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) ->
         keys = [out.batch.column(name) for name in exchange.partition_by]
         goes_to = partition_numbers(keys, planned.partitions, out.batch.num_rows)
         batch = out.batch.filter(pa.array(goes_to == number))
-        arrivals.append(Arrival(exchange.name, producer, batch, progress=out.progress))
+        arrivals.append(Arrival(exchange.name, producer, batch, out.first, progress=out.progress))
     return arrivals
 
 

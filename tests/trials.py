@@ -77,7 +77,7 @@ Draw = Callable[[Choices], Trial]
 def evaluated(choices: Choices, depth: int | None = None) -> Trial:
     """A case for ``penstock.evaluate``."""
     case = draw_case(choices, depth)
-    partitions, batches = choices.pick(1, 1, 2, 4), choices.pick(3, 1, 2)
+    partitions, batches = choices.pick(1, 2, 3, 4, 5, 6), choices.pick(3, 1, 2)
     return Trial(case, None, partitions, batches, choices.pick(*PLANNERS))
 
 
@@ -105,7 +105,7 @@ def _manner(choices: Choices) -> Manner:
     cuts = tuple(choices.index(101) / 100 for _ in range(choices.pick(3, 2, 1, 0, 4, 5)))
     kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild")
     before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))
-    return Manner(choices.pick(1, 2, 3, 4), cuts, before)
+    return Manner(choices.pick(1, 2, 3, 4, 5, 6), cuts, before)
 
 
 def _late(choices: Choices, case: Case, skew: int) -> Case:

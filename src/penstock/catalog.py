@@ -16,7 +16,8 @@ class StreamDef:
     """A registered stream. ``schema`` holds every column, the timestamp column among them if it is one.
 
     ``timestamp`` names that column, or is None where elements carry their time beside the row.
-    ``skew`` and ``idle_after`` are in ticks. ``source`` is opaque to all but the host that reads it.
+    ``skew`` and ``idle_after`` are in ticks, ``rate`` in rows a second as far as it is known. ``source`` is
+    opaque to all but the host that reads it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class StreamDef:
     idle_after: int | None = None
     heartbeat: str | None = None
     source: Any = field(default=None, compare=False)
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class RelationDef:
     idle_after: int | None = None
     heartbeat: str | None = None
     source: Any = field(default=None, compare=False)
+    rate: float | None = None
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.catalog import RelationDef
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.routing import deliver
 
 
 class LocalRun:
@@ -96,14 +98,28 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     ts = np.asarray(columns.pop(f"{source.alias}.{TS}"))
     sign = columns.pop(f"{source.alias}.{SIGN}", None)
     shown, kept = _prepare(source, columns, rows)
-    keys = [evaluate(e, columns, rows) for e in source.partition_by]
-    where = partition_numbers(keys, partitions, rows)
     beside = {TS: pa.array(ts), **({} if sign is None else {SIGN: sign})}
     schema = pa.schema([*((name, column.type) for name, column in beside.items()), *shown.schema])
     whole = pa.RecordBatch.from_arrays([*beside.values(), *shown.columns], schema=schema)
     span = (int(ts.min()), int(ts.max())) if rows else (None, None)
-    parts = [whole.filter(pa.array(kept & (where == number))) for number in range(partitions)]
-    return [Arrival(source.name, 0, part, *span) for part in parts]
+    where = [w[kept] for w in coordinates(source, columns, ts, rows)]
+    found = [Arrival(source.name, 0, None, *span)] * partitions
+    for targets, part in deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)):
+        for number in targets:
+            found[number] = Arrival(source.name, 0, part, *span)
+    return found
+
+
+def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: int) -> list[np.ndarray]:
+    """Each row's coordinates in the dimensions that split its stream."""
+    found = []
+    for axis in source.route.own:
+        keys = [evaluate(e, columns, rows) for e in axis.keys]
+        if axis.by_row:
+            changes = isinstance(source.stream, RelationDef)
+            keys = [*([] if changes else [pa.array(ts)]), *(columns[name] for name, _ in source.columns)]
+        found.append(partition_numbers(keys, axis.share, rows))
+    return found
 
 
 def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int) -> list[Arrival]:
@@ -115,5 +131,5 @@ def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int
         keys = [batch.column(name) for name in exchange.partition_by]
         where = partition_numbers(keys, planned.partitions, batch.num_rows)
         mine = batch.filter(pa.array(where == number))
-        arrivals.append(Arrival(exchange.name, producer, mine, progress=output.progress))
+        arrivals.append(Arrival(exchange.name, producer, mine, output.first, progress=output.progress))
     return arrivals

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import EngineError
 from penstock.hashing import partition_numbers
+from penstock.routing import split_by
 from penstock.spark import blob
-from penstock.spark.program import split_by
 from penstock.spark.record import Envelope, Record
 
 WIDE = pa.schema(

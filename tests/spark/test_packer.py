@@ -11,12 +11,19 @@ from hypothesis import strategies as st
 
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
+from penstock.expression import Column
+from penstock.routing import Axis, Route, mine
 from penstock.spark import blob
 from penstock.spark.packer import KEEP, Packer
 from penstock.spark.record import Envelope
 
 NO_COPIES = pa.schema([])
 STAMP = pa.timestamp("us", tz="UTC")
+
+
+def split(partitions: int) -> Route:
+    """One dimension, by a key."""
+    return Route((Axis(partitions, (Column("S.k", pa.int64()),)),))
 
 
 def packed(packer: Packer, *batches: pa.RecordBatch) -> list[tuple[int, Envelope, Any]]:
@@ -33,7 +40,9 @@ def packed(packer: Packer, *batches: pa.RecordBatch) -> list[tuple[int, Envelope
 )
 def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], partitions: int) -> None:
     schema = pa.schema([(TS, pa.int64()), (KEEP, pa.bool_()), ("S.k", pa.int64())])
-    packer = Packer("S", "S", schema, NO_COPIES, ("S.k",), tuple(range(10, 10 + partitions)))
+    packer = Packer(
+        "S", "S", schema, NO_COPIES, (("S.k",),), split(partitions), tuple(range(10, 10 + partitions))
+    )
     columns = [[r[i] for r in rows] for i in (0, 2, 1)]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema.names
@@ -55,26 +64,49 @@ def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], pa
 def test_equal_keys_of_two_streams_meet() -> None:
     def homes(name: str, kind: pa.DataType) -> dict[int, int]:
         schema = pa.schema([(TS, pa.int64()), (name, kind)])
-        packer = Packer(name, name, schema, NO_COPIES, (name,), (0, 1, 2))
+        packer = Packer(name, name, schema, NO_COPIES, ((name,),), split(3), (0, 1, 2))
         batch = pa.record_batch([pa.array(range(50), pa.int64()), pa.array(range(50), kind)], schema=schema)
         return {r[name]: key for key, _, part in packed(packer, batch) for r in part.to_pylist()}
 
     assert homes("A", pa.int64()) == homes("B", pa.int32())
 
 
+def test_a_row_is_packed_once_for_all_that_get_it() -> None:
+    schema = pa.schema([(TS, pa.int64()), ("S.k", pa.int64())])
+    route = Route((Axis(2), split(3).axes[0]))
+    packer = Packer("S", "S", schema, NO_COPIES, (("S.k",),), route, tuple(range(6)))
+    batch = pa.record_batch([pa.array(range(50), pa.int64())] * 2, schema=schema)
+    got = {key: part.column("S.k").to_pylist() for key, _, part in packed(packer, batch)}
+    assert [got[0], got[1], got[2]] == [got[3], got[4], got[5]]
+    assert sorted(got[0] + got[1] + got[2]) == list(range(50))
+
+
+def test_places_of_all_rows_go_to_all() -> None:
+    schema = pa.schema([(TS, pa.int64()), ("S.k", pa.int64()), ("S.v", pa.string())])
+    route = Route(split(2).axes, places=("S.k",))
+    packer = Packer("S", "S", schema, NO_COPIES, (("S.k",),), route, (0, 1))
+    columns = [pa.array(range(50), pa.int64())] * 2 + [pa.array(["x"] * 50)]
+    parts = [part for _, _, part in packed(packer, pa.record_batch(columns, schema=schema))]
+    for part in parts:
+        assert part.column(TS).to_pylist() == part.column("S.k").to_pylist() == list(range(50))
+        own = part.column(mine("S")).to_pylist()
+        assert part.column("S.v").to_pylist() == ["x" if m else None for m in own]
+    assert all(a != b for a, b in zip(*(p.column(mine("S")).to_pylist() for p in parts), strict=True))
+
+
 def test_the_timestamp_is_sent_once() -> None:
     schema = pa.schema([(TS, pa.int64()), ("S.v", pa.int64())])
     batch = pa.record_batch([pa.array(range(1000), pa.int64())] * 2, schema=schema)
     copies = pa.schema([("S.ts", STAMP)])
-    ((_, _, plain),) = packed(Packer("S", "S", schema, NO_COPIES, (), (0,)), batch)
-    ((_, _, both),) = packed(Packer("S", "S", schema, copies, (), (0,)), batch)
+    ((_, _, plain),) = packed(Packer("S", "S", schema, NO_COPIES, (), Route(), (0,)), batch)
+    ((_, _, both),) = packed(Packer("S", "S", schema, copies, (), Route(), (0,)), batch)
     assert both.column("S.ts").cast(pa.int64()).equals(plain.column(TS))
     assert blob.encode(batch, copies).size < blob.encode(batch).size + 700
 
 
 def test_large_inputs_come_in_pieces() -> None:
     schema = pa.schema([(TS, pa.int64())])
-    packer = Packer("S", "S", schema, NO_COPIES, (), (0,), limit=1000)
+    packer = Packer("S", "S", schema, NO_COPIES, (), Route(), (0,), limit=1000)
     batches = [pa.record_batch([pa.array([n] * 100, pa.int64())], schema=schema) for n in range(10)]
     out = packed(packer, *batches)
     assert [e.piece for _, e, _ in out] == list(range(5))
@@ -83,7 +115,7 @@ def test_large_inputs_come_in_pieces() -> None:
 
 def test_rows_without_time_or_sign_are_refused() -> None:
     schema = pa.schema([(TS, pa.int64()), (SIGN, pa.int8())])
-    packer = Packer("S", "S", schema, NO_COPIES, (), (0,))
+    packer = Packer("S", "S", schema, NO_COPIES, (), Route(), (0,))
     with pytest.raises(DataError, match="stream 'S': 1 of 2 rows have a NULL timestamp"):
         packed(
             packer,

@@ -21,6 +21,7 @@ from penstock.engine.operator import Node
 from penstock.engine.stage import Stage, StageInput
 from penstock.expression import Call, Column, Literal
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
+from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
 from penstock.spark import exchange, pipeline
 from penstock.spark.place import Process
@@ -83,7 +84,8 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
     definition: StreamDef = stream("S", df, "t")
     k = Column("S.k", pa.int64())
     condition = None if minimum is None else Call(">", (k, Literal(minimum, pa.int64())), pa.bool_())
-    source = SourceInput("S", "S", definition, (("k", k),), condition, (k,))
+    route = Route((Axis(partitions, (k,)),) if partitions > 1 else ())
+    source = SourceInput("S", "S", definition, (("k", k),), condition, route)
     root: Node = None  # type: ignore[assignment]
     stage = Stage(root, (StageInput("S", pa.schema([("k", pa.int64())])),))
     return PhysicalPlan(

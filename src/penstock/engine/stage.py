@@ -57,8 +57,9 @@ class Arrival:
 
     ``min_ts`` and ``max_ts`` cover every row the producer saw, also those that a pushed-down filter
     dropped or that went to other partitions; None if it saw none. ``progress`` is for exchanges: every
-    later element has a timestamp of at least that. Arrivals of one input are taken in the order of
-    ``producer``, rows within a batch in their order: that is the arrival order that breaks ties.
+    later element has a timestamp of at least that, and ``min_ts`` is the query's first instant. Arrivals of
+    one input are taken in the order of ``producer``, rows within a batch in their order: that is the arrival
+    order that breaks ties.
     """
 
     input: str
@@ -75,9 +76,11 @@ class StepOutput:
 
     Every later element has a timestamp of at least ``progress``. The engine's state depends on nothing
     that arrived before step ``needs_from`` (steps count from 0), given a replay of what arrived since.
+    ``first`` is the instant of the query's first input, as far as it is known.
     """
 
     batch: pa.RecordBatch
     progress: int
     needs_from: int
     metrics: dict[str, Any] = field(default_factory=dict)
+    first: int | None = None

@@ -6,7 +6,7 @@ host, and only columns that someone reads are asked of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import count
@@ -42,6 +42,7 @@ from penstock.expression import Call, Column, Expression, Literal, PythonCall, c
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
+from penstock.routing import Route, mine
 from penstock.schema import TimeDomain
 
 Needed = Collection[str]
@@ -51,13 +52,15 @@ Needed = Collection[str]
 class Builder:
     """Builds operators and collects the stage's inputs on the way.
 
-    ``keys``: the partition key of each stream, by alias. ``host_filters``: whether a filter right above
+    ``routes``: where the rows of each stream go, by its number. ``exchange``: the node that the rows of the
+    stage before come from. ``host_filters``: whether a filter right above
     a stream may be left to the host (a clock that ticks at every instant with input must see them all).
     ``filters``: the algorithm that orders filters and probes.
     """
 
     time: TimeDomain
-    keys: dict[str, tuple[Expression, ...]] = field(default_factory=dict)
+    routes: Mapping[int, Route] = field(default_factory=dict)
+    exchange: Node | None = None
     host_filters: bool = True
     filters: str = "a-greedy"
     stage_inputs: list[StageInput] = field(default_factory=list)
@@ -76,29 +79,35 @@ class Builder:
         return Project(built, tuple((n, Column(n, built.schema.field(n).type)) for n in names))
 
     def stream(self, node: logical.StreamSource, needed: Needed, filter: Expression | None = None) -> Node:
-        name = self._source(node.stream, node.alias, node.schema, needed, filter)
-        return Source(name, self.stage_inputs[-1].schema)
+        self._source(node, node.stream, needed, filter)
+        return Source(self.stage_inputs[-1].name, self.stage_inputs[-1].schema)
 
     def relation(self, node: logical.RelationSource, needed: Needed) -> Node:
         # Every column is needed to know which row leaves.
-        name = self._source(node.relation, node.alias, node.schema, node.schema.names, None)
-        return Source(name, self.stage_inputs[-1].schema, Pattern.CHANGING)
+        self._source(node, node.relation, node.schema.names, None)
+        taken = self.stage_inputs[-1]
+        return Source(taken.name, taken.schema, Pattern.CHANGING)
+
+    def exchanged(self, node: logical.Exchange, needed: Needed) -> Node:
+        assert self.exchange is not None
+        return self.exchange
 
     def _source(
         self,
+        node: logical.Spreadable,
         stream: StreamDef | RelationDef,
-        alias: str,
-        schema: pa.Schema,
         needed: Needed,
         filter: Expression | None,
-    ) -> str:
-        name = self._new_name(alias)
-        fields = [f for f in schema if f.name in needed]
+    ) -> None:
+        """Add an input of the stage; one that sends places says of each row whether it is the partition's."""
+        name, route = self._new_name(node.alias), self.routes.get(node.number, Route())
+        fields = [f for f in node.schema if f.name in needed]
+        shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
+        self.host_inputs.append(SourceInput(name, node.alias, stream, shipped, filter, route))
+        if route.places is not None:
+            fields.append(pa.field(mine(name), pa.bool_()))
         taken = StageInput(name, pa.schema(fields), "source", stream.skew, stream.idle_after)
         self.stage_inputs.append(taken)
-        shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
-        self.host_inputs.append(SourceInput(name, alias, stream, shipped, filter, self.keys.get(alias, ())))
-        return name
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}
@@ -116,7 +125,18 @@ class Builder:
     def window(self, node: logical.Window, needed: Needed) -> Node:
         spec = node.spec
         below = self.build(node.input, {*needed, *spec.partition_by, *_reads(node.keep)})
-        return SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide, node.keep)
+        own = self._own_rows(node)
+        # Filters are evaluated one after the other: none sees a row that is another partition's.
+        keep = (*own, *node.keep) if spec.slide is None else node.keep
+        window = SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide, keep)
+        return Select(window, own, self.filters) if own and spec.slide is not None else window
+
+    def _own_rows(self, node: logical.Window) -> tuple[Expression, ...]:
+        """Over a stream that sends places: that a row is the partition's own."""
+        source = logical.stream_of(node)
+        if source is None or self.routes.get(source.number, Route()).places is None:
+            return ()
+        return (Column(mine(self.stage_inputs[-1].name), pa.bool_()),)
 
     def select(self, node: logical.Select, needed: Needed) -> Node:
         if not (isinstance(node.input, logical.StreamSource | logical.TableSource) and self.host_filters):
@@ -331,6 +351,7 @@ _BUILD: dict[type, Callable[..., Node]] = {
     logical.StreamSource: Builder.stream,
     logical.RelationSource: Builder.relation,
     logical.TableSource: Builder.table,
+    logical.Exchange: Builder.exchanged,
     logical.Window: Builder.window,
     logical.Select: Builder.select,
     logical.Project: Builder.project,

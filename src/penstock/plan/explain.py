@@ -17,6 +17,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.routing import Route
 
 
 def explain(plan: PhysicalPlan) -> str:
@@ -34,6 +35,8 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
             yield _host(incoming, planned.partitions)
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
+        if len(planned.cube) > 1:
+            yield f"  [cube: {' × '.join(f'{share} by {name}' for name, share in planned.cube)}]"
         yield from _tree(planned.stage.root, "  ", set())
 
 
@@ -59,10 +62,28 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
     if incoming.filter is not None:
         parts.append(f"filter {incoming.filter} in Catalyst")
     if isinstance(incoming, SourceInput):
-        parts.append(_spread(tuple(map(str, incoming.partition_by)), partitions))
+        parts.append(_routed(incoming.route))
     else:
         parts.append("read once, whole in every partition")
     return f"spark    {incoming.alias}: {'; '.join(parts)}"
+
+
+def _routed(route: Route) -> str:
+    """Where a stream's rows go: the hash that chooses, the copies that are made, the places that are told."""
+    if route.partitions == 1:
+        return "to one partition"
+    if not route.own:
+        return f"broadcast to {route.partitions} partitions"
+    said = [
+        f"{a.share} by {'row' if a.by_row else 'hash of ' + ', '.join(map(str, a.keys))}" for a in route.own
+    ]
+    if len(route.axes) == 1:
+        many, _, how = said[0].partition(" ")
+        text = f"to {many} partitions {how}"
+    else:
+        text = f"to {route.partitions} partitions: {' × '.join(said)}"
+    copies = f", {route.copies} copies of each row" if route.copies > 1 else ""
+    return text + copies + (", places of all rows to all" if route.places is not None else "")
 
 
 def _spread(keys: tuple[str, ...], partitions: int) -> str:

@@ -9,8 +9,9 @@ alias under which their source appears (``"C.pid"``); the topmost project gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import pyarrow as pa
 
@@ -21,11 +22,15 @@ from penstock.schema import TimeDomain
 
 @dataclass(frozen=True)
 class StreamSource:
-    """A stream as it stands in FROM. ``schema`` has the names qualified by ``alias``."""
+    """A stream as it stands in FROM. ``schema`` has the names qualified by ``alias``.
+
+    ``number`` tells the places at which streams stand in a plan apart, once it is ``numbered``.
+    """
 
     stream: StreamDef
     alias: str
     schema: pa.Schema
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,15 @@ class RelationSource:
     relation: RelationDef
     alias: str
     schema: pa.Schema
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the stage before gives, as a leaf of the plan of the next stage."""
+
+    schema: pa.Schema
+    alias: str = "stage 1"
 
 
 @dataclass(frozen=True)
@@ -246,6 +260,7 @@ Logical = (
     StreamSource
     | TableSource
     | RelationSource
+    | Exchange
     | Window
     | Select
     | Join
@@ -258,7 +273,9 @@ Logical = (
     | Aggregate
     | ToStream
 )
-Leaf = StreamSource | TableSource | RelationSource
+Leaf = StreamSource | TableSource | RelationSource | Exchange
+Spreadable = StreamSource | RelationSource
+"""Leaves whose rows a host sends to partitions."""
 Binary = OuterJoin | SemiJoin | SetOperation
 
 
@@ -305,6 +322,28 @@ def rewrite(node: Logical, rule: Callable[[Logical], Logical]) -> Logical:
     return rule(with_inputs(node, tuple(rewrite(i, rule) for i in inputs(node))))
 
 
+def walk(node: Logical) -> Iterator[Logical]:
+    """A node and all below it, what reads before what is read, from left to right."""
+    yield node
+    for below in inputs(node):
+        yield from walk(below)
+
+
+def numbered(root: Logical) -> Logical:
+    """The same plan, each stream and relation with the number of its place."""
+    places = count()
+
+    def number(node: Logical) -> Logical:
+        return replace(node, number=next(places)) if isinstance(node, Spreadable) else node
+
+    return rewrite(root, number)
+
+
+def spreadable(root: Logical) -> list[Spreadable]:
+    """The streams and relations of a plan, from left to right."""
+    return [node for node in walk(root) if isinstance(node, Spreadable)]
+
+
 def stream_of(window: Window) -> StreamSource | None:
     """The registered stream below a window, None over a derived one."""
     below = window.input.input if isinstance(window.input, Select) else window.input
@@ -329,6 +368,8 @@ def _describe(node: Logical) -> str:
             return f"Table {table.name}" + _as(alias, table.name)
         case RelationSource(relation, alias):
             return f"Relation {relation.name}" + _as(alias, relation.name)
+        case Exchange():
+            return "Exchange"
         case Window(StreamSource(stream, alias), spec, keep):
             return f"Window {stream.name} {spec.text}" + _as(alias, stream.name) + _keeping(keep)
         case Window(_, spec, keep):

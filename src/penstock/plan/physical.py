@@ -9,6 +9,7 @@ import pyarrow as pa
 from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.engine.stage import Stage
 from penstock.expression import Expression
+from penstock.routing import Route
 from penstock.schema import TimeDomain
 
 
@@ -18,8 +19,8 @@ class SourceInput:
 
     ``columns`` are what the engine gets, named as the stage input's schema names them; ``filter`` is
     evaluated by the host. Both are written over the stream's columns qualified by ``alias``
-    (``"C.pid"``). Rows go to the partition that ``partition_by`` hashes to; with no key, all go to one.
-    Rows of a relation go with the column ``SIGN``, made of its ``change`` column.
+    (``"C.pid"``). ``route`` says to which partitions a row goes. Rows of a relation go with the column
+    ``SIGN``, made of its ``change`` column.
     """
 
     name: str
@@ -27,7 +28,7 @@ class SourceInput:
     stream: StreamDef | RelationDef
     columns: tuple[tuple[str, Expression], ...]
     filter: Expression | None = None
-    partition_by: tuple[Expression, ...] = ()
+    route: Route = Route()
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,16 @@ class ExchangeInput:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage, its number of partitions, and where its inputs come from."""
+    """A stage, its number of partitions, and where its inputs come from.
+
+    ``why`` there is but one partition, or the ``cube`` that they are cells of: dimensions and shares.
+    """
 
     stage: Stage
     partitions: int
     inputs: tuple[SourceInput | TableInput | ExchangeInput, ...]
     why: str = ""
+    cube: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import expression as ex
+from penstock.catalog import RelationDef
 from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
+from penstock.routing import Axis
 from penstock.spark.catalyst import quote, to_spark_sql
 from penstock.spark.packer import KEEP, PART, Packer
 from penstock.spark.sources import Source
@@ -29,12 +31,11 @@ BLOBS = "partition INT, envelope STRING, blob BINARY"
 
 def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
     """A stream's or relation's rows as blobs for the partitions that have these keys."""
-    sent = Sent.of(source, len(keys))
+    sent = Sent.of(source)
     origin: Source = source.stream.source
     rows = origin.df.select(*(c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())))
-    packer = Packer(
-        source.name, source.stream.name, sent.schema(source), sent.copies, tuple(sent.hashed), tuple(keys)
-    )
+    schema, split = sent.schema(source), tuple(sent.split)
+    packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
     return rows.mapInArrow(packer.run, BLOBS)
 
 
@@ -42,47 +43,58 @@ def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
 class Sent:
     """What a row carries to Python: columns by name, in order; the timestamp is the first.
 
-    ``copies`` are pushed columns that are the timestamp itself. ``hashed`` names the columns whose hash
-    is the partition; where Python is slow at hashing them, Catalyst sends the partition itself.
+    ``copies`` are pushed columns that are the timestamp itself. ``split`` names, for each dimension that
+    splits the stream, the columns whose hash is the coordinate; where Python is slow at hashing them,
+    Catalyst sends the coordinate itself.
     """
 
     columns: dict[str, Column]
     copies: pa.Schema
-    hashed: list[str] = field(default_factory=list)
+    split: list[tuple[str, ...]] = field(default_factory=list)
 
     @staticmethod
-    def of(source: SourceInput, partitions: int) -> Sent:
+    def of(source: SourceInput) -> Sent:
         """Choose what to send of a source."""
         origin: Source = source.stream.source
         keep = _keep(source)
-        copies = [(name, e.type) for name, e in source.columns if _is_stamp(source, e)]
+        # The copies stand for every row, and of rows that are places the timestamp alone is sent.
+        stamps = source.columns if source.route.places is None else ()
+        copies = [(name, e.type) for name, e in stamps if _is_stamp(source, e)]
         sent = Sent({TS: origin.ticks}, pa.schema(copies))
         if keep is not None:
             sent.columns[KEEP] = keep
         for name, e in source.columns:
             if name not in sent.copies.names:
                 sent.columns[name] = _pushed(source, e, keep)
-        if partitions > 1 and source.partition_by:
-            sent._add_keys(source, partitions)
+        for number, axis in enumerate(source.route.own):
+            sent._add_keys(source, axis, number)
         if origin.sign is not None:
             sent.columns[SIGN] = origin.sign
         return sent
 
-    def _add_keys(self, source: SourceInput, partitions: int) -> None:
-        if not all(_hashes_fast(e.type) for e in source.partition_by):
-            keys = [_normal(F.expr(spark_sql(e, source.alias)), e) for e in source.partition_by]
-            self.columns[PART] = F.pmod(F.xxhash64(*keys), F.lit(partitions)).cast("int")
+    def _add_keys(self, source: SourceInput, axis: Axis, number: int) -> None:
+        keys = axis.keys or _row_key(source)
+        if not all(_hashes_fast(e.type) for e in keys):
+            hashed = [_normal(F.expr(spark_sql(e, source.alias)), e) for e in keys]
+            if axis.by_row and not isinstance(source.stream, RelationDef):
+                hashed.append(self.columns[TS])
+            self.columns[f"{PART}{number}"] = F.pmod(F.xxhash64(*hashed), F.lit(axis.share)).cast("int")
+            self.split.append(())
             return
         there = {e: TS if name in self.copies.names else name for name, e in source.columns}
-        for number, e in enumerate(source.partition_by):
-            if e not in there:
-                self.columns[f"__key{number}"] = F.expr(spark_sql(e, source.alias))
-            self.hashed.append(there.get(e, f"__key{number}"))
+        names = [TS] if axis.by_row and not isinstance(source.stream, RelationDef) else []
+        for e in keys:
+            name = there.get(e, f"__key {e}")
+            if name not in self.columns and name != TS:
+                self.columns[name] = F.expr(spark_sql(e, source.alias))
+            names.append(name)
+        self.split.append(tuple(names))
 
     def schema(self, source: SourceInput) -> pa.Schema:
         """Names and types as Python must have them; the engine gets the source's columns and the sign."""
-        own = {TS: pa.int64(), KEEP: pa.bool_(), PART: pa.int32(), SIGN: pa.int8()}
-        own |= {f"__key{n}": e.type for n, e in enumerate(source.partition_by)}
+        own = {TS: pa.int64(), KEEP: pa.bool_(), SIGN: pa.int8()}
+        for number, axis in enumerate(source.route.own):
+            own |= {f"{PART}{number}": pa.int32(), **{f"__key {e}": e.type for e in axis.keys}}
         types = own | {name: e.type for name, e in source.columns}
         return pa.schema([(name, types[name]) for name in self.columns])
 
@@ -99,6 +111,15 @@ def project(
 def spark_sql(expression: ex.Expression, alias: str) -> str:
     """An expression over a stream's or table's own column names."""
     return to_spark_sql(expression, lambda name: name.removeprefix(f"{alias}."))
+
+
+def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:
+    """What tells rows apart, besides the time: the columns that hash fast, or all if there is none.
+
+    By what is in a row and not by its place in a task: one that is run again may see rows in another order.
+    """
+    shipped = tuple(e for _, e in source.columns)
+    return tuple(e for e in shipped if _hashes_fast(e.type)) or shipped
 
 
 def _is_stamp(source: SourceInput, e: ex.Expression) -> bool:

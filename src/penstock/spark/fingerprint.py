@@ -68,7 +68,7 @@ _PASS = frozenset({"IStream", "DStream", "RStream", "Changelog"})
 def _input(source: Any) -> Any:
     """An input with the declaration of its stream, and without what it is read from."""
     if not isinstance(source, SourceInput):
-        return type(source).__name__, source.name
+        return type(source).__name__, source.name, getattr(source, "partition_by", ())
     own = {f.name: getattr(source, f.name) for f in fields(source) if f.name != "stream"}
     stream = source.stream
     return own, stream.name, stream.time, stream.timestamp, stream.heartbeat

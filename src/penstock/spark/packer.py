@@ -17,29 +17,32 @@ from pyspark import TaskContext
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
 from penstock.hashing import partition_numbers
+from penstock.routing import Route, deliver
 from penstock.spark import blob
 from penstock.spark.failure import readable
-from penstock.spark.program import BLOB_LIMIT, split_by
+from penstock.spark.program import BLOB_LIMIT
 from penstock.spark.record import Envelope, binary_column
 from penstock.spark.worker import settle
 
 KEEP, PART = "__keep", "__part"
-"""Columns that are for the packer alone, as are those that start with ``__key``."""
+"""Columns that are for the packer alone, a ``PART`` a dimension; as are those that start with ``__key``."""
 
 
 @dataclass(frozen=True)
 class Packer:
     """Packs the rows of one map task; pickled into it.
 
-    ``schema`` is what comes, ``copies`` are columns that the engine makes of the timestamp, ``hashed`` the
-    columns that say the partition (with none, column ``PART`` does), ``keys`` the partitions' grouping keys.
+    ``schema`` is what comes, ``copies`` are columns that the engine makes of the timestamp. ``split`` are,
+    for each dimension that splits the stream, the columns that say the coordinate (with none, a column
+    ``PART`` does), ``route`` is what follows from them, ``keys`` are the partitions' grouping keys.
     """
 
     input: str
     stream: str
     schema: pa.Schema
     copies: pa.Schema
-    hashed: tuple[str, ...]
+    split: tuple[tuple[str, ...], ...]
+    route: Route
     keys: tuple[int, ...]
     limit: int = BLOB_LIMIT
 
@@ -62,10 +65,11 @@ class Packer:
                 yield _row(key, Envelope(self.input, producer), pa.py_buffer(b""))
             return
         least, most = self._span(rows)
-        for key, part in zip(self.keys, self._parts(rows), strict=True):
+        for targets, part in self._parts(rows):
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
             envelope = Envelope(self.input, producer, piece, part.num_rows, least, most)
-            yield _row(key, envelope, data)
+            for number in targets:
+                yield _row(self.keys[number], envelope, data)
 
     def _span(self, rows: pa.RecordBatch) -> tuple[int, int]:
         ts = rows.column(TS)
@@ -82,25 +86,26 @@ class Packer:
         typed = [c if c.type == f.type else c.cast(f.type) for c, f in columns]
         return pa.RecordBatch.from_arrays(typed, schema=self.schema)
 
-    def _parts(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """The kept rows of each partition, with the columns that the engine gets."""
+    def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
+        """The kept rows, with the columns that the engine gets, and the partitions that get them."""
         names = self.schema.names
         if KEEP in names:
             rows = rows.filter(rows.column(KEEP))
-        where = self._where(rows)
         if SIGN in names and rows.column(SIGN).null_count:
             raise DataError(
                 f"relation {self.stream!r}: {rows.column(SIGN).null_count} rows are marked neither '+' nor "
                 "'-'; mend the column that CHANGE BY names"
             )
-        shown = [n for n in names if n not in (KEEP, PART) and not n.startswith("__key")]
-        return split_by(rows.select(shown), where, len(self.keys))
+        shown = [n for n in names if n != KEEP and not n.startswith((PART, "__key"))]
+        where = [self._where(rows, number) for number in range(len(self.split))]
+        return deliver(self.route, self.input, rows.select(shown), where, (TS, SIGN))
 
-    def _where(self, rows: pa.RecordBatch) -> np.ndarray:
-        if PART in self.schema.names:
-            return np.asarray(rows.column(PART))
-        keys = [rows.column(name) for name in self.hashed]
-        return partition_numbers(keys, len(self.keys), rows.num_rows)
+    def _where(self, rows: pa.RecordBatch, number: int) -> np.ndarray:
+        """The rows' coordinates in the dimension of that number among those that split the stream."""
+        if not self.split[number]:
+            return np.asarray(rows.column(f"{PART}{number}")).astype(np.int64)
+        keys = [rows.column(name) for name in self.split[number]]
+        return partition_numbers(keys, self.route.own[number].share, rows.num_rows)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.engine.stage import Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
+from penstock.routing import split_by
 from penstock.spark import blob
 from penstock.spark.record import Envelope, Record
 
@@ -77,7 +77,12 @@ class Program:
             for piece, part in enumerate(blob.split(batch, BLOB_LIMIT)):
                 data = blob.encode(part)
                 envelope = Envelope(
-                    self.downstream.input, partition, piece, part.num_rows, progress=output.progress
+                    self.downstream.input,
+                    partition,
+                    piece,
+                    part.num_rows,
+                    min_ts=output.first,
+                    progress=output.progress,
                 )
                 yield target, envelope, data
 
@@ -94,14 +99,3 @@ def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch
     keys = [batch.column(batch.schema.get_field_index(c)) for c in downstream.partition_by]
     where = partition_numbers(keys, downstream.partitions, batch.num_rows)
     return split_by(batch, where, downstream.partitions)
-
-
-def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[pa.RecordBatch]:
-    """The rows of each partition, in their order."""
-    if partitions == 1:
-        return [batch]
-    order = np.argsort(where.astype(np.uint8 if partitions <= 256 else np.uint16), kind="stable")
-    sorted_batch = batch.take(pa.array(order))
-    ends = np.cumsum(np.bincount(where, minlength=partitions)[:partitions])
-    starts = ends - np.diff(ends, prepend=0)
-    return [sorted_batch.slice(int(s), int(e - s)) for s, e in zip(starts, ends, strict=True)]

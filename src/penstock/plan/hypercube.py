@@ -1,0 +1,100 @@
+"""HyperCube: how many coordinates each dimension gets, so that no partition has more to do than it must.
+
+Partitions are the cells of a cube, one dimension for each way in which streams are spread (the shares of
+Afrati and Ullman; the HyperCube of Beame, Koutris and Suciu). A stream's rows go to one coordinate in the
+dimensions that split it and to all in the others, so a partition receives rate / (product of the shares of
+its own dimensions) of it. The shares are the integers with a product of at most the number of partitions for
+which the sum of that over all streams is least: to leave a partition idle can be better than to replicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from penstock.plan.distribution import Dimension
+
+PLACE = 0.25
+"""The cost of a row of which only the place is sent, in parts of a whole row's."""
+SECOND_STAGE = 1.25
+"""What a query costs more if its results go through a second stage."""
+_AT_MOST = 6
+"""Dimensions that are tried together: the best ones, each taken alone."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A dimension that is right for a query, and what it asks for.
+
+    ``places``: the streams that send places. ``cut``: where in the chain of operators above the body a second
+    stage begins; ``len(chain) + 1`` if there is none.
+    """
+
+    dimension: Dimension
+    places: frozenset[int]
+    cut: int
+
+
+@dataclass(frozen=True)
+class Cube:
+    """Dimensions and their shares."""
+
+    dimensions: tuple[Candidate, ...]
+    shares: tuple[int, ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number of cells."""
+        return prod(self.shares)
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The streams that send places."""
+        return frozenset().union(*(c.places for c in self.dimensions))
+
+    @property
+    def cut(self) -> int:
+        """Where the second stage begins."""
+        return min(c.cut for c in self.dimensions)
+
+
+def choose_shares(
+    candidates: Sequence[Candidate], rates: Mapping[int, float], partitions: int, whole: int
+) -> Cube:
+    """The best cube of at most so many cells. ``whole`` is the cut of a query without a second stage."""
+
+    def cost(cube: Cube) -> tuple[float, int, int]:
+        received = sum(rate * _part(number, cube) for number, rate in rates.items())
+        price = received if cube.cut == whole else received * SECOND_STAGE
+        return round(price, 9), -cube.cut, len(cube.dimensions)
+
+    alone = [Cube((c,), (partitions,)) for c in candidates]
+    best = [cube.dimensions[0] for cube in sorted(alone, key=cost)[:_AT_MOST]]
+    ordered = [c for c in candidates if c in best]
+    return min(_cubes(ordered, partitions), key=cost)
+
+
+def _part(number: int, cube: Cube) -> float:
+    """The part of a stream's rows that a partition receives."""
+    pairs = zip(cube.dimensions, cube.shares, strict=True)
+    part = 1 / prod(s for c, s in pairs if number in c.dimension.streams)
+    return PLACE + (1 - PLACE) * part if number in cube.places else part
+
+
+def _cubes(candidates: Sequence[Candidate], partitions: int) -> Iterator[Cube]:
+    """Every choice of dimensions and shares; dimensions of share 1 are left out."""
+    for shares in _shares(len(candidates), partitions):
+        used = [(c, s) for c, s in zip(candidates, shares, strict=True) if s > 1]
+        if used:
+            yield Cube(tuple(c for c, _ in used), tuple(s for _, s in used))
+
+
+def _shares(dimensions: int, product: int) -> Iterator[tuple[int, ...]]:
+    """All tuples of positive integers whose product is at most that."""
+    if dimensions == 0:
+        yield ()
+        return
+    for share in range(product, 0, -1):
+        for rest in _shares(dimensions - 1, product // share):
+            yield share, *rest

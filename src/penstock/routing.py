@@ -1,0 +1,128 @@
+"""To which partitions the rows of an input go.
+
+Partitions are the cells of a cube; with one dimension they are a row of them. In each dimension an input is
+either split, so that a row has one coordinate, or replicated over all coordinates. A stream under a row
+window that is of more than one partition's rows sends every partition the *places* of all its rows: the
+rows of others come with their timestamps and nothing else, so that each partition knows which of its own are
+among the last n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.expression import Expression
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of the cube as one input is in it: ``share`` coordinates.
+
+    Split by the hash of ``keys``, or of the row itself with ``by_row``; replicated if neither.
+    """
+
+    share: int
+    keys: tuple[Expression, ...] = ()
+    by_row: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether a row has one coordinate."""
+        return self.by_row or bool(self.keys)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where an input's rows go: its axes, and for a stream that sends places the columns that all get.
+
+    With no axes there is one partition.
+    """
+
+    axes: tuple[Axis, ...] = ()
+    places: tuple[str, ...] | None = None
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return prod(a.share for a in self.axes)
+
+    @property
+    def own(self) -> tuple[Axis, ...]:
+        """The axes in which it is split."""
+        return tuple(a for a in self.axes if a.splits)
+
+    @property
+    def copies(self) -> int:
+        """How many partitions get a row."""
+        return prod(a.share for a in self.axes if not a.splits)
+
+    def cells(self) -> list[tuple[int, ...]]:
+        """For each combination of its own coordinates, in order, the partitions that get those rows."""
+        found = []
+        for mine in product(*(range(a.share) for a in self.own)):
+            own = iter(mine)
+            ranges = [[next(own)] if a.splits else range(a.share) for a in self.axes]
+            found.append(tuple(self._number(coordinates) for coordinates in product(*ranges)))
+        return found
+
+    def _number(self, coordinates: Sequence[int]) -> int:
+        number = 0
+        for axis, coordinate in zip(self.axes, coordinates, strict=True):
+            number = number * axis.share + coordinate
+        return number
+
+    def cell_of(self, coordinates: Sequence[Int64s], rows: int) -> Int64s:
+        """The number of each row's cell, from its coordinates in the own axes."""
+        cell = np.zeros(rows, np.int64)
+        for axis, coordinate in zip(self.own, coordinates, strict=True):
+            cell = cell * axis.share + coordinate
+        return cell
+
+
+def mine(input: str) -> str:
+    """The column of an input that sends places: whether a row is the partition's own."""
+    return f"{input}#mine"
+
+
+def deliver(
+    route: Route, input: str, batch: pa.RecordBatch, coordinates: Sequence[Int64s], always: Sequence[str] = ()
+) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
+    """Partitions with the rows they all get; each partition is named once.
+
+    Of rows that are places only, the columns ``always`` and those that the route says are there.
+    """
+    cell = route.cell_of(coordinates, batch.num_rows)
+    cells = route.cells()
+    if route.places is None:
+        yield from zip(cells, split_by(batch, cell, len(cells)), strict=True)
+        return
+    shown = {*always, *route.places}
+    for number, targets in enumerate(cells):
+        own = pa.array(cell == number)
+        columns = [
+            column if name in shown else pc.if_else(own, column, pa.scalar(None, column.type))
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        names = [*batch.schema.names, mine(input)]
+        yield targets, pa.RecordBatch.from_arrays([*columns, own], names=names)
+
+
+def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[pa.RecordBatch]:
+    """The rows of each partition, in their order."""
+    if partitions == 1:
+        return [batch]
+    order = np.argsort(where.astype(np.uint8 if partitions <= 256 else np.uint16), kind="stable")
+    sorted_batch = batch.take(pa.array(order))
+    ends = np.cumsum(np.bincount(where, minlength=partitions)[:partitions])
+    starts = ends - np.diff(ends, prepend=0)
+    return [sorted_batch.slice(int(s), int(e - s)) for s, e in zip(starts, ends, strict=True)]
