@@ -17,6 +17,8 @@ TESTS = (
     "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IS NULL", "{} IS NOT NULL", "{} IN ({}, {})",
     "{} NOT IN ({}, {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}",
 )  # fmt: skip
+BAND = "band"
+SIGNS = ("<", "<=", "<>", BAND, BAND)
 LIKES = ("{} LIKE 'a%'", "NOT {} LIKE '%b'", "{} NOT LIKE '%b'", "{} LIKE '_'")
 
 
@@ -90,11 +92,31 @@ def pairs(left: Scope, right: Scope) -> list[tuple[str, str]]:
     ]
 
 
-def link(ctx: Context, left: Scope, right: Scope, signs: tuple[str, ...] = ("<", "<=", "<>")) -> str:
+def link(ctx: Context, left: Scope, right: Scope, signs: tuple[str, ...] = SIGNS) -> str:
     """A predicate between two scopes, most often an equality, most often of the keys."""
     found = pairs(left, right)
     if not found:
         return f"({ctx.pick(*left.columns())} IS NULL) = ({ctx.pick(*right.columns())} IS NULL)"
     keys = [p for p in found if p[0].endswith(".a") and p[1].endswith(".a")]
     one, other = ctx.pick(*(keys or found)) if ctx.chance(2) else ctx.pick(*found)
-    return f"{one} {ctx.pick(*('=',) * 8, *signs)} {other}"
+    sign = ctx.pick(*("=",) * 8, *signs)
+    if sign == BAND:
+        return (
+            band(ctx, one, other) if {left.types[one], right.types[other]} <= NUMERIC else f"{one} = {other}"
+        )
+    return f"{one} {sign} {other}"
+
+
+def band(ctx: Context, one: str, other: str) -> str:
+    """Two numbers near each other, or one before the other, with something added."""
+    form = ctx.pick(
+        "{0} BETWEEN {1} - {2} AND {1} + {2}",
+        "{0} BETWEEN {1} - 1 AND {1} + {2}",
+        "ABS({0} - {1}) <= {2}",
+        "{0} - {1} < {2}",
+        "{2} >= {0} - {1}",
+        "{0} + {2} > {1} - 1",
+        "{0} >= {1}",
+        "{0} > {1} + {2}",
+    )
+    return form.format(one, other, ctx.pick("1", "2", "0", "1.5"))

@@ -257,7 +257,8 @@ def joined(
     if any(p.pattern is Pattern.CHANGING for p in keyed):
         keyed = [identified(p) for p in keyed]
     kind = BinaryJoin if len(keyed) == 2 else MJoin
-    return kind(tuple(keyed), tuple(labels), graph.classes, graph.residual, output, filters)
+    parts_and_keys = (tuple(keyed), tuple(labels), graph.classes, graph.residual)
+    return kind(*parts_and_keys, output, filters, bands=graph.bands)
 
 
 def _with_keys(

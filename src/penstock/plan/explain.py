@@ -119,5 +119,9 @@ def _indexes(join: MJoin) -> str:
     said = []
     for i, label in enumerate(join.labels):
         keys = [_short(column, label) for c in join.classes for k, column in c if k == i]
-        said.append(f"{label} by hash of {' and '.join(keys)}" if keys else f"{label} by scan")
+        near = [_short(column, label) for b in join.bands for k, column in (b.left, b.right) if k == i]
+        if keys:
+            said.append(f"{label} by hash of {' and '.join(keys)}")
+        else:
+            said.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
     return f"[synopses: {', '.join(said)}]"

@@ -1,4 +1,4 @@
-"""The join graph: which columns of which inputs a join makes equal, and what is left over."""
+"""The join graph: which columns of which inputs a join makes equal or keeps near, and what is left over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.engine.operators._bands import Band
 from penstock.expression import Call, Column, Expression, columns
+from penstock.plan.bands import comparison, home_of, merged
 
 
 @dataclass(frozen=True)
@@ -15,13 +17,15 @@ class JoinGraph:
     """``classes``: equal columns, at most one an input as (input, column name).
 
     ``derived``: per input the (name, expression) of keys that are not plain columns.
-    ``inner``: per input the equalities among its own columns that follow. ``residual``: all else.
+    ``inner``: per input the equalities among its own columns that follow. ``bands``: columns that lie near
+    each other. ``residual``: all else, and what a band does not tell exactly.
     """
 
     classes: tuple[tuple[tuple[int, str], ...], ...]
     derived: tuple[tuple[tuple[str, Expression], ...], ...]
     inner: tuple[tuple[Expression, ...], ...]
     residual: tuple[Expression, ...]
+    bands: tuple[Band, ...] = ()
 
 
 def join_graph(schemas: Sequence[Sequence[str]], conjuncts: Sequence[Expression]) -> JoinGraph:
@@ -29,11 +33,15 @@ def join_graph(schemas: Sequence[Sequence[str]], conjuncts: Sequence[Expression]
     names = [set(s) for s in schemas]
     derived: list[dict[str, Expression]] = [{} for _ in schemas]
     classes: list[dict[tuple[int, str], Column]] = []
+    bands: list[Band] = []
     residual = []
     for conjunct in conjuncts:
         sides = _equal_sides(conjunct, names)
         if sides is None:
-            residual.append(conjunct)
+            band = _band(conjunct, names, derived)
+            bands += [band] if band else []
+            if band is None or band.floating:
+                residual.append(conjunct)
             continue
         members = {(i, (c := _key_column(e, derived[i])).name): c for i, e in sides}
         touching = [k for k in classes if k.keys() & members.keys()]
@@ -45,7 +53,20 @@ def join_graph(schemas: Sequence[Sequence[str]], conjuncts: Sequence[Expression]
         tuple(tuple(d.items()) for d in derived),
         tuple(tuple(i) for i in inner),
         tuple(residual),
+        merged(bands),
     )
+
+
+def _band(conjunct: Expression, names: list[set[str]], derived: list[dict[str, Expression]]) -> Band | None:
+    """The band that a comparison between two inputs is."""
+    found = comparison(conjunct)
+    if found is None:
+        return None
+    plus, minus = home_of(found.plus, names), home_of(found.minus, names)
+    if plus is None or minus is None or plus == minus:
+        return None
+    left, right = _key_column(found.plus, derived[plus]), _key_column(found.minus, derived[minus])
+    return found.band((plus, left.name), (minus, right.name))
 
 
 def _equal_sides(conjunct: Expression, names: list[set[str]]) -> list[tuple[int, Expression]] | None:

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
 from penstock.engine.indexes.hash import HashIndex, combine
+from penstock.engine.indexes.index import RangeIndex
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.operator import Node
+from penstock.engine.operators._bands import Band, Side, order_keys_of
 from penstock.engine.synopses.store import Store
 
 KeyClass = tuple[tuple[int, str], ...]
@@ -18,9 +20,19 @@ KeyClass = tuple[tuple[int, str], ...]
 
 
 class JoinStores:
-    """Stores of ``parts``, joined on key ``classes``; ``read`` are the columns that are read later."""
+    """Stores of ``parts``, joined on key ``classes`` and ``bands``; ``read`` are columns that are read later.
 
-    def __init__(self, parts: Sequence[Node], classes: Sequence[KeyClass], read: Collection[str]) -> None:
+    The keys of a store are those of its classes, those of its bands, and the row id that − elements name.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Node],
+        classes: Sequence[KeyClass],
+        read: Collection[str],
+        bands: Sequence[Band] = (),
+    ) -> None:
+        self.bands = bands
         self.column = [dict(c) for c in classes]
         self.exact = [_fits_integer(parts, c) for c in classes]
         self.classes_of = [
@@ -29,8 +41,10 @@ class JoinStores:
         hashed = {column for c, ok in zip(classes, self.exact, strict=True) if not ok for _, column in c}
         wanted = hashed.union(read)
         self._kept = [pa.schema([f for f in p.schema if f.name in wanted]) for p in parts]
-        # The last key of a store is the row id that − elements name.
-        self.stores = [Store(s, keys=len(m) + 1) for s, m in zip(self._kept, self.classes_of, strict=True)]
+        sides = [side for b in bands for side in (b.left, b.right)]
+        self._band_columns = [sorted({c for k, c in sides if k == i}) for i in range(len(parts))]
+        keys = [len(c) + len(b) + 1 for c, b in zip(self.classes_of, self._band_columns, strict=True)]
+        self.stores = [Store(s, keys=k) for s, k in zip(self._kept, keys, strict=True)]
 
     def __len__(self) -> int:
         return len(self.stores)
@@ -38,6 +52,7 @@ class JoinStores:
     def insert(self, i: int, chunk: Chunk) -> Int64s:
         """Store the + elements of input i; the rows they became. A NULL key never joins: not stored."""
         keys = [self._key_column(chunk, i, c) for c in self.classes_of[i]]
+        keys += [order_keys_of(chunk.column(c)) for c in self._band_columns[i]]
         if keys:
             usable = np.logical_and.reduce([valid for _, valid in keys])
             if not usable.all():
@@ -60,7 +75,8 @@ class JoinStores:
         if not len(gone):
             return np.empty(0, np.int64), np.ones(0, np.bool_)
         assert gone.rid is not None
-        rows = store.index((len(self.classes_of[i]),)).find(store, gone.rid)  # type: ignore[union-attr]
+        ids = len(self.classes_of[i]) + len(self._band_columns[i])
+        rows = store.index((ids,)).find(store, gone.rid)  # type: ignore[union-attr]
         found = rows >= 0
         store.end(rows[found], gone.ts[found])
         return rows[found], found
@@ -81,6 +97,28 @@ class JoinStores:
         """Input j's index on the keys of some classes."""
         index = self.stores[j].index(tuple(self.classes_of[j].index(c) for c in classes))
         assert isinstance(index, HashIndex)
+        return index
+
+    def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
+        """Bands that keep input j near bound ones, j on the left; those that bind on both ends first."""
+        found = [b.seen_from(j) for b in self.bands if j in b.inputs and b.inputs - {j} <= set(bound)]
+        return sorted(found, key=lambda b: not b.both)
+
+    def band_key(self, side: Side) -> tuple[int, int]:
+        """The store that holds one side of a band, and the number of the key there."""
+        i, column = side
+        return i, len(self.classes_of[i]) + self._band_columns[i].index(column)
+
+    def order_keys(self, side: Side, rows: Int64s) -> Int64s:
+        """The keys of one side of a band, of rows of its input."""
+        i, key = self.band_key(side)
+        return self.stores[i].key(key, rows)[0]
+
+    def range_index(self, side: Side) -> RangeIndex:
+        """The index on one side of a band."""
+        i, key = self.band_key(side)
+        index = self.stores[i].index((key,), "b+tree")
+        assert isinstance(index, RangeIndex)
         return index
 
 

@@ -32,7 +32,9 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
 from penstock.engine.indexes.hash import combine
+from penstock.engine.indexes.index import Matches
 from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operators._bands import Band
 from penstock.engine.operators._drop_probing import DropProbing
 from penstock.engine.operators._join_stores import JoinStores, KeyClass
 from penstock.engine.operators._pipeline import Pipeline
@@ -45,7 +47,7 @@ from penstock.streamon.pipelined_filters import SLICE
 
 @dataclass(frozen=True)
 class MJoin(Node):
-    """Joins ``parts`` on ``classes`` and ``residual`` predicates; ``output`` are the columns it gives.
+    """Joins ``parts`` on ``classes``, ``bands`` and ``residual`` predicates; ``output`` are its columns.
 
     ``filters`` is the algorithm that orders the probes.
     """
@@ -56,6 +58,7 @@ class MJoin(Node):
     residual: tuple[Expression, ...]
     output: tuple[str, ...]
     filters: str = field(default="a-greedy", repr=False)
+    bands: tuple[Band, ...] = ()
 
     name = "mjoin"
 
@@ -88,7 +91,8 @@ class MJoin(Node):
     def describe(self) -> str:
         """The predicates it joins on."""
         keys = [" = ".join(column for _, column in c) for c in self.classes]
-        return " AND ".join([*keys, *(str(r) for r in self.residual)]) or "every pair"
+        bands = [str(b) for b in self.bands if not b.floating]
+        return " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
 
     def start(self) -> Operator:
         """One store and one pipeline an input."""
@@ -126,7 +130,7 @@ class _MJoin(Operator):
         self._changing = node.pattern is Pattern.CHANGING
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         read = set(node.output).union(*(columns(r) for r in node.residual))
-        self._joined = JoinStores(node.parts, node.classes, read)
+        self._joined = JoinStores(node.parts, node.classes, read, node.bands)
         self._stores = self._joined.stores
         self._reads = [{self._owner[c] for c in columns(r)} for r in node.residual]
         self._pipelines = [
@@ -153,7 +157,8 @@ class _MJoin(Operator):
         return order
 
     def _linked(self, j: int, bound: set[int]) -> bool:
-        return any(j in r and r - {j} <= bound for r in self._reads)
+        reads = [*self._reads, *(b.inputs for b in self._node.bands)]
+        return any(j in r and r - {j} <= bound for r in reads)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._changing:
@@ -243,14 +248,36 @@ class _MJoin(Operator):
             places, rows, starts, ends = index.probe(self._stores[j], keys, valid, *life, least)
             self._probes += len(tuples)
         else:
-            every = np.ones(len(tuples), np.bool_)
-            scan = self._stores[j].index(())
-            places, rows, starts, ends = scan.probe(self._stores[j], life[0], every, *life, least)
+            places, rows, starts, ends = self._probe_band(tuples, j, least)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
         if entries is not None:
             joined.at[j] = entries
-        return self._residual(self._same_keys(joined, j, bound, classes), bound)
+        joined = self._near(self._same_keys(joined, j, bound, classes), j, bound)
+        return self._residual(joined, bound)
+
+    def _probe_band(self, tuples: _Tuples, j: int, least: int) -> Matches:
+        """What joins tuples by the first band into input j; with none, everything there."""
+        store, life = self._stores[j], (tuples.starts, tuples.ends)
+        every = np.ones(len(tuples), np.bool_)
+        bands = self._joined.bands_into(j, tuples.rows)
+        if not bands:
+            return store.index(()).probe(store, tuples.starts, every, *life, least)
+        lows, highs = self._bounds(tuples, bands[0])
+        self._probes += len(tuples)
+        index = self._joined.range_index(bands[0].left)
+        return index.probe_range(store, lows, highs, every, *life, least)
+
+    def _bounds(self, tuples: _Tuples, band: Band) -> tuple[Int64s, Int64s]:
+        return band.bounds(self._joined.order_keys(band.right, tuples.rows[band.right[0]]))
+
+    def _near(self, joined: _Tuples, j: int, bound: set[int]) -> _Tuples:
+        """Compare the keys of all bands into input j: a probe uses one of them at most."""
+        for band in self._joined.bands_into(j, bound):
+            lows, highs = self._bounds(joined, band)
+            keys = self._joined.order_keys(band.left, joined.rows[j])
+            joined = joined.where((lows <= keys) & (keys <= highs))
+        return joined
 
     def _same_keys(self, joined: _Tuples, j: int, bound: set[int], classes: Sequence[int]) -> _Tuples:
         """Compare all keys: a combined one is a hash, and a path uses only those of its inputs."""
