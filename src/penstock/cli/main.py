@@ -136,6 +136,13 @@ def bench_growth(context: typer.Context) -> None:
         _bench("bench.peers.growth")(context.args)
 
 
+@bench_app.command("paper", **_FORWARDED)
+def bench_paper(context: typer.Context) -> None:
+    """The papers' experiments again: where our figures agree with theirs; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.paper.__main__")(context.args)
+
+
 def _bench(module: str) -> Callable[[list[str]], None]:
     """A benchmark's main; they live in the source checkout, not in the installed package."""
     root = Path(__file__).resolve().parents[3]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-LEAST = 1 << 11
-"""Tuples of the first filter that are judged together; of fewer too little can be said."""
+LEAST = 1 << 10
+"""Tuples of a filter that are judged together; of fewer too little can be said."""
 NOTABLE = 0.05
 """A change of the share by less is drift, which the profile window follows."""
 MEMORY = 4.0
@@ -29,10 +29,23 @@ class Expected:
         self.passing = 0.0
         """Share of tuples that pass all filters, whatever their order."""
 
-    def note(self, position: int, came: int, passed: int) -> None:
-        """Tuples that came to the filter at a position, and those it let through."""
-        self._came[position] += came
-        self._passed[position] += passed
+    def note(self, position: int, came: int, passed: int) -> bool:
+        """Tuples that came to the filter at a position, and those it let through; whether it surprises."""
+        came, passed = came + self._came[position], passed + self._passed[position]
+        if came < LEAST:
+            self._came[position], self._passed[position] = came, passed
+            return False
+        self._came[position] = self._passed[position] = 0
+        if self._differs(position, came, passed):
+            return True
+        seen = min(self._seen[position], MEMORY * came)
+        self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
+        self._seen[position] = seen + came
+        return False
+
+    def note_passing(self, came: int, passed: int) -> None:
+        """Tuples that came, and those that passed all filters."""
+        self.passing += (passed / came - self.passing) / (1 + MEMORY)
 
     def reorder(self, drops: Sequence[int]) -> None:
         """A new order: how many profile tuples the filter at each position drops in it.
@@ -44,32 +57,14 @@ class Expected:
             self._shares[position] = 1 - count / left if left else 0.5
             self._seen[position] = left
             left -= count
-        self._clear()
+        self._came = [0] * len(self._came)
+        self._passed = [0] * len(self._passed)
 
-    def surprised(self) -> bool:
-        """Whether some filter lets through another share than before."""
-        if self._came[0] < LEAST:
-            return False
-        found = any(map(self._differs, range(len(self._came))))
-        for position, (came, passed) in enumerate(zip(self._came, self._passed, strict=True)):
-            seen = min(self._seen[position], MEMORY * came)
-            if came:
-                self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
-                self._seen[position] = seen + came
-        share = self._passed[-1] / self._came[0]
-        self.passing = share if found else self.passing + (share - self.passing) / (1 + MEMORY)
-        self._clear()
-        return found
-
-    def _differs(self, position: int) -> bool:
-        came, seen = self._came[position], self._seen[position]
-        if not came or not seen:
+    def _differs(self, position: int, came: int, passed: int) -> bool:
+        seen = self._seen[position]
+        if not seen:
             return False
         # One tuple more each way: a share of 0 or 1 expected from few tuples is not certain.
         p = (self._shares[position] * seen + 1) / (seen + 2)
-        by = abs(self._passed[position] / came - p)
+        by = abs(passed / came - p)
         return by > NOTABLE and by > self._surprise * math.sqrt(p * (1 - p) * (1 / came + 1 / seen))
-
-    def _clear(self) -> None:
-        self._came = [0] * len(self._came)
-        self._passed = [0] * len(self._passed)

@@ -32,7 +32,7 @@ Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 
 SLICE = 1 << 14
 """Rows that go through in one order: enough to be fast, few enough to adapt within a batch."""
-TIMED = 1 << 10
+TIMED = 1 << 9
 """Rows on which filters are timed: enough that a call costs nothing against them."""
 TIMED_EVERY = 1 << 21
 """Tuples after which filters are timed again at the latest."""
@@ -61,8 +61,6 @@ class PipelinedFilters:
         self._draw[0] = kernels.gap(self._draw, self._share)
         self._pending: list[list[Rows]] = [[] for _ in range(n)]
         self._purse = PURSE
-        self._bursts = 0
-        self._anew = False
         self._next_timing, self._until_timing = 0, SLICE
 
     @property
@@ -80,10 +78,9 @@ class PipelinedFilters:
         passed = []
         at = 0
         while at < count:
-            if self._anew or (self._share and self.tuples >= self._next_timing):
-                size = self.thresholds.burst if self._anew else TIMED
-                rows = np.arange(at, min(at + size, count))
-                passed.append(self._burst(rows, evaluate))
+            if self._share and self._purse > 0 and self.tuples >= self._next_timing:
+                rows = np.arange(at, min(at + TIMED, count))
+                passed.append(self._timing(rows, evaluate))
             else:
                 rows = np.arange(at, min(at + SLICE, count))
                 passed.append(self._slice(rows, evaluate))
@@ -95,59 +92,88 @@ class PipelinedFilters:
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
+        left, surprised = rows, False
         for position, f in enumerate(self.order):
-            if not len(rows):
+            if not len(left):
                 break
-            passes = evaluate(f, rows)
-            self.evaluations += len(rows)
-            kept, sampled = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-            k, s = kernels.split(rows, passes, self._draw, self._share, kept, sampled)
+            passes = evaluate(f, left)
+            kept, sampled = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
+            k, s = kernels.split(left, passes, self._draw, self._share, kept, sampled)
             if s:
                 self._pending[position].append(sampled[:s])
-            self.expected.note(position, len(rows), k)
-            rows = kept[:k]
-        took = time.perf_counter() - began
-        self._spent["tuple processing"] += took
-        self._purse = min(self._purse + self.thresholds.overhead * took, PURSE)
-        if self.ordering.whole and self.expected.surprised():
-            self._start_anew()
-        elif sum(len(s) for p in self._pending for s in p) >= self.thresholds.profile_window:
+            self.evaluations += len(left)
+            surprised = self.expected.note(position, len(left), k) and self.ordering.whole
+            left = kept[:k]
+            if surprised:
+                break
+        self._processed(began)
+        if surprised:
+            return self._start_anew(rows, left, self.order[: position + 1], evaluate)
+        self.expected.note_passing(len(rows), len(left))
+        if sum(len(s) for p in self._pending for s in p) >= self.thresholds.profile_window:
             self._profile(evaluate)
-        return rows
+        return left
 
-    def _start_anew(self) -> None:
-        """What was profiled is of another stream than what comes now."""
+    def _start_anew(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
+        """Learn the new stream from the last rows of a slice; what is left of it goes on in the new order."""
         self.surprises += 1
         self._pending = [[] for _ in self._pending]
         self.ordering.forget()
-        self._anew = True
-
-    def _burst(self, rows: Rows, evaluate: Evaluate) -> Rows:
-        """Evaluate every filter on the same rows."""
+        bits = self._burst(rows[-self.thresholds.burst :], evaluate)
+        self.profile_evaluations += bits.size
+        self._learn(bits)
         began = time.perf_counter()
-        n = self.ordering.n
-        bits, took = np.empty((len(rows), n), np.uint8), np.empty(n)
-        # The first one pays for rows that are in no cache yet: another one each time.
-        for f in np.roll(np.arange(n), self._bursts).tolist():
-            before = time.perf_counter()
+        for f in self.order:
+            if f not in done and len(left):
+                self.evaluations += len(left)
+                left = left[evaluate(f, left)]
+        self._processed(began)
+        return left
+
+    def _processed(self, since: float) -> None:
+        took = time.perf_counter() - since
+        self._spent["tuple processing"] += took
+        self._purse = min(self._purse + self.thresholds.overhead * took, PURSE)
+
+    def _burst(self, rows: Rows, evaluate: Evaluate) -> Bits:
+        """What every filter drops of the same rows."""
+        began = time.perf_counter()
+        bits = np.empty((len(rows), self.ordering.n), np.uint8)
+        for f in range(self.ordering.n):
             bits[:, f] = ~evaluate(f, rows)
-            took[f] = (time.perf_counter() - before) / len(rows)
-        self._bursts += 1
-        self._count_burst(bits[:, self.order])
-        if not self._anew:
-            self.ordering.window.note_times(took + HANDLING)
-            self._next_timing = self.tuples + self._until_timing
-            self._until_timing = min(2 * self._until_timing, TIMED_EVERY)
-        dropped = bits.any(axis=1)
         self._spent["profile tuples"] += time.perf_counter() - began
-        if self.ordering.whole:
-            if self._anew or not self.tuples:
-                self.expected.passing = 1 - float(dropped.mean())
-            self._observe(bits[dropped])
-            self.expected.reorder(self.ordering.first_drops())
-        self._anew = False
         self._pay(began)
-        return rows[~dropped]
+        return bits
+
+    def _learn(self, bits: Bits) -> None:
+        """A new profile window from a burst."""
+        dropped = bits[bits.any(axis=1)]
+        self.expected.passing = 1 - len(dropped) / len(bits)
+        self._observe(dropped)
+        self.expected.reorder(self.ordering.first_drops())
+
+    def _timing(self, rows: Rows, evaluate: Evaluate) -> Rows:
+        """Time every filter on the same rows; learn from what they drop too."""
+        bits = self._burst(rows, evaluate)
+        self._count_burst(bits[:, self.order])
+        began = time.perf_counter()
+        took = np.empty(self.ordering.n)
+        for f in range(self.ordering.n):
+            before = time.perf_counter()
+            # The second time on these rows: a filter that is seldom reached is not slow for its cold memory.
+            evaluate(f, rows)
+            took[f] = (time.perf_counter() - before) / len(rows)
+        self.profile_evaluations += bits.size
+        self.ordering.window.note_times(took + HANDLING)
+        self._spent["profile tuples"] += time.perf_counter() - began
+        self._pay(began)
+        self._next_timing = self.tuples + self._until_timing
+        self._until_timing = min(4 * self._until_timing, TIMED_EVERY)
+        if self.ordering.whole and not self.tuples:
+            self._learn(bits)
+        elif self.ordering.whole:
+            self._observe(bits[bits.any(axis=1)])
+        return rows[~bits.any(axis=1)]
 
     def _count_burst(self, bits: Bits) -> None:
         """Filters up to the first drop had to be evaluated anyway; the others make profile tuples."""
@@ -191,7 +217,8 @@ class PipelinedFilters:
                 bits[first:stop, f] = ~evaluate(f, rows[first:stop])
                 self.profile_evaluations += stop - first
         self.profiled += len(rows)
-        return bits
+        # As they came: the window keeps the last ones, and those that were dropped first are not older.
+        return bits[np.argsort(rows)]
 
     def _pay(self, since: float) -> None:
         self._purse = max(self._purse - (time.perf_counter() - since), -PURSE)

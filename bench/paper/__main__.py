@@ -1,0 +1,83 @@
+"""Runs the experiments of a paper's chapter again and says where our figures agree with the paper's.
+
+Each figure writes its numbers (CSV) and its plot (PNG) into ``artifacts/paper``.
+
+    penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--out DIRECTORY]
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.paper.figure import Claim, Figure, Scale, plot, write_csv
+from penstock.errors import PenstockError
+
+HERE = Path(__file__).parent
+
+
+def figures(chapter: int) -> list[Figure]:
+    """All figures of a chapter: the modules named after it."""
+    names = sorted(m.name for m in iter_modules([str(HERE)]) if m.name.startswith(f"ch{chapter}_"))
+    return [import_module(f"bench.paper.{name}").FIGURE for name in names]
+
+
+def chosen(chapter: int, number: str | None) -> list[Figure]:
+    """One figure, or all of the chapter."""
+    known = figures(chapter)
+    if not known:
+        raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper")
+    found = [f for f in known if number in (None, f.number, f.number.removeprefix("table "))]
+    if not found:
+        numbers = ", ".join(f.number for f in known)
+        raise PenstockError(f"chapter {chapter} has no figure {number}: choose one of {numbers}")
+    return found
+
+
+def report(results: list[tuple[Figure, list[Claim]]], out: Path, console: Console) -> None:
+    """A table of what is claimed and what we found."""
+    table = Table(title=f"CSV and PNG in {out}", show_lines=True)
+    for heading in ("figure", "claim", "ours", "agrees"):
+        table.add_column(heading, overflow="fold")
+    for figure, claims in results:
+        for claim in claims:
+            agrees = "[green]yes[/]" if claim.agrees else "[red]no[/]"
+            table.add_row(f"{figure.number}\n{figure.name}.*", claim.says, claim.ours, agrees)
+    console.print(table)
+    everything = [claim for _, claims in results for claim in claims]
+    agree = sum(bool(claim.agrees) for claim in everything)
+    console.print(f"{agree} of {len(everything)} claims agree")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("penstock bench paper", description=__doc__.split("\n")[0])
+    parser.add_argument("--chapter", type=int, default=4, help="chapter of the thesis")
+    parser.add_argument("--figure", help="one figure only, such as 4.13")
+    parser.add_argument("--quick", action="store_true", help="few tuples: shows that it runs, proves nothing")
+    parser.add_argument("--out", type=Path, default=Path("artifacts/paper"), help="directory to write to")
+    options = parser.parse_args(arguments)
+    wanted = chosen(options.chapter, options.figure)
+    options.out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    results = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(wanted))
+        for figure in wanted:
+            progress.update(task, description=f"{figure.number} {figure.title}")
+            rows = figure.measure(Scale(options.quick))
+            write_csv(rows, options.out / f"{figure.name}.csv")
+            plot(figure, rows, options.out / f"{figure.name}.png")
+            results.append((figure, figure.claims(rows)))
+            progress.advance(task)
+    report(results, options.out, console)
+
+
+if __name__ == "__main__":
+    main()

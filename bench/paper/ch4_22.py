@@ -1,0 +1,48 @@
+"""Figure 4.22: total time by the period of change; four filters of cost 1, four of cost 10."""
+
+from bench.paper.drift import drifting, targets
+from bench.paper.figure import Claim, Figure, Row, Scale, ratios, shown
+
+PERIODS = (50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)
+TUPLES = 4_000_000
+
+
+def measure(scale: Scale) -> list[Row]:
+    return [
+        {"period": period, **row}
+        for period in scale.some(PERIODS)
+        for row in drifting(10, period, TUPLES, scale)
+    ]
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    sweep = ratios(rows, "period", "cost_a_tuple", "a-greedy", "sweep")
+    seconds = ratios(rows, "period", "seconds", "a-greedy", "sweep")
+    fast, slow = min(sweep), max(sweep)
+    return [
+        Claim(
+            "when changes are frequent A-Greedy outperforms Sweep",
+            f"cost, A-Greedy over Sweep: {shown(sweep)}",
+            sweep[fast] < 1,
+        ),
+        Claim(
+            "Sweep overtakes as the rate of change falls",
+            f"{sweep[fast]:.2f} at {fast:,.0f}, {sweep[slow]:.2f} at {slow:,.0f}",
+            sweep[fast] < 1 < sweep[slow],
+        ),
+        Claim(
+            "so with time", f"seconds, A-Greedy over Sweep: {shown(seconds)}", seconds[fast] < seconds[slow]
+        ),
+        *targets(rows, "period"),
+    ]
+
+
+FIGURE = Figure(
+    "4.22",
+    "Varying the rate of change",
+    "period",
+    ("seconds", "cost_a_tuple"),
+    measure,
+    claims,
+    log_x=True,
+)

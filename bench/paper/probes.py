@@ -1,0 +1,74 @@
+"""The filters of the thesis's experiments: hash probes into relations of about 10,000 tuples (4.7).
+
+A probe costs the same whether it finds its tuple or not, as in the thesis, where all relations have the same
+size: what a filter takes must not change with its selectivity. So the index is a table without collisions: a
+value's place is a permutation of its bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from penstock.workloads.filters import Holds
+
+EMPTY = -1
+ROUNDS = 4
+
+
+@njit(cache=True, inline="always")
+def place(value, mask, half):
+    """Where a value is: every round is a bijection of the table's places."""
+    x = value & mask
+    for _ in range(ROUNDS):
+        x = (x * 0x2C1B3C6D + 0x297A2D39) & mask
+        x ^= x >> half
+    return x
+
+
+@njit(cache=True)
+def fill(slots, half, values):
+    """Put values into their places."""
+    for value in values:
+        slots[place(value, len(slots) - 1, half)] = value
+
+
+@njit(cache=True)
+def probe(slots, half, tuples, rows, cost, out):
+    """Whether the table holds the tuples of these rows; ``cost`` probes each, all but one for the work."""
+    mask = len(slots) - 1
+    for i in range(len(rows)):
+        value = np.int64(tuples[rows[i]])
+        others = 0
+        for k in range(1, cost):
+            others += slots[place(value + 7919 * k, mask, half)]
+        # The others never sum up to this, but the compiler does not know.
+        out[i] = (slots[place(value, mask, half)] == value) | (others == -(1 << 62))
+
+
+class Probes:
+    """n relations with a hash index each, and the tuples that are looked up in them.
+
+    ``like[f]`` is the relation that filter f probes: a change of characteristics permutes it. Counts the
+    tuples that each filter is evaluated on.
+    """
+
+    def __init__(self, holds: Holds, costs: tuple[int, ...]) -> None:
+        values = np.arange(len(holds), dtype=np.int64)
+        bits = int(np.ceil(np.log2(len(holds))))
+        self._half = (bits + 1) // 2
+        self._tables = []
+        for f in range(holds.shape[1]):
+            slots = np.full(1 << bits, EMPTY, np.int32)
+            fill(slots, self._half, values[holds[:, f]])
+            self._tables.append(slots)
+        self.costs = costs
+        self.like = np.arange(holds.shape[1])
+        self.tuples = values
+        self.evaluated = np.zeros(holds.shape[1], np.int64)
+
+    def __call__(self, f: int, rows: np.ndarray) -> np.ndarray:
+        out = np.empty(len(rows), np.bool_)
+        probe(self._tables[self.like[f]], self._half, self.tuples, rows, self.costs[f], out)
+        self.evaluated[f] += len(rows)
+        return out
