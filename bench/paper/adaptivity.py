@@ -13,7 +13,7 @@ from penstock.workloads.filters import FilterWorkload
 
 CHANGE, UNTIL = 600_000, 1_200_000
 SEEDS = 7
-SPREAD = 0.4
+SPREAD = 0.25
 
 
 @cache

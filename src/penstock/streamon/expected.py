@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-LEAST = 1 << 10
+LEAST = 1 << 8
 """Tuples of a filter that are judged together; of fewer too little can be said."""
 NOTABLE = 0.05
 """A change of the share by less is drift, which the profile window follows."""

@@ -6,9 +6,6 @@ import numpy as np
 
 from penstock.streamon.ordering import Ordering
 
-_LEAST = 32
-"""Profile tuples before the first judgement: fewer say too little."""
-
 
 class LocalSwaps(Ordering):
     """One more evaluation a profiled tuple; two diagonals of the view."""
@@ -20,7 +17,8 @@ class LocalSwaps(Ordering):
         return [position + 1] if position + 1 < self.n else []
 
     def _keep_invariant(self, profiled: int) -> None:
-        if len(self.window) < _LEAST:
+        # After a swap the window is filled anew; a part of it must be there to be judged.
+        if len(self.window) < len(self.window.bits) // 4:
             return
         violated = self.violation()
         if violated is not None:

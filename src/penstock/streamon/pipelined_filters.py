@@ -30,16 +30,22 @@ Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
 
-SLICE = 1 << 14
-"""Rows that go through in one order: enough to be fast, few enough to adapt within a batch."""
+SLICE = 1 << 13
+"""Rows at most that go through in one order: enough to be fast, few enough to adapt within a batch."""
+SLICE_SECONDS = 5e-4
+"""A slice has fewer rows if they take longer than this."""
+EXPENSIVE = 3.0
+"""A filter that takes so many times as long as the cheapest is not evaluated on a burst's every row."""
 TIMED = 1 << 9
 """Rows on which filters are timed: enough that a call costs nothing against them."""
+LONG = 2e-5
+"""Seconds that can be timed, whatever a call takes."""
 TIMED_EVERY = 1 << 21
 """Tuples after which filters are timed again at the latest."""
 PURSE = 5e-3
 """Seconds for profiling that can be saved up or owed: one that took long, since something was compiled or
 interrupted, does not stop the next ones for good."""
-HANDLING = 10e-9
+HANDLING = 2e-9
 """Seconds that the executor itself takes to hand a row to a filter and to keep or drop it."""
 
 
@@ -62,6 +68,7 @@ class PipelinedFilters:
         self._pending: list[list[Rows]] = [[] for _ in range(n)]
         self._purse = PURSE
         self._next_timing, self._until_timing = 0, SLICE
+        self._slice_rows = SLICE
 
     @property
     def order(self) -> list[int]:
@@ -78,12 +85,10 @@ class PipelinedFilters:
         passed = []
         at = 0
         while at < count:
+            rows = np.arange(at, min(at + self._slice_rows, count))
             if self._share and self._purse > 0 and self.tuples >= self._next_timing:
-                rows = np.arange(at, min(at + TIMED, count))
-                passed.append(self._timing(rows, evaluate))
-            else:
-                rows = np.arange(at, min(at + SLICE, count))
-                passed.append(self._slice(rows, evaluate))
+                self._time(rows, evaluate)
+            passed.append(self._slice(rows, evaluate))
             at += len(rows)
             self.tuples += len(rows)
         # Rows mean nothing after their run.
@@ -107,6 +112,9 @@ class PipelinedFilters:
             if surprised:
                 break
         self._processed(began)
+        if position == self.ordering.n - 1:
+            took = (time.perf_counter() - began) / len(rows)
+            self._slice_rows = int(np.clip(SLICE_SECONDS / took, SLICE >> 2, SLICE))
         if surprised:
             return self._start_anew(rows, left, self.order[: position + 1], evaluate)
         self.expected.note_passing(len(rows), len(left))
@@ -119,9 +127,7 @@ class PipelinedFilters:
         self.surprises += 1
         self._pending = [[] for _ in self._pending]
         self.ordering.forget()
-        bits = self._burst(rows[-self.thresholds.burst :], evaluate)
-        self.profile_evaluations += bits.size
-        self._learn(bits)
+        self._learn(rows[-self.thresholds.burst :], evaluate)
         began = time.perf_counter()
         for f in self.order:
             if f not in done and len(left):
@@ -135,51 +141,52 @@ class PipelinedFilters:
         self._spent["tuple processing"] += took
         self._purse = min(self._purse + self.thresholds.overhead * took, PURSE)
 
-    def _burst(self, rows: Rows, evaluate: Evaluate) -> Bits:
-        """What every filter drops of the same rows."""
-        began = time.perf_counter()
-        bits = np.empty((len(rows), self.ordering.n), np.uint8)
-        for f in range(self.ordering.n):
-            bits[:, f] = ~evaluate(f, rows)
-        self._spent["profile tuples"] += time.perf_counter() - began
-        self._pay(began)
-        return bits
+    def _learn(self, rows: Rows, evaluate: Evaluate) -> None:
+        """A burst: a new profile window from the same rows through every filter, cheap ones first.
 
-    def _learn(self, bits: Bits) -> None:
-        """A new profile window from a burst."""
+        An expensive filter comes after the cheap ones anyway, so only what they let through is of interest.
+        """
+        began = time.perf_counter()
+        times = self.ordering.window.times()
+        bits = np.zeros((len(rows), self.ordering.n), np.uint8)
+        for f in np.argsort(times, kind="stable").tolist():
+            dear = times[f] > EXPENSIVE * times.min()
+            some = ~bits.any(axis=1) if dear else slice(None)
+            asked = rows[some]
+            if len(asked):
+                bits[some, f] = ~evaluate(f, asked)
+                self.profile_evaluations += len(asked)
+        self._spent["profile tuples"] += time.perf_counter() - began
         dropped = bits[bits.any(axis=1)]
         self.expected.passing = 1 - len(dropped) / len(bits)
         self._observe(dropped)
         self.expected.reorder(self.ordering.first_drops())
+        self._pay(began)
 
-    def _timing(self, rows: Rows, evaluate: Evaluate) -> Rows:
-        """Time every filter on the same rows; learn from what they drop too."""
-        bits = self._burst(rows, evaluate)
-        self._count_burst(bits[:, self.order])
+    def _time(self, rows: Rows, evaluate: Evaluate) -> None:
+        """Time every filter on the same rows; at the start, learn an order from some too."""
         began = time.perf_counter()
-        took = np.empty(self.ordering.n)
-        for f in range(self.ordering.n):
-            before = time.perf_counter()
-            # The second time on these rows: a filter that is seldom reached is not slow for its cold memory.
-            evaluate(f, rows)
-            took[f] = (time.perf_counter() - before) / len(rows)
-        self.profile_evaluations += bits.size
-        self.ordering.window.note_times(took + HANDLING)
+        took = [self._seconds_a_row(f, rows[:TIMED], evaluate) for f in range(self.ordering.n)]
+        self.ordering.window.note_times(np.array(took) + HANDLING)
         self._spent["profile tuples"] += time.perf_counter() - began
         self._pay(began)
         self._next_timing = self.tuples + self._until_timing
         self._until_timing = min(4 * self._until_timing, TIMED_EVERY)
         if self.ordering.whole and not self.tuples:
-            self._learn(bits)
-        elif self.ordering.whole:
-            self._observe(bits[bits.any(axis=1)])
-        return rows[~bits.any(axis=1)]
+            self._learn(rows[: self.thresholds.burst], evaluate)
 
-    def _count_burst(self, bits: Bits) -> None:
-        """Filters up to the first drop had to be evaluated anyway; the others make profile tuples."""
-        needed = np.where(bits.any(axis=1), bits.argmax(axis=1) + 1, self.ordering.n).sum()
-        self.evaluations += int(needed)
-        self.profile_evaluations += bits.size - int(needed)
+    def _seconds_a_row(self, f: int, rows: Rows, evaluate: Evaluate) -> float:
+        """Of a few rows if they take long, of all if a call takes as long as the rows do."""
+        for some in (rows[: TIMED >> 3], rows):
+            # The second time counts: a filter that is seldom reached is not slow for its cold memory.
+            for _ in range(2):
+                before = time.perf_counter()
+                evaluate(f, some)
+                took = time.perf_counter() - before
+            self.profile_evaluations += 2 * len(some)
+            if took > LONG:
+                break
+        return took / len(some)
 
     def _profile(self, evaluate: Evaluate) -> None:
         """Make profile tuples of the sampled rows, unless there is no time for it."""

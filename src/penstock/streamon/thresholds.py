@@ -38,7 +38,7 @@ class Thresholds:
     alpha: float = 0.9
     sweep_stage: int = 500
     time_window: int = 5
-    burst: int = 128
+    burst: int = 384
     surprise: float = 8.0
     overhead: float = 0.025
     plan_log: int = 256
