@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_engine
+import psutil
 import pyarrow as pa
 import pytest
 from fake_store import FakeStore
@@ -209,6 +210,17 @@ def test_two_relays_start_one_host(fresh: Any) -> None:
         t.join()
     assert len(pids) == 4
     assert len(set(pids)) == 1
+
+
+def test_a_host_whose_socket_was_swept_makes_room(fresh: Any) -> None:
+    place, _ = fresh
+    store = FakeStore()
+    step(store, 1)
+    host = Process.of(psutil.Process(engine_pid(place)).ppid())
+    place.host_socket.unlink()
+    assert step(store, 2) == [2]
+    until(lambda: not host.alive)
+    assert step(store, 3) == [3]
 
 
 def test_everything_ends_with_the_jvm(fresh: Any) -> None:

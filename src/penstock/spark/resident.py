@@ -51,9 +51,10 @@ class Host:
         self.children: dict[Order, Child] = {}
         self.last_used = time.monotonic()
         self.listening = listen(place.host_socket)
+        self._inode = place.host_socket.stat().st_ino
 
     def run(self) -> None:
-        """Serve until the JVM is gone or nobody has wanted anything for long."""
+        """Serve until the JVM is gone, nobody has wanted anything for long, or another took the place."""
         try:
             while self._wanted():
                 ready, _, _ = select.select([self.listening], [], [], _POLL)
@@ -62,11 +63,20 @@ class Host:
                 self._reap()
         finally:
             self._end(list(self.children))
-            shutil.rmtree(self.place.directory, ignore_errors=True)
+            if self._reachable():
+                shutil.rmtree(self.place.directory, ignore_errors=True)
 
     def _wanted(self) -> bool:
         idle = time.monotonic() - self.last_used
-        return self.place.jvm.alive and (bool(self.children) or idle < self.idle_seconds)
+        needed = bool(self.children) or idle < self.idle_seconds
+        return needed and self.place.jvm.alive and self._reachable()
+
+    def _reachable(self) -> bool:
+        """Whether the socket is still there; someone may have swept it, and then another host comes."""
+        try:
+            return self.place.host_socket.stat().st_ino == self._inode
+        except OSError:
+            return False
 
     def _serve(self) -> None:
         connection, _ = self.listening.accept()
