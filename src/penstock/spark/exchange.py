@@ -31,12 +31,18 @@ BLOBS = "partition INT, envelope STRING, blob BINARY"
 
 def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
     """A stream's or relation's rows as blobs for the partitions that have these keys."""
-    sent = Sent.of(source)
     origin: Source = source.stream.source
-    rows = origin.df.select(*(c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())))
+    columns, packer = packing(source, keys)
+    return origin.df.select(*columns).mapInArrow(packer.run, BLOBS)
+
+
+def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
+    """What Catalyst computes of every row, and what packs it."""
+    sent = Sent.of(source)
+    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
     schema, split = sent.schema(source), tuple(sent.split)
     packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
-    return rows.mapInArrow(packer.run, BLOBS)
+    return columns, packer
 
 
 @dataclass

@@ -28,11 +28,11 @@ def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFra
     df: DataFrame | None = None
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
-        program = replace(_program(plan, number), **engine)
+        relayed = replace(program(plan, number), **engine)
         finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
         output = from_arrow_schema(schema) if last else exchange.BLOBS
         keys = placements[number]
-        relay = Relay(cloudpickle.dumps(program), number, keys, fingerprint(planned, number), finish)
+        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprint(planned, number), finish)
         blobs = _blobs(planned, keys, df)
         df = blobs.groupBy("partition").transformWithStateInPandas(relay, output, "Append", "None")
     if df is None:
@@ -49,7 +49,8 @@ def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | Non
     return reduce(DataFrame.unionAll, parts)
 
 
-def _program(plan: PhysicalPlan, number: int) -> Program:
+def program(plan: PhysicalPlan, number: int) -> Program:
+    """What the engines of a stage run, its tables read."""
     planned = plan.stages[number]
     tables = {i.name: table(i) for i in planned.inputs if isinstance(i, TableInput)}
     stage = replace(planned.stage, tables={**planned.stage.tables, **tables})

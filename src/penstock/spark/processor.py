@@ -73,14 +73,14 @@ class Relay(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the one state variable."""
-        self._entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
+        self.entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
 
     @readable
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One partition's step."""
-        log = StateLog(self._entries, self.fingerprint, fresh=_batch() == 0)
+        log = StateLog(self.entries, self.fingerprint, fresh=_batch() == 0)
         visit = Visit(log, self.program, self._order(self.keys.index(key[0])))
         yield from self.finish(visit.step(Record.of(_items(rows))))
         settle()

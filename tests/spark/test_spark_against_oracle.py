@@ -1,0 +1,69 @@
+"""The same random queries on Spark: map side, exchange, relays, logs, resident engines; the oracle's result.
+
+200 queries run on the engine and, in bundles, on Spark with 1 and with 4 partitions; a few one by one, as a
+user would.
+``PENSTOCK_BUNDLED`` runs more.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import oracle
+import pytest
+from bundle import run
+from checking import Skip, check, compare, expect, expect_something
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import strategies as st
+from strategies import Case, Choices, cases, draw_case
+
+import penstock
+
+SIZE = 50
+"""Cases that share one streaming query."""
+BUNDLES = int(os.environ.get("PENSTOCK_BUNDLED", "200")) // SIZE
+
+
+def bundle(number: int) -> list[tuple[Case, list[oracle.Change]]]:
+    """The cases of a bundle, the same in every run, with what the oracle says of them."""
+    found: list[tuple[Case, list[oracle.Change]]] = []
+    seed = number * 1_000_000
+    while len(found) < SIZE:
+        seed += 1
+        case = draw_case(Choices(random=Random(seed)))
+        with suppress(Skip):
+            found.append((case, expect_something(case)))
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", range(BUNDLES))
+def test_bundles(spark: Any, number: int, tmp_path: Path) -> None:
+    chosen = bundle(number)
+    for case, expected in chosen:
+        check(case, expected)
+    with closing(penstock.connect(spark)):
+        for partitions in (1, 4):
+            root = tmp_path / str(partitions)
+            results = run([case for case, _ in chosen], spark, root, partitions, batches=2)
+            for (case, expected), actual in zip(chosen, results, strict=True):
+                compare(actual, expected, case, f"{case}\non Spark, {partitions} partitions")
+
+
+@pytest.mark.spark
+@settings(
+    max_examples=3,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+@given(case=cases(), partitions=st.sampled_from((1, 4)), batches=st.integers(1, 3))
+def test_one_by_one(spark: Any, case: Case, partitions: int, batches: int) -> None:
+    try:
+        expected = expect(case)
+    except Skip:
+        reject()
+    check(case, expected, on="spark", partitions=partitions, batches=batches)
