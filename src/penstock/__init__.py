@@ -15,7 +15,7 @@ from penstock.errors import CatalogError, CQLError, DataError, EngineError, Pens
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.evaluation import Change
+    from penstock.evaluation import Change, Function
     from penstock.spark.session import Session
 
 __all__ = [
@@ -47,8 +47,9 @@ def evaluate(
     on: str = "engine",
     partitions: int = 1,
     batches: int = 3,
+    functions: Mapping[str, Function] | None = None,
 ) -> list[Change]:
     """All changes of a query's result over finite inputs; see :func:`penstock.evaluation.evaluate`."""
     from penstock.evaluation import evaluate
 
-    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches)
+    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches, functions)

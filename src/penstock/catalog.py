@@ -110,8 +110,7 @@ class Catalog(dict[str, Definition]):
             raise CatalogError(f"there is no {kind or 'stream or table'} {name!r}; registered: {there}")
         found = kind_of(self[known])
         if kind is not None and kind != found:
-            how = "the session's drop()" if found == "function" else f"DROP {found.upper()}"
-            raise CatalogError(f"{known!r} is a {found}, not a {kind}; use {how}")
+            raise CatalogError(f"{known!r} is a {found}, not a {kind}; use DROP {found.upper()}")
         del self[known]
 
     def known(self, name: str) -> str | None:

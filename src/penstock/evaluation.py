@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import cql as language
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.local import LocalRun
 from penstock.plan import compile
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TIMESTAMP, TimeDomain
+from penstock.settings import Settings
 
 Row = dict[str, Any]
 Change = tuple[int, str, Row]
@@ -35,6 +36,11 @@ _TYPES: dict[type, pa.DataType] = {
 }
 
 _SIGNS = {"+": 1, "-": -1}
+_BEFORE = "only CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query of evaluate"
+
+
+Function = tuple[Callable[..., Any], str]
+"""A vectorised function and the SQL type of what it returns."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +55,15 @@ class Finite:
     tables: dict[str, pa.Table]
     time: TimeDomain
 
-    def catalog(self) -> dict[str, StreamDef | RelationDef | TableDef]:
+    def catalog(self) -> Catalog:
         """What the binder sees; elements carry their time, and their sign, beside the row."""
-        found: dict[str, StreamDef | RelationDef | TableDef] = {}
+        found = Catalog()
         for name, rows in self.streams.items():
-            schema = own_columns(rows.schema)
             kind = RelationDef if SIGN in rows.schema.names else StreamDef
-            found[name] = kind(name, schema, self.time)
-        return {**found, **{n: TableDef(n, t.schema) for n, t in self.tables.items()}}
+            found.add(kind(name, own_columns(rows.schema), self.time))
+        for name, rows in self.tables.items():
+            found.add(TableDef(name, rows.schema))
+        return found
 
     def last_instant(self, until: int | None) -> int | None:
         """Where time ends: ``until``, or the last timestamp of any stream if that is later."""
@@ -87,26 +94,48 @@ def evaluate(
     on: str = "engine",
     partitions: int = 1,
     batches: int = 3,
+    functions: Mapping[str, Function] | None = None,
 ) -> list[Change]:
     """All changes of a query's result over finite inputs, ordered by time, net per instant.
 
-    An input is a stream of ``(ts, row)``, a relation of ``(ts, "+" or "-", row)`` or a static table of rows;
-    ``schemas`` gives types in SQL where the rows alone do not tell them. Time ends at the last row, or at
+    CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query, with ``;`` between. An input is a
+    stream of ``(ts, row)``, a relation of ``(ts, "+" or "-", row)`` or a static table of rows; ``schemas``
+    gives types in SQL where the rows alone do not tell them. Time ends at the last row, or at
     ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is how many micro-batches the input comes
-    in, which changes nothing.
+    in, which changes nothing. ``functions`` are the query's own, as ``Session.create_function`` takes
+    them: a function and the type that it returns, by name.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
     """
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
+    own = [language.define_function(name, *function) for name, function in (functions or {}).items()]
     if on == "spark":
         from penstock.spark.finite import run
 
-        return run(cql, finite, until, partitions, batches)
+        return run(cql, finite, own, until, partitions, batches)
     if on != "engine":
         raise CatalogError(f"on={on!r} is unknown; use 'engine' or 'spark'")
-    plan = compile(language.bind(cql, finite.catalog()), partitions)
+    plan = plan_of(cql, finite.catalog(), own, partitions)
     return _run(plan, finite, until, batches)
+
+
+def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], partitions: int) -> PhysicalPlan:
+    """The plan of a query that views, streams and settings may precede; they are added to the catalog."""
+    for function in functions:
+        catalog.add(function)
+    settings, statements = Settings(), language.parse(script)
+    if not statements or not isinstance(query := statements.pop(), language.SelectStatement):
+        raise CatalogError("evaluate takes a query, and the text ends without one; add a SELECT")
+    for statement in statements:
+        match statement:
+            case language.CreateView():
+                catalog.add(language.define_view(statement, catalog))
+            case language.Set():
+                settings = settings.changed(statement.name, statement.value)
+            case _:
+                raise CatalogError(f"{_BEFORE}; give streams, relations and tables as inputs")
+    return compile(language.bind(query, catalog), partitions, settings)
 
 
 def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) -> list[Change]:

@@ -106,11 +106,13 @@ def test_definitions_for_the_catalog() -> None:
 
 
 def test_drop() -> None:
-    assert cql.parse("DROP STREAM S; drop table if exists T; DROP VIEW V; DROP RELATION R") == [
+    text = "DROP STREAM S; drop table if exists T; DROP VIEW V; DROP RELATION R; DROP FUNCTION f"
+    assert cql.parse(text) == [
         Drop("stream", "S"),
         Drop("table", "T", if_exists=True),
         Drop("view", "V"),
         Drop("relation", "R"),
+        Drop("function", "f"),
     ]
 
 

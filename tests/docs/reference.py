@@ -68,8 +68,7 @@ class Functions(dict[str, FunctionDef]):
     """What stands for the session in a ``python`` block."""
 
     def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
-        (column,) = cql.schema_of(f"x {returns}")
-        self[name] = FunctionDef(name, column.type, function)
+        self[name] = cql.define_function(name, function, returns)
 
 
 def examples(page: str) -> Iterator[Example]:

@@ -55,7 +55,13 @@ def test_relation_view_and_function(spark: SparkSession, tmp_path: Path) -> None
     assert "spark    Bid: columns item, price" in ps.explain("SELECT COUNT(*) FROM High [RANGE 5]")
     with pytest.raises(penstock.CatalogError, match="'High' is a stream, not a view; use DROP STREAM"):
         ps.sql("DROP VIEW High")
-    ps.sql("DROP STREAM High; DROP VIEW Offer; DROP RELATION Item")
+    with pytest.raises(penstock.CatalogError, match="'in_cents' is a function, not a table; use DROP FUNC"):
+        ps.sql("DROP TABLE IN_CENTS")
+    ps.sql("DROP STREAM High; DROP VIEW Offer; DROP RELATION Item; DROP FUNCTION In_Cents")
+    with pytest.raises(penstock.CQLError, match="unknown function 'IN_CENTS'"):
+        ps.sql("SELECT in_cents(price) FROM Bid")
+    with pytest.raises(penstock.CatalogError, match="UPPER is a function of CQL already"):
+        ps.create_function("upper", lambda price: price, "BIGINT")
     ps.close()
 
 

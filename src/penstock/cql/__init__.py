@@ -1,7 +1,8 @@
 """The language: CQL text to statements, and queries to logical plans.
 
 ``parse(text)`` gives the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
-``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query.
+``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query,
+``define_function(name, function, returns)`` that of a function of the user's.
 Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with line and column.
 """
 
@@ -20,6 +21,7 @@ from penstock.cql.ddl import (
     parse,
     schema_of,
 )
+from penstock.cql.user_functions import define_function
 from penstock.cql.views import define_view
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "SourceSpec",
     "Statement",
     "bind",
+    "define_function",
     "define_view",
     "duration_ticks",
     "parse",

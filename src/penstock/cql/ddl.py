@@ -122,7 +122,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class Drop:
-    """``kind`` is ``"stream"``, ``"relation"``, ``"table"`` or ``"view"``."""
+    """``kind`` is ``"stream"``, ``"relation"``, ``"table"``, ``"view"`` or ``"function"``."""
 
     kind: str
     name: str

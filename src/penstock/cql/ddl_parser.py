@@ -25,6 +25,7 @@ from penstock.cql.nodes import (
 )
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
+DROPPED = (*DEFINED, "FUNCTION")
 STATEMENTS = "write SELECT, CREATE, DROP or SET"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 BAD_ROWS = ("ERROR", "COUNT")
@@ -69,7 +70,10 @@ class DDLParser(SparkParser):
         start = self._prev
         if not self._match_texts(DEFINED):
             what = self._curr.text.upper() if self._curr else ""
-            raise unsupported(f"CREATE {what}".strip(), start, f"write CREATE {_any_of(DEFINED)}")
+            hint = f"write CREATE {_any_of(DEFINED)}"
+            if what == "FUNCTION":
+                hint = "register it in Python with create_function(name, function, returns)"
+            raise unsupported(f"CREATE {what}".strip(), start, hint)
         word = self._prev.text.upper()
         name = self._parse_defined_name(f"CREATE {word}")
         if word == "VIEW" or (word == "STREAM" and self._match(TokenType.ALIAS, advance=False)):
@@ -198,9 +202,9 @@ class DDLParser(SparkParser):
 
     def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
         start = self._prev
-        if not self._match_texts(DEFINED):
+        if not self._match_texts(DROPPED):
             what = self._curr.text.upper() if self._curr else ""
-            raise unsupported(f"DROP {what}".strip(), start, f"write DROP {_any_of(DEFINED)}")
+            raise unsupported(f"DROP {what}".strip(), start, f"write DROP {_any_of(DROPPED)}")
         what = self._prev.text.upper()
         if_exists = self._parse_exists()
         name = self._parse_defined_name(f"DROP {what}")

@@ -72,7 +72,7 @@ class Setting(exp.Expression):
 
 
 class DropDefinition(exp.Expression):
-    """DROP STREAM, RELATION, TABLE or VIEW."""
+    """DROP STREAM, RELATION, TABLE, VIEW or FUNCTION."""
 
     arg_types = {"this": True, "kind": True, "exists": False}
 

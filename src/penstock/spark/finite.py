@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock import cql
-from penstock.catalog import Definition, RelationDef, StreamDef, TableDef
+from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, TableDef
 from penstock.engine.stage import SIGN, TS
-from penstock.evaluation import Change, Finite, own_columns
-from penstock.plan import compile
+from penstock.evaluation import Change, Finite, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
 from penstock.spark import pipeline
 from penstock.spark.result import result_schema
@@ -28,14 +27,21 @@ from penstock.spark.sources import Source
 HEARTBEAT = "__heartbeat"
 
 
-def run(query: str, finite: Finite, until: int | None, partitions: int, batches: int) -> list[Change]:
+def run(
+    script: str,
+    finite: Finite,
+    functions: Sequence[FunctionDef],
+    until: int | None,
+    partitions: int,
+    batches: int,
+) -> list[Change]:
     """All changes of a query, by Spark; uses the active session or makes a local one."""
     session = connect()
     spark = session.spark
     end = finite.last_instant(until)
     with closing(session), tempfile.TemporaryDirectory(prefix="penstock-evaluate-") as directory:
         root = Path(directory)
-        plan = compile(cql.bind(query, _catalog(finite, root, spark)), partitions)
+        plan = plan_of(script, _catalog(finite, root, spark), functions, partitions)
         if end is None:
             return []
         _write(finite, root, end, batches)
@@ -43,20 +49,20 @@ def run(query: str, finite: Finite, until: int | None, partitions: int, batches:
     return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
 
 
-def _catalog(finite: Finite, root: Path, spark: SparkSession) -> dict[str, Definition]:
+def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
     """The inputs as Spark reads them: elements' time, sign and heartbeats beside the row."""
-    found: dict[str, Definition] = {}
+    found = Catalog()
     for name, rows in finite.streams.items():
         (root / name).mkdir()
-        schema = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
-        reader = spark.readStream.schema(from_arrow_schema(schema)).option("maxFilesPerTrigger", 1)
+        read = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
+        reader = spark.readStream.schema(from_arrow_schema(read)).option("maxFilesPerTrigger", 1)
         sign = F.col(SIGN) if SIGN in rows.schema.names else None
         source = Source(reader.parquet(str(root / name)), F.col(TS), sign)
         kind = StreamDef if sign is None else RelationDef
-        found[name] = kind(name, own_columns(rows.schema), finite.time, heartbeat=HEARTBEAT, source=source)
+        schema = own_columns(rows.schema)
+        found.add(kind(name, schema, finite.time, heartbeat=HEARTBEAT, source=source))
     for name, rows in finite.tables.items():
-        df = spark.createDataFrame(rows)
-        found[name] = TableDef(name, rows.schema, Source(df))
+        found.add(TableDef(name, rows.schema, Source(spark.createDataFrame(rows))))
     return found
 
 

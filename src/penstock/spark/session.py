@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import cql
-from penstock.catalog import Catalog, FunctionDef
+from penstock.catalog import Catalog
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
@@ -97,10 +97,7 @@ class Session:
         It gets an Arrow array for every argument and returns an array (Arrow, NumPy, pandas or a list) with
         as many values of the SQL type ``returns``.
         """
-        if not callable(function):
-            raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
-        kind = cql.schema_of(f"x {returns}").field(0).type
-        self._catalog.add(FunctionDef(name, kind, function))
+        self._catalog.add(cql.define_function(name, function, returns))
 
     def create_table(self, name: str, df: DataFrame) -> None:
         """Register a static DataFrame under a name; it is read when a query over it is made."""

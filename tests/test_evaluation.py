@@ -1,0 +1,83 @@
+"""``penstock.evaluate``: scripts and functions, on the engine and on Spark, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import penstock
+
+S = {"S": [(1, {"k": "a", "v": 1}), (2, {"k": "b", "v": 5}), (3, {"k": "a", "v": 4})]}
+HOSTS = ("engine", pytest.param("spark", marks=pytest.mark.spark))
+
+
+@pytest.fixture(params=HOSTS)
+def on(request: pytest.FixtureRequest) -> str:
+    """Where to evaluate; Spark is the one session of the test run."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
+def half(values: pa.Array) -> pa.Array:
+    return pc.divide(values, 2)
+
+
+def test_a_script_with_views_settings_and_functions(on: str) -> None:
+    script = """
+        SET penstock.filters = 'static';
+        CREATE STREAM Big AS SELECT ISTREAM(k, v) FROM S [NOW] WHERE half(v) > 1;
+        CREATE VIEW Counted AS SELECT k, COUNT(*) AS n, SUM(HALF(v)) AS h FROM Big [RANGE 1] GROUP BY k;
+        SELECT k, n, h FROM Counted WHERE n > 0
+    """
+    # A lambda is pickled whole; what lies in a test module could not be imported by Spark's workers.
+    functions = {"half": (lambda v: pc.divide(v.cast("double"), 2.0), "DOUBLE")}
+    found = penstock.evaluate(script, S, until=5, on=on, functions=functions)
+    assert found == [
+        (2, "+", {"k": "b", "n": 1, "h": 2.5}),
+        (3, "+", {"k": "a", "n": 1, "h": 2.0}),
+        (4, "-", {"k": "b", "n": 1, "h": 2.5}),
+        (5, "-", {"k": "a", "n": 1, "h": 2.0}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("", "the text ends without one; add a SELECT"),
+        ("CREATE VIEW V AS SELECT k FROM S", "the text ends without one; add a SELECT"),
+        ("SELECT k FROM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
+        ("DROP STREAM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
+        ("CREATE VIEW s AS SELECT k FROM S; SELECT k FROM s", "'S' exists already"),
+        ("SET penstock.filter = 'x'; SELECT k FROM S", "did you mean 'penstock.filters'"),
+    ],
+)
+def test_what_is_no_script(script: str, message: str) -> None:
+    with pytest.raises(penstock.CatalogError, match=message):
+        penstock.evaluate(script, S)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "message"),
+    [
+        ("abs", (half, "INT"), "ABS is a function of CQL already"),
+        ("Nvl", (half, "INT"), "NVL is a function of CQL already"),
+        ("SUM", (half, "INT"), "SUM is a function of CQL already"),
+        ("now", (half, "INT"), "NOW is a function of CQL already"),
+        ("istream", (half, "INT"), "ISTREAM is a function of CQL already"),
+        ("cast", (half, "INT"), "a query cannot call a function by the name 'cast'"),
+        ("case", (half, "INT"), "a query cannot call a function by the name 'case'"),
+        ("my half", (half, "INT"), "a query cannot call a function by the name 'my half'"),
+        ("", (half, "INT"), "a query cannot call a function by the name ''"),
+        ("S", (half, "INT"), "'S' exists already"),
+        ("f", (half, "INTT"), "function 'f' returns 'INTT', which is no type"),
+        ("f", (half, "INT, y INT"), "function 'f' returns 'INT, y INT', which is no type"),
+        ("f", (7, "INT"), "function 'f': 7 cannot be called"),
+    ],
+)
+def test_what_is_no_function(name: str, function: Any, message: str) -> None:
+    with pytest.raises(penstock.CatalogError, match=message):
+        penstock.evaluate("SELECT k FROM S", S, functions={name: function})
