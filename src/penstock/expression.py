@@ -17,6 +17,7 @@ Functions are named as Spark names them, in lower case; operators by these words
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,11 @@ def _show(call: Call) -> str:
     if call.function in ("isnull", "isnotnull"):
         return f"{args[0]} IS {'NOT ' if call.function == 'isnotnull' else ''}NULL"
     return f"{call.function.upper()}({', '.join(args)})"
+
+
+def shown(expression: Expression) -> str:
+    """An expression for an error: a subquery without alias has one of ours, which the user never wrote."""
+    return re.sub(r"#\d+\.", "", str(expression))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

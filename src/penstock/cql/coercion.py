@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -14,7 +13,7 @@ from sqlglot import exp
 from penstock.cql import types
 from penstock.cql.errors import error
 from penstock.errors import CQLError
-from penstock.expression import Call, Expression, Literal
+from penstock.expression import Call, Expression, Literal, shown
 
 
 def coerce(expression: Expression, type_: pa.DataType) -> Expression:
@@ -61,8 +60,7 @@ def mismatch(
     text = next((e for e in expressions if types.is_string(e.type)), None)
     target = next((types.sql_name(e.type) for e in expressions if not types.is_string(e.type)), None)
     if hint is None:
-        written = re.sub(r"#\d+\.", "", str(text))  # a subquery's column has an alias of our own
-        cast = f"write CAST({written} AS {target})" if text and target else None
+        cast = f"write CAST({shown(text)} AS {target})" if text and target else None
         hint = cast or "write CAST to say which type is meant"
     return error(f"type mismatch: {what} {' and '.join(names)}", node, hint)
 

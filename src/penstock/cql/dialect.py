@@ -74,8 +74,21 @@ class CQLParser(DDLParser):
         start, node = self._curr, super().parse_set_operation(*args, **kwargs)
         return node.update_positions(start) if node else None
 
+    def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """A list; sqlglot would pass over a comma that nothing follows."""
+
+        def parse_item() -> Any:
+            before, item = self._prev, parse_method()
+            if item is None and before and before.token_type == sep:
+                raise error(f"something is missing after '{before.text}'", before)
+            return item
+
+        return super()._parse_csv(parse_item, sep)
+
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         start, join = self._curr, super()._parse_join(*args, **kwargs)
+        if join is None and start and start.token_type == TokenType.COMMA:
+            raise error("expected a stream or table after ','", start)
         if join and isinstance(join.args.get("on"), exp.Boolean) and self._prev.token_type != TokenType.TRUE:
             join.set("on", None)  # filled in by sqlglot for an outer join that has no ON
         if join and start.token_type == TokenType.COMMA:
@@ -96,20 +109,23 @@ class CQLParser(DDLParser):
         return self._parse_stream_query(operator)
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        operator = self._match_relation_to_stream() if self._starts_stream_query() else None
+        operator = self._match_relation_to_stream() if self._starts_query(1) else None
         return (
             self._parse_stream_query(operator) if operator else super()._parse_select_query(*args, **kwargs)
         )
 
-    def _starts_stream_query(self) -> bool:
-        """Whether ISTREAM( and the like come next, with a query inside."""
-        position = self._index + 1
+    def _starts_query(self, ahead: int = 0) -> bool:
+        """Whether a query in parentheses, or a bare one, begins so many tokens ahead."""
+        position = self._index + ahead
         while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
             position += 1
         queries = (TokenType.SELECT, TokenType.WITH)
         return position < len(self._tokens) and self._tokens[position].token_type in queries
 
     def _parse_stream_query(self, operator: Token) -> RelationToStream:
+        if not self._starts_query():
+            word = operator.text.upper()
+            raise error(f"{word} goes around a query", operator, f"write {word}(SELECT ... FROM ...)")
         query = self._parse_wrapped(self._parse_wrapped_select)
         return self._relation_to_stream(operator, this=query)
 

@@ -48,7 +48,12 @@ def place(node: exp.Expr | Token | None) -> Place:
 def error(message: str, at: exp.Expr | Token | None = None, hint: str | None = None) -> CQLError:
     """A mistake of the user's, at a node."""
     line, column = place(at)
-    return CQLError(message, line=line, column=column, hint=hint)
+    return CQLError(_in_words(message), line=line, column=column, hint=hint and _in_words(hint))
+
+
+def _in_words(text: str) -> str:
+    """A subquery without alias has one of ours, #1, which the user never wrote."""
+    return re.sub(r"'?#\d+\b'?", "a subquery", re.sub(r"#\d+\.", "", text))
 
 
 def unsupported(

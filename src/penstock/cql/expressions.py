@@ -283,6 +283,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
 UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.All: "a comparison with ALL of a subquery",
     exp.Any: "a comparison with ANY of a subquery",
+    exp.AtTimeZone: "AT TIME ZONE (all times are in UTC)",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
     exp.Filter: "FILTER (WHERE ...)",

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
 from penstock.cql.context import Catalog, Context
+from penstock.cql.ddl_parser import DEFINED
 from penstock.cql.derived import common_table, derived_table, view
 from penstock.cql.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.cql.joined import Joined
@@ -66,6 +67,7 @@ def _named(node: exp.Table, context: Context) -> Joined:
     if node.args.get("joins"):
         return _bind_list(_without_joins(node), node.args["joins"], context)
     if not isinstance(node.this, exp.Identifier):
+        _refuse_kind(node.this)
         raise unsupported("a table function", node)
     if node.args.get("db"):
         raise unsupported(f"a name in two parts ('{text_of_node(node)}')", node)
@@ -80,12 +82,19 @@ def _definition(node: exp.Table, context: Context) -> StreamDef | TableDef | Rel
     known = {name: d for name, d in context.catalog.items() if not isinstance(d, FunctionDef)}
     definition = lookup(known, node.name)
     if definition is None:
+        _refuse_kind(node.this)
         names = [*context.common_tables, *known]
         hint = did_you_mean(
             node.name, names, f"known are {', '.join(names)}" if names else "none is registered"
         )
         raise error(f"unknown stream or table '{node.name}'", node.this, hint)
     return definition
+
+
+def _refuse_kind(name: exp.Expr) -> None:
+    """``FROM TABLE t`` reads as a table of that name, ``FROM TABLE(t)`` as a function."""
+    if name.name.upper() in DEFINED:
+        raise error(f"{name.name.upper()} does not stand in FROM", name, "write the name alone, as in FROM S")
 
 
 def _without_joins(node: exp.Expr) -> exp.Expr:

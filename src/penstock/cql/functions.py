@@ -220,12 +220,22 @@ REFUSED = dict.fromkeys(
 )
 
 
+NOT_DONE = """any_value approx_count_distinct array_agg bit_and bit_or bit_xor bool_and bool_or collect_list
+    collect_set corr count_if covar_pop covar_samp every first first_value group_concat kurtosis last
+    last_value listagg max_by median min_by mode percentile percentile_approx product skewness some
+    string_agg""".split()
+"""Aggregates of Spark and others that there are not here."""
+
+
 def call(name: str, args: Args, node: exp.Expr, registered: Iterable[str] = ()) -> Expression:
     """The bound call of a scalar function, by the name as written; ``registered`` are others there are."""
     known = SYNONYMS.get(name.lower(), name.lower())
     function = FUNCTIONS.get(known)
     if known in REFUSED:
         raise unsupported(f"the function {name.upper()}", node, REFUSED[known])
+    if known in NOT_DONE:
+        there_are = ", ".join(n.upper() for n, a in AGGREGATES.items() if not a.means)
+        raise unsupported(f"the aggregate {name.upper()}", node, f"there are {there_are}")
     if function is None:
         names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef
+from penstock.cql.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.errors import did_you_mean, error, unsupported
 from penstock.expression import Call, Column, Expression, transform, walk
 from penstock.plan.logical import Logical
@@ -177,6 +178,8 @@ class Scope:
     def _unknown(self, node: exp.Column) -> Exception:
         if node.table:
             return self._unknown_item(node.args["table"])
+        if node.name.upper() in RELATION_TO_STREAM:
+            return around_list(node.name, node)
         hint = did_you_mean(node.name, [n for n, _ in self.visible], self.columns_hint())
         return error(f"unknown column '{node.name}'", node, hint)
 

@@ -26,7 +26,7 @@ from penstock.engine.math_functions import MATH
 from penstock.engine.text_functions import TEXT
 from penstock.engine.time_functions import TIME
 from penstock.errors import DataError, EngineError
-from penstock.expression import Call, Column, Expression, Literal, PythonCall, walk
+from penstock.expression import Call, Column, Expression, Literal, PythonCall, shown, walk
 from penstock.expression import columns as columns_of
 
 __all__ = ["FORMS", "FUNCTIONS", "evaluate", "true_mask"]
@@ -107,7 +107,7 @@ def _call(call: Call, args: list[Datum]) -> Datum:
     try:
         result = _typed(function(call, args), call.type)
     except pa.ArrowInvalid as error:
-        raise DataError(f"{call} cannot be computed: {error}") from None
+        raise DataError(f"{shown(call)} cannot be computed: {error}") from None
     return result[0] if constant else result
 
 

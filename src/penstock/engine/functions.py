@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.cast import WIDE, cast, to_decimal
 from penstock.errors import DataError
-from penstock.expression import Call
+from penstock.expression import Call, shown
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 Function: TypeAlias = Callable[[Call, Sequence[Datum]], pa.Array]
@@ -127,7 +127,7 @@ def _arithmetic(checked: Callable[..., pa.Array], exact: Callable[..., Decimal])
 def _refuse_zero(call: Call, left: Datum, right: Datum) -> None:
     zero = pc.equal(right, pa.scalar(0, right.type))
     if _any(pc.and_kleene(zero, pc.is_valid(left))):
-        raise DataError(f"division by zero in {call}; guard it with NULLIF(..., 0) or CASE")
+        raise DataError(f"division by zero in {shown(call)}; guard it with NULLIF(..., 0) or CASE")
 
 
 def _divide(call: Call, args: Sequence[Datum]) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.engine.cast import cast
 from penstock.engine.functions import Datum, Function, _kernel, _logarithm, _numpy, _refuse_zero
 from penstock.errors import DataError
-from penstock.expression import Call
+from penstock.expression import Call, shown
 
 
 def _ufunc(function: np.ufunc) -> Function:
@@ -39,7 +39,7 @@ def _div(call: Call, args: Sequence[Datum]) -> pa.Array:
     least, minus_one = pa.scalar(-(2**63), pa.int64()), pa.scalar(-1, pa.int64())
     over = pc.and_(pc.equal(args[0], least), pc.equal(args[1], minus_one))
     if pc.any(over).as_py():
-        raise DataError(f"{call} cannot be computed: overflow")
+        raise DataError(f"{shown(call)} cannot be computed: overflow")
     safe = pc.if_else(pc.equal(args[1], 0), pa.scalar(1, pa.int64()), args[1])
     return pc.divide(args[0], safe)
 
