@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.engine.operators import _pipeline, mjoin, select
+from penstock.engine.operators import _join_stores, _pipeline, mjoin, select
+from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.algorithms import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
 from penstock.streamon.thresholds import Thresholds
@@ -37,6 +38,18 @@ class Restless(PipelinedFilters):
         return np.concatenate(kept) if kept else np.empty(0, np.int64)
 
 
+class RestlessAccess(AdaptiveAccess):
+    """Another access method, at random, after every step."""
+
+    def __init__(self, methods: Sequence[str], chooser: Any = None) -> None:
+        super().__init__(methods, chooser)
+        self._die = Random(len(methods))
+
+    def reconsider(self, updates: int, window: int) -> str | None:
+        before, self.method = self.method, self._die.choice(self.methods)
+        return self.method if self.method != before else None
+
+
 @contextmanager
 def planned_by(planner: str) -> Iterator[None]:
     """Let every operator that starts meanwhile be planned by one of ``PLANNERS``."""
@@ -51,5 +64,6 @@ def planned_by(planner: str) -> Iterator[None]:
         patch.object(select, "PipelinedFilters", filters),
         patch.object(_pipeline, "PipelinedFilters", filters),
         patch.object(mjoin, "SLICE", SLICE),
+        patch.object(_join_stores, "AdaptiveAccess", RestlessAccess),
     ):
         yield

@@ -53,3 +53,15 @@ def test_a_mistake_is_one_line_on_standard_error(explain, text, message):
 
 def test_names_are_dropped_whatever_their_case(explain):
     assert explain(f"{SCRIPT} DROP STREAM c; {SCRIPT.splitlines()[0]}").exit_code == 0
+
+
+def test_shows_the_cost_of_each_direction_and_of_the_runner_up(explain):
+    text = SCRIPT.replace("B [RANGE 10 MINUTES]", "B [ROWS 20]").replace(
+        "C.pid = B.pid", "C.size < B.size + 5"
+    )
+    for script, methods in ((SCRIPT, ("hash", "hash")), (text, ("b+tree", "none"))):
+        costs = explain(script).output.split("costs ")[1].splitlines()[1:]
+        assert costs[0].startswith(f"  into C: {methods[0]}, ")
+        assert " ns with 1,000 rows (assumed); next " in costs[0]
+        assert costs[1].startswith(f"  into B: {methods[1]}, ")
+    assert " with 20 rows; next " in costs[1]

@@ -111,6 +111,20 @@ def demo(
         raise typer.Exit(run_demo(seconds, rate))
 
 
+@app.command()
+def calibrate(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File for the weights; what PENSTOCK_WEIGHTS says if not said."),
+    ] = None,
+) -> None:
+    """Measure what the indexes of windows cost on this machine, for the choice between them."""
+    from penstock.cli.calibrate import calibrate as measure_and_store
+
+    with _one_line_errors():
+        measure_and_store(out)
+
+
 bench_app = typer.Typer(help="Measure Penstock beside other systems.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 

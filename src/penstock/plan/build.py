@@ -44,6 +44,7 @@ from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
 from penstock.routing import Route, mine
 from penstock.schema import TimeDomain
+from penstock.streamon.access import Chooser
 
 Needed = Collection[str]
 
@@ -55,7 +56,7 @@ class Builder:
     ``routes``: where the rows of each stream go, by its number. ``exchange``: the node that the rows of the
     stage before come from. ``host_filters``: whether a filter right above
     a stream may be left to the host (a clock that ticks at every instant with input must see them all).
-    ``filters``: the algorithm that orders filters and probes.
+    ``filters``: the algorithm that orders filters and probes. ``chooser``: what access methods cost.
     """
 
     time: TimeDomain
@@ -63,6 +64,7 @@ class Builder:
     exchange: Node | None = None
     host_filters: bool = True
     filters: str = "a-greedy"
+    chooser: Chooser | None = None
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
 
@@ -158,7 +160,7 @@ class Builder:
         wanted = {*needed, *_reads(conjuncts)}
         parts = [self.build(i, wanted) for i in inputs]
         output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
-        return joined(parts, _labels(inputs), conjuncts, output, self.filters)
+        return joined(parts, _labels(inputs), conjuncts, output, self.filters, self.chooser)
 
     def _lifted(self, node: logical.Logical) -> tuple[logical.Logical, tuple[Expression, ...]]:
         """Leave the predicates that the host does not evaluate on ``[NOW]`` to the join.
@@ -181,7 +183,9 @@ class Builder:
         kept = {"left": (_LEFT,), "right": (_RIGHT,), "full": (_LEFT, _RIGHT)}[node.kind]
         shown = pa.schema([f for f in node.schema if f.name in needed])
         labels = _labels((node.left, node.right))
-        pairs = changing(joined(sides, labels, node.conjuncts, (*shown.names, *kept), self.filters))
+        pairs = changing(
+            joined(sides, labels, node.conjuncts, (*shown.names, *kept), self.filters, self.chooser)
+        )
         alone = [Antijoin(sides[_SIDES.index(s)], pairs, s) for s in kept]
         return Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
 
@@ -193,7 +197,7 @@ class Builder:
         left = self._kept(node.left, wanted, _LEFT)
         right = self.build(node.right, wanted)
         labels = _labels((node.left, node.right))
-        pairs = changing(joined([left, right], labels, node.conjuncts, (_LEFT,), self.filters))
+        pairs = changing(joined([left, right], labels, node.conjuncts, (_LEFT,), self.filters, self.chooser))
         return Antijoin(left, pairs, _LEFT, node.anti)
 
     def set_operation(self, node: logical.SetOperation, needed: Needed) -> Node:
@@ -250,6 +254,7 @@ def joined(
     conjuncts: Sequence[Expression],
     output: tuple[str, ...],
     filters: str,
+    chooser: Chooser | None = None,
 ) -> Node:
     """The join of built inputs."""
     graph = join_graph([p.schema.names for p in parts], conjuncts)
@@ -258,7 +263,7 @@ def joined(
         keyed = [identified(p) for p in keyed]
     kind = BinaryJoin if len(keyed) == 2 else MJoin
     parts_and_keys = (tuple(keyed), tuple(labels), graph.classes, graph.residual)
-    return kind(*parts_and_keys, output, filters, bands=graph.bands)
+    return kind(*parts_and_keys, output, filters, graph.bands, chooser)
 
 
 def _with_keys(

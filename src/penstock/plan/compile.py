@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Stage, StageInput
-from penstock.plan import logical
+from penstock.plan import logical, weights
+from penstock.plan.access import ByCost
 from penstock.plan.build import Builder, to_stream
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, choose
@@ -45,7 +46,9 @@ class _Compiler:
         self._partitions = scheme.cube.partitions if scheme.cube else 1
         # A clock that ticks at every instant with input must see also those of rows that a filter drops.
         by_instants = self._kind == "rstream" and self._every is None and query.time.kind == "timestamp"
-        self._builder = Builder(query.time, scheme.routes, None, not by_instants, settings.filters)
+        self._chooser = ByCost(weights.load())
+        routed = (query.time, scheme.routes, None)
+        self._builder = Builder(*routed, not by_instants, settings.filters, self._chooser)
 
     def stages(self) -> Iterator[PlannedStage]:
         if self._scheme.stages is None:
@@ -65,7 +68,7 @@ class _Compiler:
         first = self._builder.exact(stages.first)
         yield self._first(first)
         source = Source(EXCHANGE, first.schema, first.pattern)
-        builder = Builder(self._time, exchange=source, filters=self._filters)
+        builder = Builder(self._time, exchange=source, filters=self._filters, chooser=self._chooser)
         root = self._to_stream(builder.exact(stages.second))
         incoming = StageInput(EXCHANGE, first.schema, "exchange", upstream=self._partitions)
         stage = Stage(root, (incoming,), _waits(root))

@@ -53,10 +53,33 @@ BY_LETTER = {m.letter: m for m in METHODS.values()}
 
 @dataclass(frozen=True)
 class Weight:
-    """The cost of touching a tuple: in a search (the papers' P) and in an update (I)."""
+    """The cost of touching a tuple: in a search (the papers' P) and in an update (I).
+
+    On a machine with caches a search also costs something at least, and more in a larger structure: what it
+    costs ``at_least`` and by each ``doubling`` of the window is added. The papers' have neither.
+    """
 
     search: float
     update: float
+    search_at_least: float = 0.0
+    update_at_least: float = 0.0
+    search_doubling: float = 0.0
+    update_doubling: float = 0.0
+
+    def probe(self, method: AccessMethod, window: float) -> float:
+        """What one probe costs."""
+        more = self.search_at_least + self.search_doubling * doublings(window)
+        return method.probe(window) * self.search + more
+
+    def change(self, method: AccessMethod, window: float) -> float:
+        """What one insertion or expiry costs."""
+        more = self.update_at_least + self.update_doubling * doublings(window)
+        return method.update(window) * self.update + more
+
+
+def doublings(window: float) -> float:
+    """How often one tuple is doubled to fill a window."""
+    return log2(max(window, 1.0))
 
 
 Weights = Mapping[str, Weight]
@@ -81,8 +104,8 @@ class Direction:
     def cost(self, method: AccessMethod, weights: Weights) -> float:
         """Equation 2 with the terms of the method: probes, and an insertion and an expiry for each update."""
         weight = weights[method.name]
-        probes = self.rate * method.probe(self.window) * weight.search
-        return probes + 2 * self.updates * method.update(self.window) * weight.update
+        probes = self.rate * weight.probe(method, self.window)
+        return probes + 2 * self.updates * weight.change(method, self.window)
 
 
 @dataclass(frozen=True)
@@ -152,8 +175,8 @@ def cheapest(direction: Direction, weights: Weights, methods: Sequence[AccessMet
 def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: Weights = PAPER) -> float:
     """The ratio of probes to updates at which both cost the same (equations 8-11); inf if one always wins."""
     w, v = weights[one.name], weights[other.name]
-    probes = one.probe(window) * w.search - other.probe(window) * v.search
-    updates = one.update(window) * w.update - other.update(window) * v.update
+    probes = w.probe(one, window) - v.probe(other, window)
+    updates = w.change(one, window) - v.change(other, window)
     if probes == 0 or updates / probes > 0:
         return inf
     return -2 * updates / probes

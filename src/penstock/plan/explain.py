@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
+from penstock.plan.access import costs_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import Route
 
 
-def explain(plan: PhysicalPlan) -> str:
-    """The whole plan."""
-    return "\n".join(_lines(plan))
+def explain(plan: PhysicalPlan, costs: bool = True) -> str:
+    """The whole plan; with what the probes of its joins cost on this machine."""
+    return "\n".join([*_lines(plan), *(_costs(plan) if costs else ())])
 
 
 def _lines(plan: PhysicalPlan) -> Iterator[str]:
@@ -125,3 +126,22 @@ def _indexes(join: MJoin) -> str:
         else:
             said.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
     return f"[synopses: {', '.join(said)}]"
+
+
+def _costs(plan: PhysicalPlan) -> Iterator[str]:
+    """Each direction of each join: what it costs by the chosen access method and by the next."""
+    joins = [j for planned in plan.stages for j in _joins(planned.stage.root, set())]
+    lines = [line for join in joins for line in costs_of(join)]
+    if lines:
+        yield "costs    of a row that arrives and one that probes; chosen again by what comes"
+        yield from (f"  {line}" for line in lines)
+
+
+def _joins(node: Node, seen: set[int]) -> Iterator[MJoin]:
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, MJoin):
+        yield node
+    for below in node.inputs:
+        yield from _joins(below, seen)

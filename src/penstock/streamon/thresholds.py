@@ -53,3 +53,23 @@ DEFAULTS: dict[str, Thresholds] = {
     "static": Thresholds(drop_profiling_probability=0.0),
 }
 """Defaults of each algorithm (table 4.1)."""
+
+
+@dataclass(frozen=True)
+class AccessThresholds:
+    """Settings of the choice of access methods (Kang et al., section 5.1).
+
+    period
+        Rows that probe or enter a window between two looks at its costs.
+    margin
+        How many times cheaper another method must be: beyond a crossover point, not just at it.
+    plan_log
+        Decisions that are kept (thesis 7.1).
+    """
+
+    period: int = 1024
+    margin: float = 1.2
+    plan_log: int = 256
+
+
+ACCESS = AccessThresholds()

@@ -101,13 +101,35 @@ def collect(
     """Matches of every probing tuple, from where its range begins up to the key ``highs``.
 
     (its place, row id, start, end) of each joined tuple, as ``probing.probe_chains`` gives them. A probe
-    that begins at node -1 finds nothing.
+    that begins at node -1 finds nothing. ``nodes`` and ``places`` are used up.
     """
     room = max(len(nodes), 64)
     out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
-    found = 0
-    for i in range(len(nodes)):
+    probe, found = _collect_some(
+        keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, min_end,
+        out, rows, out_starts, out_ends, 0, 0,
+    )  # fmt: skip
+    while probe < len(nodes):
+        out, rows, out_starts, out_ends = _grown(out), _grown(rows), _grown(out_starts), _grown(out_ends)
+        probe, found = _collect_some(
+            keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, min_end,
+            out, rows, out_starts, out_ends, probe, found,
+        )  # fmt: skip
+    return out[:found], rows[:found], out_starts[:found], out_ends[:found]
+
+
+@njit(cache=True)
+def _collect_some(
+    keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    out: Int64s, rows: Int64s, out_starts: Int64s, out_ends: Int64s, first: int, found: int,
+) -> tuple[int, int]:  # fmt: skip
+    """As many matches as there is room for: the probe to go on with, and how many there are.
+
+    A function of its own: a loop that binds arrays anew counts their references at every turn.
+    """
+    for i in range(first, len(nodes)):
         node, place = nodes[i], places[i]
         while node >= 0:
             if place >= counts[node]:
@@ -116,21 +138,19 @@ def collect(
             if keys[node, place] > highs[i]:
                 break
             rid = rids[node, place]
+            if rid >= base:
+                slot = rid & mask
+                start = max(starts[i], lives[slot, 0])
+                end = min(ends[i], lives[slot, 1])
+                if start < end and lives[slot, 1] >= min_end:
+                    if found == len(out):
+                        nodes[i], places[i] = node, place
+                        return i, found
+                    out[found], rows[found] = i, rid
+                    out_starts[found], out_ends[found] = start, end
+                    found += 1
             place += 1
-            if rid < base:
-                continue
-            slot = rid & mask
-            start = max(starts[i], lives[slot, 0])
-            end = min(ends[i], lives[slot, 1])
-            if start < end and lives[slot, 1] >= min_end:
-                if found == room:
-                    out, rows = _grown(out), _grown(rows)
-                    out_starts, out_ends = _grown(out_starts), _grown(out_ends)
-                    room *= 2
-                out[found], rows[found] = i, rid
-                out_starts[found], out_ends[found] = start, end
-                found += 1
-    return out[:found], rows[:found], out_starts[:found], out_ends[:found]
+    return len(nodes), found
 
 
 @njit(cache=True)
@@ -159,37 +179,50 @@ def first_in_order(
 
 
 @njit(cache=True)
+def _next_within(keys: Int64s, low: int, high: int, at: int, stop: int) -> int:
+    """The next place from ``at`` on with a key from ``low`` to ``high``, else ``stop``; eight at a time."""
+    while at + 8 <= stop:
+        any_of_them = False
+        for k in range(at, at + 8):
+            any_of_them |= (keys[k] >= low) & (keys[k] <= high)
+        if any_of_them:
+            break
+        at += 8
+    while at < stop and not low <= keys[at] <= high:
+        at += 1
+    return at
+
+
+@njit(cache=True)
 def scan(
     keys: Int64s, valid: Bools, lives: np.ndarray, base: int, stop: int, mask: int,
     lows: Int64s, highs: Int64s, wanted: Bools, starts: Int64s, ends: Int64s, min_end: int,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """The same matches with no index: every key between ``base`` and ``stop`` is read.
 
-    The ring is read as the two runs it is at most, so that the inner loop goes through memory in order.
+    The ring is read as the two runs it is at most, so that keys are read in the order of memory.
     """
     room = max(len(lows), 64)
     out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     found = 0
     for i in range(len(lows)):
-        if not wanted[i]:
-            continue
-        low, high = lows[i], highs[i]
-        begin = base
+        begin = base if wanted[i] else stop
         while begin < stop:
             slot = begin & mask
-            length = min(stop - begin, mask + 1 - slot)
-            for k in range(slot, slot + length):
-                if low <= keys[k] <= high and valid[k]:
-                    start = max(starts[i], lives[k, 0])
-                    end = min(ends[i], lives[k, 1])
-                    if start < end and lives[k, 1] >= min_end:
-                        if found == room:
-                            out, rows = _grown(out), _grown(rows)
-                            out_starts, out_ends = _grown(out_starts), _grown(out_ends)
-                            room *= 2
-                        out[found], rows[found] = i, begin + k - slot
-                        out_starts[found], out_ends[found] = start, end
-                        found += 1
-            begin += length
+            after = slot + min(stop - begin, mask + 1 - slot)
+            k = _next_within(keys, lows[i], highs[i], slot, after)
+            while k < after:
+                start = max(starts[i], lives[k, 0])
+                end = min(ends[i], lives[k, 1])
+                if valid[k] and start < end and lives[k, 1] >= min_end:
+                    if found == room:
+                        out, rows = _grown(out), _grown(rows)
+                        out_starts, out_ends = _grown(out_starts), _grown(out_ends)
+                        room *= 2
+                    out[found], rows[found] = i, begin + k - slot
+                    out_starts[found], out_ends[found] = start, end
+                    found += 1
+                k = _next_within(keys, lows[i], highs[i], k + 1, after)
+            begin += after - slot
     return out[:found], rows[:found], out_starts[:found], out_ends[:found]

@@ -95,9 +95,9 @@ class DropProbing:
         new = at[firsts[at] == _UNSEEN]
         if len(new):
             classes = self._stores.shared(j, {before})
-            keys, valid = self._stores.keys(before, classes, entries.rows[new])
             life = entries.starts[new], entries.ends[new]
-            index, store = self._stores.index(j, classes), self._stores.stores[j]
+            index, store = self._stores.index(j, classes, len(new)), self._stores.stores[j]
+            keys, valid = index.prepare([self._stores.key(before, c, entries.rows[new]) for c in classes])
             firsts[new] = index.first(store, keys, valid, *life, self._least[j])
             self.probes += len(new)
         return at[firsts[at] >= 0]
@@ -123,8 +123,9 @@ class DropProbing:
         """All matches in input j of entries before it, from the first one on."""
         before = self._parents[j]
         classes = self._stores.shared(j, {before})
-        keys, _ = self._stores.keys(before, classes, self._entries[before].rows[at])
         index, chains = self._stores.index(j, classes), self._firsts[j][at]
+        rows = self._entries[before].rows[at]
+        keys, _ = index.prepare([self._stores.key(before, c, rows) for c in classes])
         return index.probe_from(self._stores.stores[j], chains, keys, starts, ends, self._least[j])
 
     def matches(

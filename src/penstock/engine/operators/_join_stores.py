@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
-from penstock.engine.indexes.hash import HashIndex, combine
-from penstock.engine.indexes.index import RangeIndex
+from penstock.engine.indexes.index import Index, RangeIndex
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.operator import Node
 from penstock.engine.operators._bands import Band, Side, order_keys_of
 from penstock.engine.synopses.store import Store
+from penstock.streamon.access import AdaptiveAccess, Chooser
 
 KeyClass = tuple[tuple[int, str], ...]
 """Columns that must be equal: (number of the input, name of its column), at most one an input."""
+
+
+BY_EQUALITY = ("hash", "b+tree", "t-tree", "none")
+BY_RANGE = ("b+tree", "t-tree", "none")
+"""Access methods that can be chosen; the first until something is known."""
 
 
 class JoinStores:
@@ -31,8 +37,12 @@ class JoinStores:
         classes: Sequence[KeyClass],
         read: Collection[str],
         bands: Sequence[Band] = (),
+        chooser: Chooser | None = None,
     ) -> None:
         self.bands = bands
+        self._chooser = chooser
+        self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
+        self._entered: dict[tuple[int, tuple[int, ...]], int] = {}
         self.column = [dict(c) for c in classes]
         self.exact = [_fits_integer(parts, c) for c in classes]
         self.classes_of = [
@@ -89,15 +99,38 @@ class JoinStores:
         """The key of a class of rows of input i, and whether it is not NULL."""
         return self.stores[i].key(self.classes_of[i].index(c), rows)
 
-    def keys(self, i: int, classes: Sequence[int], rows: Int64s) -> tuple[Int64s, Bools]:
-        """The key by which rows of input i probe an index on these classes."""
-        return combine([self.key(i, c, rows) for c in classes])
+    def index(self, j: int, classes: Sequence[int], probes: int = 0) -> Index:
+        """Input j's index on the keys of some classes, for so many tuples to probe it."""
+        keys = tuple(self.classes_of[j].index(c) for c in classes)
+        return self._chosen(j, keys, BY_EQUALITY, probes)
 
-    def index(self, j: int, classes: Sequence[int]) -> HashIndex:
-        """Input j's index on the keys of some classes."""
-        index = self.stores[j].index(tuple(self.classes_of[j].index(c) for c in classes))
-        assert isinstance(index, HashIndex)
-        return index
+    def _chosen(self, j: int, keys: tuple[int, ...], methods: Sequence[str], probes: int) -> Index:
+        access = self._access.get((j, keys))
+        if access is None:
+            access = self._access[j, keys] = AdaptiveAccess(methods, self._chooser)
+        store = self.stores[j]
+        access.probed(probes, store.next - store.base)
+        return store.index(keys, access.method)
+
+    def reconsider(self) -> None:
+        """Choose access methods again: a new index is built beside the old one, which then goes."""
+        for (j, keys), access in self._access.items():
+            store, before = self.stores[j], access.method
+            entered = store.next - self._entered.get((j, keys), store.base)
+            self._entered[j, keys] = store.next
+            chosen = access.reconsider(entered, len(store))
+            if chosen is not None:
+                store.index(keys, chosen)
+                store.drop_index(keys, before)
+
+    def access(self, labels: Sequence[str]) -> dict[str, Any]:
+        """How each window is probed, by what it is probed for."""
+        told = {}
+        for (j, keys), access in self._access.items():
+            columns = [self.column[self.classes_of[j][k]][j] for k in keys if k < len(self.classes_of[j])]
+            near = [self._band_columns[j][k - len(self.classes_of[j])] for k in keys[: not columns]]
+            told[f"{labels[j]} by {' and '.join(columns or near)}"] = access.metrics()
+        return told
 
     def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
         """Bands that keep input j near bound ones, j on the left; those that bind on both ends first."""
@@ -114,10 +147,10 @@ class JoinStores:
         i, key = self.band_key(side)
         return self.stores[i].key(key, rows)[0]
 
-    def range_index(self, side: Side) -> RangeIndex:
-        """The index on one side of a band."""
+    def range_index(self, side: Side, probes: int = 0) -> RangeIndex:
+        """The index on one side of a band, for so many tuples to probe it."""
         i, key = self.band_key(side)
-        index = self.stores[i].index((key,), "b+tree")
+        index = self._chosen(i, (key,), BY_RANGE, probes)
         assert isinstance(index, RangeIndex)
         return index
 

@@ -31,7 +31,6 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
-from penstock.engine.indexes.hash import combine
 from penstock.engine.indexes.index import Matches
 from penstock.engine.operator import Clock, Node, Operator
 from penstock.engine.operators._bands import Band
@@ -42,6 +41,7 @@ from penstock.engine.operators._predicates import passes_all
 from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
+from penstock.streamon.access import Chooser
 from penstock.streamon.pipelined_filters import SLICE
 
 
@@ -49,7 +49,7 @@ from penstock.streamon.pipelined_filters import SLICE
 class MJoin(Node):
     """Joins ``parts`` on ``classes``, ``bands`` and ``residual`` predicates; ``output`` are its columns.
 
-    ``filters`` is the algorithm that orders the probes.
+    ``filters`` is the algorithm that orders the probes; ``chooser`` knows what access methods cost.
     """
 
     parts: tuple[Node, ...]
@@ -59,6 +59,7 @@ class MJoin(Node):
     output: tuple[str, ...]
     filters: str = field(default="a-greedy", repr=False)
     bands: tuple[Band, ...] = ()
+    chooser: Chooser | None = field(default=None, repr=False, compare=False)
 
     name = "mjoin"
 
@@ -130,7 +131,7 @@ class _MJoin(Operator):
         self._changing = node.pattern is Pattern.CHANGING
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         read = set(node.output).union(*(columns(r) for r in node.residual))
-        self._joined = JoinStores(node.parts, node.classes, read, node.bands)
+        self._joined = JoinStores(node.parts, node.classes, read, node.bands, node.chooser)
         self._stores = self._joined.stores
         self._reads = [{self._owner[c] for c in columns(r)} for r in node.residual]
         self._pipelines = [
@@ -170,6 +171,7 @@ class _MJoin(Operator):
         for store in self._stores:
             # What ends at ``now`` stays a tick longer: it may yet cancel what enters just then.
             store.expire(max(clock.now, BEFORE_TIME + 1) - 1)
+        self._joined.reconsider()
         self._results += len(out)
         return out
 
@@ -243,8 +245,8 @@ class _MJoin(Operator):
             above = tuples.at[self._pipelines[i].parents[j]]
             places, rows, starts, ends, entries = probing.matches(j, above, *life)
         elif classes:
-            keys, valid = combine([self._key_of(tuples, c) for c in classes])
-            index = self._joined.index(j, classes)
+            index = self._joined.index(j, classes, len(tuples))
+            keys, valid = index.prepare([self._key_of(tuples, c) for c in classes])
             places, rows, starts, ends = index.probe(self._stores[j], keys, valid, *life, least)
             self._probes += len(tuples)
         else:
@@ -265,7 +267,7 @@ class _MJoin(Operator):
             return store.index(()).probe(store, tuples.starts, every, *life, least)
         lows, highs = self._bounds(tuples, bands[0])
         self._probes += len(tuples)
-        index = self._joined.range_index(bands[0].left)
+        index = self._joined.range_index(bands[0].left, len(tuples))
         return index.probe_range(store, lows, highs, every, *life, least)
 
     def _bounds(self, tuples: _Tuples, band: Band) -> tuple[Int64s, Int64s]:
@@ -345,6 +347,7 @@ class _MJoin(Operator):
             "orders": {label: self._shown_order(i) for i, label in enumerate(labels)},
             "streamon": {labels[i]: p.filters.metrics() for i, p in enumerate(self._pipelines) if p.drops},
             "windows": {labels[i]: len(s) for i, s in enumerate(self._stores)},
+            "access": self._joined.access(labels),
             "probes": self._probes,
             "results": self._results,
         }

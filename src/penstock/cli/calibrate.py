@@ -1,0 +1,46 @@
+"""``penstock calibrate``: measure what the access methods of windows cost on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from penstock.plan.calibrate import TURNS, WINDOWS, Measurement, errors, fit, measure
+from penstock.plan.cost import METHODS, Weights
+from penstock.plan.weights import save
+
+
+def calibrate(out: Path | None, windows: Sequence[int] = WINDOWS, turns: int = TURNS) -> None:
+    """Measure, fit, store and show."""
+    console = Console()
+    measured = _measured(console, windows, turns)
+    weights = fit(measured)
+    path = save(weights, out)
+    console.print(_shown(measured, weights))
+    console.print(f"stored in {path}", soft_wrap=True)
+
+
+def _measured(console: Console, windows: Sequence[int], turns: int) -> list[Measurement]:
+    columns = TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn()
+    found = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("compiling", total=len(METHODS) * len(windows))
+        for one in measure(windows, turns):
+            found.append(one)
+            progress.update(task, advance=1, description=f"{one.method}, {one.window:,} rows")
+    return found
+
+
+def _shown(measured: Sequence[Measurement], weights: Weights) -> Table:
+    table = Table("access method", title="nanoseconds of a core, measured and by the fitted cost model")
+    for column in ("rows", "probe", "fit", "update", "fit"):
+        table.add_column(column, justify="right")
+    for one, probe, update in errors(measured, weights):
+        times = (one.probe, probe, one.update, update)
+        last = one.window == measured[-1].window
+        table.add_row(one.method, f"{one.window:,}", *(f"{t * 1e9:,.1f}" for t in times), end_section=last)
+    return table

@@ -1,0 +1,68 @@
+"""Which access method a window is probed by, by what each costs on this machine.
+
+A direction of a join is chosen alone (Kang et al., section 4.1): by how often the window is probed, how often
+it changes, and how large it is. The engine asks while it runs, with the rates it counts itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penstock.engine.operator import Node
+from penstock.engine.operators._join_stores import BY_EQUALITY, BY_RANGE
+from penstock.engine.operators.mjoin import MJoin
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.plan.cost import METHODS, Direction, Weights, crossover
+
+
+@dataclass(frozen=True)
+class ByCost:
+    """Prefers the cheapest method under some weights."""
+
+    weights: Weights = field(repr=False)
+
+    def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
+        """The cost of so many probes and updates by each method, the cheapest first."""
+        direction = Direction(probes, window, updates)
+        found = {name: direction.cost(METHODS[name], self.weights) for name in methods}
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    def crossover(self, one: str, other: str, window: float) -> float:
+        """The ratio of probes to updates at which two methods cost the same; inf if one always wins."""
+        return crossover(METHODS[one], METHODS[other], window, self.weights)
+
+
+ASSUMED_ROWS = 1_000
+"""What a window is taken to hold of which nothing is known before it runs."""
+
+
+def costs_of(join: MJoin) -> Iterator[str]:
+    """The directions of a join in words: into each window, what it costs, and where another is better."""
+    if not isinstance(join.chooser, ByCost):
+        return
+    for i, label in enumerate(join.labels):
+        equal = any(k == i for c in join.classes for k, _ in c)
+        if equal or any(i in b.inputs for b in join.bands):
+            methods = BY_EQUALITY if equal else BY_RANGE
+            yield f"into {label}: {_direction(join.chooser, methods, join.parts[i])}"
+
+
+def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
+    known = rows_of(part)
+    window = known or ASSUMED_ROWS
+    (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
+    rows = f"{window:,} rows" + ("" if known else " (assumed)")
+    told = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
+    idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
+    ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
+    return told + (f"; {idle} from {1 / ratio:,.0f} arrivals a probe on" if 0 < ratio < 1 else "")
+
+
+def rows_of(part: Node) -> int | None:
+    """The rows that an input of a join holds, where its window says so."""
+    while len(part.inputs) == 1:
+        if isinstance(part, SeqWindow):
+            return part.size if part.kind == "rows" and not part.partition_by else None
+        part = part.inputs[0]
+    return None

@@ -1,0 +1,156 @@
+"""Measure what searches and updates cost on this machine, and fit the weights of the cost model to it.
+
+The papers' two workloads (Kang et al., section 4.3), for each access method and several sizes of a window:
+probes with no arrivals, and arrivals, each of which lets the oldest tuple leave, with no probes. What counts
+is the CPU time of the calls that a join makes, in batches as it makes them, of the fastest of a few turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from time import thread_time
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME
+from penstock.engine.synopses.store import METHODS as STRUCTURES
+from penstock.engine.synopses.store import Store
+from penstock.plan.cost import METHODS, AccessMethod, Weight, Weights, doublings
+
+WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+TURNS = 3
+_PROBES = 20_000
+_LEAST_BATCH = 100
+"""Fewer rows at a time would tell what a call costs, not what a row does."""
+_TUPLES = 10_000_000
+"""Tuples that the scans of one turn touch, at most."""
+_NOTHING = 1e-10
+"""Seconds that no clock tells from none."""
+_BETTER = 0.99
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Seconds of a probe and of an update (an arrival and what leaves for it) at a size of the window."""
+
+    method: str
+    window: int
+    probe: float
+    update: float
+
+
+def measure(windows: Sequence[int] = WINDOWS, turns: int = TURNS) -> Iterator[Measurement]:
+    """Every access method at every size; the first call of each kernel is not timed."""
+    for name in METHODS:
+        _probe(name, 100, 1)
+        _update(name, 100, 1)
+        for window in windows:
+            yield Measurement(name, window, _probe(name, window, turns), _update(name, window, turns))
+
+
+class _Sliding:
+    """A full window of random keys, about one a key, that slides by a tenth."""
+
+    def __init__(self, window: int) -> None:
+        self.store, self.batch = Store(pa.schema([]), keys=1), max(window // 10, _LEAST_BATCH)
+        self.random, self._keys, self._now = np.random.default_rng(window), window, 0
+        self._life = window // self.batch
+        for _ in range(20):
+            self.slide()
+
+    def slide(self) -> int:
+        """Let a batch arrive and the oldest leave; the first row of the batch."""
+        first, starts = self.store.next, np.full(self.batch, self._now)
+        keys = self.random.integers(0, self._keys, self.batch)
+        self.store.insert(starts, starts + self._life, [(keys, np.ones(self.batch, np.bool_))], [])
+        self.store.expire(self._now)
+        self._now += 1
+        return first
+
+    def probes(self, count: int) -> tuple[np.ndarray, ...]:
+        """Keys, whether they are valid, starts and ends, of probing tuples."""
+        now = np.full(count, self._now - 1)
+        return self.random.integers(0, self._keys, count), np.ones(count, np.bool_), now, now + 1
+
+
+def _probe(name: str, window: int, turns: int) -> float:
+    """Search only."""
+    sliding = _Sliding(window)
+    index = sliding.store.index((0,), name)
+    count = max(16, min(_PROBES, _TUPLES // window)) if name == "none" else _PROBES
+    keys, valid, starts, ends = sliding.probes(count)
+
+    def search() -> None:
+        index.probe(sliding.store, keys, valid, starts, ends, int(BEFORE_TIME))
+
+    return min(_seconds(search) for _ in range(turns)) / count
+
+
+def _update(name: str, window: int, turns: int) -> float:
+    """Update only, long enough for the structure to forget all that was in it twice.
+
+    What a call costs is taken off: it is the same for all.
+    """
+    sliding = _Sliding(window)
+    index = STRUCTURES[name](sliding.store, (0,))
+    slides = max(20, _PROBES // sliding.batch)
+    call = min(_seconds(lambda: index.insert(sliding.store, sliding.store.next, 0)) for _ in range(100))
+
+    def turn() -> float:
+        total = 0.0
+        for _ in range(slides):
+            arrived = (sliding.store, sliding.slide(), sliding.batch)
+            total += _seconds(partial(index.insert, *arrived))
+        return total / slides - call
+
+    return max(min(turn() for _ in range(turns)), 0.0) / sliding.batch
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = thread_time()
+    work()
+    return thread_time() - began
+
+
+def fit(measurements: Sequence[Measurement]) -> Weights:
+    """The weights under which the cost model is nearest to what was measured."""
+    return {name: _fit_one(m, [x for x in measurements if x.method == name]) for name, m in METHODS.items()}
+
+
+def _fit_one(method: AccessMethod, measured: Sequence[Measurement]) -> Weight:
+    windows = [m.window for m in measured]
+    search = _nearest([method.probe(w) for w in windows], windows, [m.probe for m in measured])
+    # The model counts an insertion and an expiry for each arrival.
+    update = _nearest([method.update(w) for w in windows], windows, [m.update / 2 for m in measured])
+    pairs = zip(search, update, strict=True)
+    return Weight(*(value for pair in pairs for value in pair))
+
+
+def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence[float]) -> list[float]:
+    """Seconds for a touched tuple, at least, and for a doubling; none negative, least relative error."""
+    columns = np.array([touched, np.ones(len(windows)), [doublings(w) for w in windows]]).T
+    target = np.maximum(np.array(seconds), _NOTHING)
+    scaled = columns / target[:, None]
+    best, least = np.zeros(3), np.inf
+    for size in (1, 2, 3):
+        for chosen in map(list, combinations(range(3), size)):
+            found, *_ = np.linalg.lstsq(scaled[:, chosen], np.ones(len(target)), rcond=None)
+            error = float(np.sum((scaled[:, chosen] @ found - 1) ** 2))
+            # A further term must say something that the others do not.
+            if (found >= 0).all() and error < _BETTER * least:
+                best, least = np.zeros(3), error
+                best[chosen] = found
+    return [float(x) for x in best]
+
+
+def errors(measurements: Sequence[Measurement], weights: Weights) -> list[tuple[Measurement, float, float]]:
+    """Each measurement with what the model says of a probe and of an update."""
+    found = []
+    for m in measurements:
+        method, weight = METHODS[m.method], weights[m.method]
+        found.append((m, weight.probe(method, m.window), 2 * weight.change(method, m.window)))
+    return found

@@ -1,0 +1,52 @@
+"""The weights of this machine: what ``penstock calibrate`` stored, else those that ship with Penstock."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from penstock.errors import PenstockError
+from penstock.plan.cost import METHODS, Weight, Weights
+
+PLACE = "PENSTOCK_WEIGHTS"
+"""The environment variable that says where they are."""
+
+SHIPPED: Weights = {
+    "hash": Weight(0.0, 3.7e-9, search_doubling=6.0e-9),
+    "b+tree": Weight(0.0, 0.0, update_at_least=1.4e-8, search_doubling=6.7e-9, update_doubling=5.7e-9),
+    "t-tree": Weight(6.1e-9, 4.4e-9, update_at_least=2.4e-8),
+    "none": Weight(8.1e-10, 1.1e-10, search_at_least=2.0e-8, search_doubling=4.1e-9),
+}
+"""Seconds of a core, as ``penstock calibrate`` measured them on the machine Penstock is developed on."""
+
+
+def place() -> Path:
+    """Where the weights of this machine are stored."""
+    named = os.environ.get(PLACE)
+    return Path(named) if named else Path.home() / ".cache" / "penstock" / "weights.json"
+
+
+def load(path: Path | None = None) -> Weights:
+    """The stored weights, or the shipped ones."""
+    path = path or place()
+    try:
+        text = path.read_text()
+    except OSError:
+        return SHIPPED
+    try:
+        stored = {name: Weight(**weight) for name, weight in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        stored = {}
+    if stored.keys() != METHODS.keys():
+        raise PenstockError(f"{path} has no weights of access methods; run 'penstock calibrate' or remove it")
+    return stored
+
+
+def save(weights: Weights, path: Path | None = None) -> Path:
+    """Store the weights of this machine; where."""
+    path = path or place()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({name: asdict(weight) for name, weight in weights.items()}, indent=1) + "\n")
+    return path
