@@ -8,7 +8,16 @@ METRICS = [
     {
         "rows": 10,
         "bytes": 1000,
-        "operators": [{"name": "mjoin", "orders": {"C": ["O", "B"], "B": ["C", "O"]}}],
+        "operators": [
+            {
+                "name": "mjoin",
+                "orders": {"C": ["O", "B"], "B": ["C", "O"]},
+                "streamon": {
+                    "C": {"decisions": [{"drops": {"B": 0.1, "O": 0.9}}]},
+                    "B": {"decisions": []},
+                },
+            }
+        ],
     },
     {"rows": 5, "bytes": 500, "operators": [{"name": "mjoin", "orders": {"C": ["B", "O"], "B": ["C", "O"]}}]},
     {"rows": 1, "bytes": 8, "operators": [{"name": "aggregate"}]},
@@ -26,6 +35,7 @@ def test_state_adds_partitions_and_keeps_different_orders():
     state = state_of(METRICS)
     assert (state.rows, state.bytes) == (16, 1508)
     assert state.orders == {"C": ("B → O", "O → B"), "B": ("C → O",)}
+    assert state.reasons == {"C": "B 10%, O 90%"}
 
 
 def test_order_changes_are_counted_and_the_peak_kept():
@@ -40,7 +50,17 @@ def test_panel_shows_everything():
     console = Console(file=io.StringIO(), width=120)
     console.print(panel("SELECT SUM(C.size) FROM C", running(), 30))
     shown = console.file.getvalue()
-    for part in ("SELECT SUM(C.size)", "1,500", "30,000", "24,000", "800 ms", "16 rows", "C → O", "direct"):
+    for part in (
+        "SELECT SUM(C.size)",
+        "1,500",
+        "30,000",
+        "24,000",
+        "800 ms",
+        "16 rows",
+        "C → O",
+        "direct",
+        "O 90%",
+    ):
         assert part in shown
 
 

@@ -157,6 +157,13 @@ def bench_paper(context: typer.Context) -> None:
         _bench("bench.paper.__main__")(context.args)
 
 
+@bench_app.command("network", **_FORWARDED)
+def bench_network(context: typer.Context) -> None:
+    """A join over links whose routing flips: adaptive and fixed orders of probes; --spark for rows/s."""
+    with _one_line_errors():
+        _bench("bench.streamon.network")(context.args)
+
+
 def _bench(module: str) -> Callable[[list[str]], None]:
     """A benchmark's main; they live in the source checkout, not in the installed package."""
     root = Path(__file__).resolve().parents[3]

@@ -15,24 +15,34 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class State:
-    """The engines' state: rows and bytes of all partitions, and each stream's probe orders."""
+    """The engines' state: rows and bytes of all partitions, and each stream's probe orders.
+
+    ``reasons``: of the tuples that were dropped when an order was chosen, the share that each filter drops.
+    """
 
     rows: int = 0
     bytes: int = 0
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 def state_of(metrics: list[dict[str, Any]]) -> State:
     """Sum the engines' metrics; where partitions differ in an order, each different one is shown."""
     orders: dict[str, set[str]] = {}
+    reasons: dict[str, str] = {}
     for engine in metrics:
         for operator in engine.get("operators", ()):
             for stream, order in operator.get("orders", {}).items():
                 orders.setdefault(stream, set()).add(" → ".join(order))
+            for stream, streamon in operator.get("streamon", {}).items():
+                if streamon["decisions"]:
+                    drops = streamon["decisions"][-1]["drops"]
+                    reasons[stream] = ", ".join(f"{name} {share:.0%}" for name, share in drops.items())
     return State(
         sum(m.get("rows", 0) for m in metrics),
         sum(m.get("bytes", 0) for m in metrics),
         {stream: tuple(sorted(different)) for stream, different in orders.items()},
+        reasons,
     )
 
 
@@ -146,8 +156,11 @@ def panel(cql: str, progress: Progress, until: float) -> RenderableType:
     orders = Table.grid(padding=(0, 3))
     orders.add_column(style="dim")
     orders.add_column(style="bold")
+    orders.add_column(style="dim")
     for stream, different in progress.state.orders.items():
-        orders.add_row(f"a packet of {stream} probes", " | ".join(different))
+        why = progress.state.reasons.get(stream)
+        reason = f"since of those dropped drop {why}" if why else ""
+        orders.add_row(f"a packet of {stream} probes", " | ".join(different), reason)
     query = Syntax(cql, "sql", background_color="default")
     left = f"{progress.seconds:.0f} of {until:.0f} s"
     return Panel(Group(query, "", figures, "", orders), title="Penstock", subtitle=left, expand=False)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
 from penstock.catalog import Catalog
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
+from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
 from penstock.spark import connection, kafka, pipeline, sources
@@ -113,9 +115,15 @@ class Session:
             result = self._run(statement)
         return result
 
-    def explain(self, text: str) -> str:
-        """The plan of a query: what Spark does, what the engines do, and on how many partitions."""
-        return explain(self._compile(text))
+    def explain(self, query: str | StreamingQuery) -> str:
+        """The plan of a query: what Spark does, what the engines do, and on how many partitions.
+
+        Of a query that runs: what each engine on the driver's machine holds, the orders of filters and probes
+        it uses now, and the decisions that led to them.
+        """
+        if isinstance(query, str):
+            return explain(self._compile(query))
+        return explain_running(read_metrics(self._root, [str(query.runId)]))
 
     def drop(self, name: str) -> None:
         """Forget a stream or table; running queries go on."""

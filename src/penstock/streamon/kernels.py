@@ -60,9 +60,10 @@ def count(view: Int64s, order: Int64s, profile: Bits, by: int) -> None:
         while first < n and profile[t, order[first]] == 0:
             first += 1
         for c in range(first, n):
-            if profile[t, order[c]]:
+            weight = by * np.int64(profile[t, order[c]])
+            if weight:
                 for r in range(first + 1):
-                    view[r, c] += by
+                    view[r, c] += weight
 
 
 @njit(cache=True)

@@ -29,15 +29,25 @@ class Ordering(ABC):
         self.order = list(range(n))
         self.window = ProfileWindow(n, thresholds.profile_window, thresholds.time_window)
         self.switches = 0
+        self.known: list[int] | None = None
         self.seconds = {"profile window": 0.0, "view update": 0.0, "violations": 0.0}
 
     def wanted(self, position: int) -> list[int]:
         """Positions of the filters to evaluate on a profiled tuple that ``position`` dropped."""
         return list(range(position + 1, self.n))
 
-    def observe(self, profile: Bits) -> bool:
-        """Take in profile tuples (a row each, a column a filter); whether the order changed."""
+    @property
+    def plan(self) -> list[int]:
+        """The order, for who keeps it."""
+        return list(self.order)
+
+    def observe(self, profile: Bits, known: list[int] | None = None) -> bool:
+        """Take in profile tuples (a row each, a column a filter); whether the order changed.
+
+        ``known`` is an order that was good for the like: it may save a search, if it keeps the invariant.
+        """
         before = list(self.order)
+        self.known = known
         began = time.perf_counter()
         kept = self.telling(profile)
         gone = self.window.insert(kept)
@@ -82,7 +92,7 @@ class Ordering(ABC):
 
     def first_drops(self) -> list[int]:
         """How many profile tuples the filter at each position drops that those before it do not."""
-        first = self.window.tuples()[:, self.order].argmax(axis=1)
+        first = (self.window.tuples()[:, self.order] > 0).argmax(axis=1)
         return [int(c) for c in np.bincount(first, minlength=self.n)]
 
     def first_drop(self, tuple_: Bits) -> int:

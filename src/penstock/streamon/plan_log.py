@@ -1,11 +1,13 @@
 """The plan log (thesis 7.1): each decision as (time, statistics, plan), kept bounded.
 
-A plan that was best under like statistics before is found here without a search.
+A plan that was chosen under like statistics before is found here, without a search. What stood at the same
+place in every plan of late has statistics that changed none of them: they need not be tracked as closely.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,24 +16,47 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Decision:
-    """At which tuple of the stream, by which statistics, which plan."""
+    """At which tuple of the stream, by which statistics, which plan; ``recalled``: found in the log."""
 
     time: int
     statistics: tuple[float, ...]
     plan: tuple[int, ...]
+    recalled: bool = False
 
 
 class PlanLog:
-    """The last decisions."""
+    """The last ``size`` decisions; statistics that differ by ``similar`` at most are alike."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, similar: float = 0.0, steady_after: int = 0) -> None:
         self._decisions: deque[Decision] = deque(maxlen=size)
-        self.count = 0
+        self._similar, self._steady_after = similar, steady_after
+        self._statistics = np.empty((0, 0))
+        self.count = self.recalled = 0
 
-    def add(self, time: int, statistics: npt.NDArray[np.float64], plan: list[int]) -> None:
+    def add(
+        self, time: int, statistics: npt.NDArray[np.float64], plan: Sequence[int], recalled: bool = False
+    ) -> None:
         """Note a decision."""
         self.count += 1
-        self._decisions.append(Decision(time, tuple(round(float(x), 4) for x in statistics), tuple(plan)))
+        self.recalled += recalled
+        rounded = tuple(round(float(x), 4) for x in statistics)
+        self._decisions.append(Decision(time, rounded, tuple(plan), recalled))
+        self._statistics = np.array([d.statistics for d in self._decisions])
+
+    def recall(self, statistics: npt.NDArray[np.float64]) -> list[int] | None:
+        """The plan of the decision whose statistics are the most like these, if any are."""
+        if not self._decisions:
+            return None
+        apart = np.abs(self._statistics - statistics).max(axis=1)
+        nearest = int(np.argmin(apart))
+        return list(self._decisions[nearest].plan) if apart[nearest] <= self._similar else None
+
+    def steady(self) -> set[int]:
+        """What stood at the same place in each of the last ``steady_after`` plans."""
+        if not self._steady_after or len(self._decisions) < self._steady_after:
+            return set()
+        first, *others = (d.plan for d in self.last(self._steady_after))
+        return {f for at, f in enumerate(first) if all(plan[at] == f for plan in others)}
 
     def last(self, count: int) -> list[Decision]:
         """The newest decisions, oldest first."""

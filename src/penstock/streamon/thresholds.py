@@ -30,7 +30,28 @@ class Thresholds:
     plan_log
         Decisions that are kept (7.1).
     similar
-        Largest relative difference of statistics that count as seen before (7.1).
+        Largest difference of drop shares that count as seen before (7.1).
+    steady_after
+        Decisions without a change of its place after which a filter's statistics are tracked less (7.1).
+    steady_share
+        One in so many profile tuples has the bit of such a filter, and then counts as many (7.1).
+    slice
+        Tuples at most that go through in one order: enough to be fast, few enough to adapt within a batch.
+    slice_seconds
+        A slice has fewer tuples, down to a quarter, if they take longer than this.
+    expensive
+        A filter that takes so many times as long as the cheapest sees of a burst only what cheaper ones pass.
+    timed
+        Tuples on which filters are timed: enough that a call costs nothing against them (4.3.1).
+    long
+        Seconds that can be timed, whatever a call takes.
+    timed_every
+        Tuples after which filters are timed again at the latest.
+    purse
+        Seconds for profiling that can be saved up or owed: one that took long, since something was compiled
+        or interrupted, does not stop the next ones for good.
+    handling
+        Seconds that the executor itself takes to hand a tuple to a filter and to keep or drop it.
     """
 
     drop_profiling_probability: float = 0.01
@@ -43,6 +64,16 @@ class Thresholds:
     overhead: float = 0.025
     plan_log: int = 256
     similar: float = 0.1
+    steady_after: int = 16
+    steady_share: int = 4
+    slice: int = 1 << 13
+    slice_seconds: float = 5e-4
+    expensive: float = 3.0
+    timed: int = 1 << 9
+    long: float = 2e-5
+    timed_every: int = 1 << 21
+    purse: float = 5e-3
+    handling: float = 2e-9
 
 
 DEFAULTS: dict[str, Thresholds] = {

@@ -20,7 +20,6 @@ class Pipeline:
         every = range(len(stores))
         linked = {i: [j for j in every if j != i and stores.shared(j, {i})] for i in every}
         self.parents = spanning_tree(root, linked)
-        # A filter that begins with the path of another stands behind it: what they share is timed once.
         self.ends = list(self.parents)
         self.predicates = Predicates(own)
         self._algorithm = algorithm
@@ -49,6 +48,11 @@ class Pipeline:
                 found.append(self.predicates.free[f - len(self.ends)])
         return [*found, *self.predicates.guarded]
 
+    def names(self, labels: Sequence[str]) -> list[str]:
+        """What the filters are called: the inputs on a path, a predicate."""
+        paths = [" ⋈ ".join(labels[k] for k in path(self.parents, j)) for j in self.ends]
+        return [*paths, *map(str, self.predicates.free)]
+
     def survivors(self, probing: DropProbing, count: int, read: Read) -> Int64s:
         """The tuples that every logical filter and every predicate lets through."""
 
@@ -57,9 +61,12 @@ class Pipeline:
                 return probing.joins(self.ends[f], places)
             return self.predicates.passes(f - len(self.ends), read, places)
 
+        def alone(f: int, places: Int64s) -> Bools:
+            return probing.joins_alone(self.ends[f], places) if f < len(self.ends) else passes(f, places)
+
         while True:
             try:
-                kept = self.filters.run(count, passes)
+                kept = self.filters.run(count, passes, alone)
                 break
             except Failed as failed:
                 self.predicates.guard(failed.predicate)

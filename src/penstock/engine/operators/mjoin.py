@@ -137,7 +137,8 @@ class _MJoin(Operator):
         self._pipelines = [
             Pipeline(self._joined, i, self._own(i), node.filters) for i in range(len(node.parts))
         ]
-        self._probes = self._results = 0
+        self._probes = [0] * len(node.parts)
+        self._results = 0
 
     def _own(self, i: int) -> list[Expression]:
         """The predicates that read input i alone."""
@@ -216,7 +217,7 @@ class _MJoin(Operator):
             return self._gather(tuples, column, places)
 
         kept = pipeline.survivors(probing, len(tuples), read)
-        self._probes += probing.probes
+        self._probes[i] += probing.probes
         survivors = replace(tuples, at={i: np.arange(len(tuples))}).take(kept)
         return self._verified(self._generate(i, survivors, probing, least))
 
@@ -248,7 +249,7 @@ class _MJoin(Operator):
             index = self._joined.index(j, classes, len(tuples))
             keys, valid = index.prepare([self._key_of(tuples, c) for c in classes])
             places, rows, starts, ends = index.probe(self._stores[j], keys, valid, *life, least)
-            self._probes += len(tuples)
+            self._probes[i] += len(tuples)
         else:
             places, rows, starts, ends = self._probe_band(tuples, j, least)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
@@ -345,9 +346,14 @@ class _MJoin(Operator):
         labels = self._node.labels
         return {
             "orders": {label: self._shown_order(i) for i, label in enumerate(labels)},
-            "streamon": {labels[i]: p.filters.metrics() for i, p in enumerate(self._pipelines) if p.drops},
+            "streamon": {
+                labels[i]: p.filters.metrics(p.names(labels))
+                for i, p in enumerate(self._pipelines)
+                if p.drops
+            },
             "windows": {labels[i]: len(s) for i, s in enumerate(self._stores)},
             "access": self._joined.access(labels),
-            "probes": self._probes,
+            "probes": sum(self._probes),
+            "probes by input": dict(zip(labels, self._probes, strict=True)),
             "results": self._results,
         }

@@ -93,5 +93,5 @@ class _Select(Operator):
             free, guarded = self._predicates.free, self._predicates.guarded
             order = [*(free[f] for f in self._filters.order), *guarded]
             found["orders"] = {"filters": [str(c) for c in order]}
-            found["streamon"] = {"filters": self._filters.metrics()}
+            found["streamon"] = {"filters": self._filters.metrics([str(c) for c in free])}
         return found

@@ -1,0 +1,1 @@
+"""What adaptive plans are worth: `penstock bench network`."""

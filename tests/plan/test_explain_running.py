@@ -1,0 +1,56 @@
+"""explain on a running query: the engines' own metrics as text."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.catalog import StreamDef
+from penstock.cql import bind
+from penstock.engine.engine import Engine
+from penstock.engine.stage import TS, Arrival
+from penstock.plan import compile
+from penstock.plan.explain_running import explain_running
+from penstock.schema import TimeDomain
+
+STREAM = StreamDef("S", pa.schema([("a", pa.int64()), ("b", pa.int64())]), TimeDomain())
+
+
+def engine_after(query: str, rows: int) -> Engine:
+    engine = Engine(compile(bind(query, {"S": STREAM})).stages[0].stage)
+    arrivals = []
+    for number, i in enumerate(engine._stage.inputs):
+        rng = np.random.default_rng(number)
+        columns = {f.name: pa.array(rng.integers(0, 100, rows)) for f in i.schema}
+        batch = pa.RecordBatch.from_pydict({TS: pa.array(np.arange(rows)), **columns})
+        arrivals.append(Arrival(i.name, 0, batch, 0, rows))
+    engine.step(arrivals)
+    return engine
+
+
+def test_filters_and_their_decisions() -> None:
+    query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
+    text = explain_running([json.loads(json.dumps(engine_after(query, 5000).metrics()))])
+    first, operator, order, costs, decision = text.splitlines()
+    assert first.startswith("stage 1, partition 0: ") and first.endswith(" MB of state")
+    assert operator.startswith("  select (S.a + 0) < 90 AND (S.b + 0) < 10: 5,000 in, ")
+    assert order == "    filters: (S.b + 0) < 10, (S.a + 0) < 90"
+    assert costs.startswith("      a-greedy: 1.") and costs.endswith("of the time on adapting")
+    assert decision.startswith("      tuple 0: dropped by (S.a + 0) < 90 ")
+    assert decision.endswith("-> (S.b + 0) < 10, (S.a + 0) < 90")
+
+
+def test_joins_name_paths() -> None:
+    query = (
+        "SELECT COUNT(*) FROM S [ROWS 5] AS x, S [ROWS 5] AS y, S [ROWS 5] AS z WHERE x.a = y.a AND y.b = z.b"
+    )
+    metrics = engine_after(query, 3000).metrics()
+    (join,) = [o for o in metrics["operators"] if o["name"] == "mjoin"]
+    assert set(join["streamon"]["x"]["order"]) == {"y", "y ⋈ z"}
+    assert "    x: y, z" in explain_running([metrics])
+
+
+def test_no_engine_yet() -> None:
+    assert explain_running([]).startswith("no engine of this query has finished a step yet")

@@ -1,0 +1,152 @@
+"""What holds for every order that an algorithm keeps, on random streams; recounted by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.streamon.algorithms import ordering
+from penstock.streamon.offline import cost, optimal
+from penstock.streamon.ordering import Ordering
+from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.streamon.plan_log import PlanLog
+from penstock.streamon.thresholds import Thresholds
+
+
+def random_profile(rng: np.random.Generator, n: int, count: int, weights: bool = False) -> np.ndarray:
+    """Dropped tuples of correlated filters."""
+    base = rng.random((count, 1)) < rng.random()
+    bits = np.where(rng.random((count, n)) < rng.random(n), rng.random((count, n)) < rng.random(n), base)
+    bits = bits[bits.any(axis=1)].astype(np.uint8)
+    return bits * np.where(rng.random(n) < 0.3, 4, 1).astype(np.uint8) if weights else bits
+
+
+def greedy_invariant(a: Ordering) -> bool:
+    """V[i, i] / t(i) >= alpha V[i, j] / t(j) for all i <= j, counted from the window as it is."""
+    bits, times = a.window.tuples().astype(np.int64), a.window.times()
+    for i, here in enumerate(a.order):
+        left = bits[(bits[:, a.order[:i]] == 0).all(axis=1)]
+        for there in a.order[i:]:
+            if left[:, here].sum() / times[here] < a.thresholds.alpha * left[:, there].sum() / times[there]:
+                return False
+    return True
+
+
+def independent_invariant(a: Ordering) -> bool:
+    ratios = a.window.tuples().sum(axis=0, dtype=np.int64) / a.window.times()
+    pairs = zip(a.order, a.order[1:], strict=False)
+    return all(ratios[x] >= a.thresholds.alpha * ratios[y] for x, y in pairs)
+
+
+def neighbours_invariant(a: Ordering) -> bool:
+    """LocalSwaps: of two neighbours the first drops more for its time; a swap makes the window empty."""
+    bits, times = a.window.tuples()[:, a.order], a.window.times()[a.order]
+    if len(bits) < 32:
+        return True
+    for i in range(a.n - 1):
+        left = bits[~bits[:, :i].any(axis=1)]
+        here = left[:, i].sum() / times[i]
+        there = (left[left[:, : i + 2].any(axis=1), i + 1]).sum() / times[i + 1]
+        if here < a.thresholds.alpha * there:
+            return False
+    return True
+
+
+INVARIANTS = {
+    "a-greedy": greedy_invariant,
+    "independent": independent_invariant,
+    "local-swaps": neighbours_invariant,
+}
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_invariant_holds_after_every_update(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    a = ordering(
+        name, n, Thresholds(profile_window=int(rng.choice([7, 50, 300])), alpha=rng.choice([0.7, 1]))
+    )
+    for _ in range(40):
+        if rng.random() < 0.2:
+            a.window.note_times(rng.integers(1, 30, n) * 1e-7)
+            # New times may leave an order behind; the next profile tuples put it right.
+        profile = random_profile(rng, n, int(rng.integers(1, 60)), weights=name == "a-greedy")
+        a.observe(profile, rng.permutation(n).tolist() if rng.random() < 0.3 else None)
+        assert sorted(a.order) == list(range(n))
+        assert INVARIANTS[name](a), a.order
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_matrix_view_is_what_a_recount_gives(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = ordering("a-greedy", 5, Thresholds(profile_window=40))
+    for _ in range(60):
+        a.observe(random_profile(rng, 5, int(rng.integers(1, 90)), weights=True))
+        assert a.view.tolist() == a.matrix_view().tolist()
+
+
+def test_the_cost_is_near_the_optimum() -> None:
+    rng = np.random.default_rng(11)
+    best = 0
+    for _ in range(80):
+        n, alpha = int(rng.integers(2, 7)), float(rng.choice([0.8, 0.9, 1.0]))
+        drops = random_profile(rng, n, 400)
+        if not len(drops):
+            continue
+        a = ordering("a-greedy", n, Thresholds(profile_window=1000, alpha=alpha))
+        a.window.note_times(rng.integers(1, 30, n) * 1e-7)
+        for part in np.array_split(drops, 5):
+            a.observe(part)
+        times = a.window.times()
+        ratio = cost(a.order, drops, times) / cost(optimal(drops, times), drops, times)
+        assert ratio <= 4 / alpha
+        best += ratio < 1.05
+    assert best >= 72
+
+
+def test_a_plan_seen_before_is_recalled() -> None:
+    """Two kinds of streams in turn: from the second time on each has its plan from the log."""
+    filters = PipelinedFilters(3, thresholds=Thresholds(overhead=1e9, purse=1e9))
+    rng = np.random.default_rng(5)
+    for turn in range(6):
+        drops = np.array([0.9, 0.5, 0.1] if turn % 2 else [0.1, 0.5, 0.9])
+        passes = rng.random((100_000, 3)) >= drops
+        filters.run(len(passes), lambda f, rows, passes=passes: passes[rows, f])
+        assert filters.order == ([0, 1, 2] if turn % 2 else [2, 1, 0])
+    assert filters.surprises >= 5
+    assert filters.log.recalled >= 3
+
+
+def test_the_log_is_bounded_and_finds_the_nearest() -> None:
+    log = PlanLog(3, similar=0.1)
+    for k in range(5):
+        log.add(k, np.array([k / 5, 0.5]), [k % 2, 1 - k % 2])
+    assert [d.time for d in log.last(9)] == [2, 3, 4]
+    assert log.recall(np.array([0.63, 0.5])) == [1, 0]
+    assert log.recall(np.array([0.0, 0.5])) is None
+
+
+def test_what_never_moved_is_steady_and_costs_less_to_profile() -> None:
+    log = PlanLog(50, steady_after=4)
+    for k in range(4):
+        log.add(k, np.zeros(4), [0, 1, 2, 3] if k % 2 else [1, 0, 2, 3])
+    assert log.steady() == {2, 3}
+    log.add(4, np.zeros(4), [0, 2, 1, 3])
+    assert log.steady() == {3}
+
+
+def test_statistics_of_a_steady_filter_are_the_same_on_average() -> None:
+    rng = np.random.default_rng(2)
+    passes = rng.random((1 << 16, 3)) >= np.array([0.7, 0.4, 0.3])
+    shares = []
+    for after in (0, 1):
+        thresholds = Thresholds(0.2, overhead=1e9, purse=1e9, steady_after=after, profile_window=20_000)
+        filters = PipelinedFilters(3, thresholds=thresholds)
+        filters.log.add(0, np.full(3, 9.0), [0, 1, 2])
+        filters.run(len(passes), lambda f, rows: passes[rows, f])
+        filters.run(len(passes), lambda f, rows: passes[rows, f])
+        shares.append((filters.ordering.window.tuples().mean(axis=0), filters.profile_evaluations))
+    (plain, evaluated), (weighted, fewer) = shares
+    assert np.allclose(plain, weighted, atol=0.03)
+    assert fewer < 0.6 * evaluated
