@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.engine.operators import _join_stores, _pipeline, mjoin, select
+from penstock.engine.operators import _conjunction, _join_stores, _pipeline, mjoin
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.algorithms import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -61,7 +61,7 @@ def planned_by(planner: str) -> Iterator[None]:
         return Restless(n) if planner == "restless" else PipelinedFilters(n, planner, EAGER)
 
     with (
-        patch.object(select, "PipelinedFilters", filters),
+        patch.object(_conjunction, "PipelinedFilters", filters),
         patch.object(_pipeline, "PipelinedFilters", filters),
         patch.object(mjoin, "SLICE", SLICE),
         patch.object(_join_stores, "AdaptiveAccess", RestlessAccess),

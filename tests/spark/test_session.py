@@ -163,6 +163,26 @@ def test_heartbeats_let_time_run_on(session: Session, spark: Any, tmp_path: Path
     assert [(r.ts, r.op, r.a) for r in run(result)] == [(1, "+", 5), (4, "-", 5)]
 
 
+def test_explain_of_a_running_query(session: Session, tmp_path: Path) -> None:
+    rows = {"k": list(range(3000)), "ts": [dt.datetime(2026, 1, 1)] * 3000}
+    for name in ("A", "B", "C"):
+        place = write(tmp_path / name, **rows)
+        session.sql(f"CREATE STREAM {name} (k BIGINT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET '{place}'")
+    df = session.sql(
+        "SELECT ISTREAM(A.k, A.ts AS a, B.ts AS b, C.ts AS c) FROM A [NOW], B [NOW], C [NOW] "
+        "WHERE A.k = B.k AND B.k = C.k"
+    )
+    query = df.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+        text = session.explain(query)
+    finally:
+        query.stop()
+    assert "stage 1, partition 0: " in text
+    assert "mjoin A.k = B.k = C.k: " in text
+    assert "a-greedy: " in text and " changes of order" in text
+
+
 def test_explain_says_what_spark_does(session: Session, rate: Any) -> None:
     session.create_stream("S", rate, timestamp="ts")
     text = session.explain("SELECT v FROM S [RANGE 1 MINUTE] WHERE i > 3")

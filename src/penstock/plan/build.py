@@ -128,9 +128,10 @@ class Builder:
         spec = node.spec
         below = self.build(node.input, {*needed, *spec.partition_by, *_reads(node.keep)})
         own = self._own_rows(node)
-        # Filters are evaluated one after the other: none sees a row that is another partition's.
         keep = (*own, *node.keep) if spec.slide is None else node.keep
-        window = SeqWindow(below, spec.kind, spec.size, spec.partition_by, spec.text, spec.slide, keep)
+        form = (spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
+        # No filter sees a row that is another partition's.
+        window = SeqWindow(below, *form, keep, self.filters, len(own))
         return Select(window, own, self.filters) if own and spec.slide is not None else window
 
     def _own_rows(self, node: logical.Window) -> tuple[Expression, ...]:

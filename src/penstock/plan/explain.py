@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
+from penstock.engine.operators.seq_window import SeqWindow
 from penstock.plan.access import costs_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import Route
@@ -103,8 +104,8 @@ def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
     yield line
     if isinstance(node, MJoin):
         yield f"{indent}  {_indexes(node)}"
-    if isinstance(node, MJoin | Select) and node.adapts:
-        what = "filters" if isinstance(node, Select) else "filters and probes"
+    if isinstance(node, MJoin | Select | SeqWindow) and node.adapts:
+        what = "filters and probes" if isinstance(node, MJoin) else "filters"
         yield f"{indent}  [{node.filters} orders the {what} while it runs]"
     for below in node.inputs:
         yield from _tree(below, indent + "  ", shown)

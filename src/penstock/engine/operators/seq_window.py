@@ -15,13 +15,14 @@ With a slide the window stands still between multiples of it; ``_sliding`` holds
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
-from penstock.engine.evaluate import true_mask
 from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._conjunction import Conjunction
 from penstock.engine.operators._sliding import SlidingRange, SlidingRows
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.store import Store
@@ -33,7 +34,8 @@ from penstock.expression import Expression
 class SeqWindow(Unary):
     """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded.
 
-    ``keep``: predicates of which a row window holds the rows that satisfy them all.
+    ``keep``: predicates of which a row window holds the rows that satisfy them all. The ``first`` ones come
+    first; ``filters`` orders the others.
     """
 
     kind: str
@@ -42,6 +44,8 @@ class SeqWindow(Unary):
     text: str = ""
     slide: int | None = None
     keep: tuple[Expression, ...] = ()
+    filters: str = field(default="a-greedy", repr=False)
+    first: int = 0
 
     name = "seq-window"
 
@@ -56,6 +60,11 @@ class SeqWindow(Unary):
         """The window as CQL writes it, and which of its rows are held."""
         kept = " AND ".join(map(str, self.keep))
         return f"{self.text} keeping {kept}" if kept else self.text
+
+    @property
+    def adapts(self) -> bool:
+        """Whether there is an order to change."""
+        return len(self.keep) - self.first > 1 and self.filters != "static"
 
     @property
     def waits(self) -> bool:
@@ -102,7 +111,8 @@ class _Rows(Operator):
 
     def __init__(self, node: SeqWindow, size: int) -> None:
         self._size = size
-        self._keep = node.keep
+        first, others = node.keep[: node.first], node.keep[node.first :]
+        self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
         self._turns = Turns(node.schema, node.partition_by)
         self._store = Store(node.schema, keys=2)
         self._arrived = 0
@@ -127,10 +137,11 @@ class _Rows(Operator):
         return out
 
     def _kept(self, chunk: Chunk) -> Bools:
-        kept = np.ones(len(chunk), np.bool_)
-        for predicate in self._keep:
-            rows = np.flatnonzero(kept)
-            kept[rows] = true_mask(predicate, chunk.take(rows).mapping(), len(rows))
+        rows = np.arange(len(chunk))
+        for conjunction in self._keep:
+            rows = rows[conjunction.rows(chunk.take(rows) if len(rows) < len(chunk) else chunk)]
+        kept = np.zeros(len(chunk), np.bool_)
+        kept[rows] = True
         return kept
 
     def _places(self, chunk: Chunk) -> Int64s:
@@ -166,3 +177,6 @@ class _Rows(Operator):
 
     def bytes(self) -> int:
         return self._store.nbytes() + self._turns.nbytes()
+
+    def metrics(self) -> dict[str, Any]:
+        return self._keep[-1].metrics() if self._keep else {}

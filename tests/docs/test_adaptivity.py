@@ -1,0 +1,29 @@
+"""What docs/adaptivity.md shows of explain is what explain says, and what may be set is listed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock.cli.explain import bound_queries
+from penstock.plan import compile
+from penstock.plan.explain import explain
+from penstock.plan.explain_running import __doc__ as shown_running
+from penstock.streamon.algorithms import ALGORITHMS
+
+TEXT = (Path(__file__).parent.parent.parent / "docs" / "adaptivity.md").read_text()
+
+
+def test_the_plan_is_the_one_that_explain_prints() -> None:
+    query, plan = re.search(r"```cql\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL).groups()
+    ((bound, settings),) = bound_queries(query)
+    assert explain(compile(bound, 2, settings)) == plan.rstrip("\n")
+
+
+def test_every_algorithm_is_listed() -> None:
+    assert re.findall(r"^\| `([a-z-]+)` \|", TEXT, re.MULTILINE) == list(ALGORITHMS)
+
+
+def test_the_running_plan_is_the_one_that_its_module_shows() -> None:
+    (shown,) = re.findall(r"```\n(stage 1, partition 0.*?)```", TEXT, re.DOTALL)
+    assert shown.rstrip("\n") in (shown_running or "")
