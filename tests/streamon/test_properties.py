@@ -39,9 +39,12 @@ def independent_invariant(a: Ordering) -> bool:
 
 
 def neighbours_invariant(a: Ordering) -> bool:
-    """LocalSwaps: of two neighbours the first drops more for its time; a swap makes the window empty."""
+    """LocalSwaps: of two neighbours the first drops more for its time.
+
+    A swap makes the window empty, and it is judged when a quarter of it is there.
+    """
     bits, times = a.window.tuples()[:, a.order], a.window.times()[a.order]
-    if len(bits) < 32:
+    if len(bits) < len(a.window.bits) // 4:
         return True
     for i in range(a.n - 1):
         left = bits[~bits[:, :i].any(axis=1)]

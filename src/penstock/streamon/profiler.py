@@ -115,7 +115,9 @@ class DropProfiler:
     def time_filters(self, rows: Rows, evaluate: Evaluate, tuples: int) -> None:
         """Time every filter on the same rows."""
         began = time.perf_counter()
-        took = [self._seconds_a_row(f, rows[: self.thresholds.timed], evaluate) for f in range(self._ordering.n)]
+        took = [
+            self._seconds_a_row(f, rows[: self.thresholds.timed], evaluate) for f in range(self._ordering.n)
+        ]
         self._ordering.window.note_times(np.array(took) + self.thresholds.handling)
         self._spend(began)
         self._next_timing = tuples + self._until_timing

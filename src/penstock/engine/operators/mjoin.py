@@ -251,7 +251,7 @@ class _MJoin(Operator):
             places, rows, starts, ends = index.probe(self._stores[j], keys, valid, *life, least)
             self._probes[i] += len(tuples)
         else:
-            places, rows, starts, ends = self._probe_band(tuples, j, least)
+            places, rows, starts, ends = self._probe_band(tuples, i, j, least)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
         if entries is not None:
@@ -259,7 +259,7 @@ class _MJoin(Operator):
         joined = self._near(self._same_keys(joined, j, bound, classes), j, bound)
         return self._residual(joined, bound)
 
-    def _probe_band(self, tuples: _Tuples, j: int, least: int) -> Matches:
+    def _probe_band(self, tuples: _Tuples, i: int, j: int, least: int) -> Matches:
         """What joins tuples by the first band into input j; with none, everything there."""
         store, life = self._stores[j], (tuples.starts, tuples.ends)
         every = np.ones(len(tuples), np.bool_)
@@ -267,7 +267,7 @@ class _MJoin(Operator):
         if not bands:
             return store.index(()).probe(store, tuples.starts, every, *life, least)
         lows, highs = self._bounds(tuples, bands[0])
-        self._probes += len(tuples)
+        self._probes[i] += len(tuples)
         index = self._joined.range_index(bands[0].left, len(tuples))
         return index.probe_range(store, lows, highs, every, *life, least)
 
