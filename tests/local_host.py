@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from strategies import Case
 
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
 from penstock.cql.bind import bind
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
@@ -43,12 +43,14 @@ class Manner:
     """How to run: ``cuts`` are where micro-batches end, in parts of a stream's length from 0 to 1.
 
     ``before`` says for each step what to do before it: ``""``, ``"snapshot"``, ``"rebuild"`` or both.
+    ``heavy``: the streams by name that declare the usual values of all their columns as heavy.
     """
 
     partitions: int = 1
     cuts: tuple[float, ...] = ()
     before: tuple[str, ...] = ()
     skew: int = 0
+    heavy: tuple[str, ...] = ()
 
 
 @dataclass
@@ -88,7 +90,7 @@ class Partition:
 
 def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     """All changes of a case's query, in timestamp order."""
-    catalog = {n: _definition(n, s, case.inputs[n], manner.skew) for n, s in case.schemas.items()}
+    catalog = {n: _definition(n, s, case.inputs[n], manner) for n, s in case.schemas.items()}
     plan = compile(bind(case.cql, catalog), manner.partitions)
     stages = [
         [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
@@ -108,12 +110,18 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     return sorted(changes, key=lambda c: c[0])
 
 
-def _definition(name: str, schema: str, rows: Sequence[Any], skew: int) -> StreamDef | RelationDef | TableDef:
+HEAVY = {"INT": (0, 1, 3), "BIGINT": (0, 1, 3), "DOUBLE": (0.0, 1.0), "STRING": ("a", ""), "BOOLEAN": (True,)}
+
+
+def _definition(
+    name: str, schema: str, rows: Sequence[Any], manner: Manner
+) -> StreamDef | RelationDef | TableDef:
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)
     kind = RelationDef if rows and len(rows[0]) == 3 else StreamDef
-    return kind(name, fields, TimeDomain(), skew=skew)
+    heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
+    return kind(name, fields, TimeDomain(), skew=manner.skew, traffic=Traffic(heavy=tuple(heavy)))
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:

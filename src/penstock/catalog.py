@@ -12,12 +12,24 @@ from penstock.schema import TimeDomain
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What is declared of how a stream's rows come: it says where they are sent, not what a query returns.
+
+    ``rate`` is in rows a second. ``partitioned_by``: columns of which equal values come from one partition of
+    the source. ``heavy``: by column, the values that a great part of the rows have.
+    """
+
+    rate: float | None = None
+    partitioned_by: tuple[str, ...] = ()
+    heavy: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
 class StreamDef:
     """A registered stream. ``schema`` holds every column, the timestamp column among them if it is one.
 
     ``timestamp`` names that column, or is None where elements carry their time beside the row.
-    ``skew`` and ``idle_after`` are in ticks, ``rate`` in rows a second as far as it is known. ``source`` is
-    opaque to all but the host that reads it.
+    ``skew`` and ``idle_after`` are in ticks. ``source`` is opaque to all but the host that reads it.
     """
 
     name: str
@@ -28,7 +40,7 @@ class StreamDef:
     idle_after: int | None = None
     heartbeat: str | None = None
     source: Any = field(default=None, compare=False)
-    rate: float | None = None
+    traffic: Traffic = Traffic()
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class RelationDef:
     idle_after: int | None = None
     heartbeat: str | None = None
     source: Any = field(default=None, compare=False)
-    rate: float | None = None
+    traffic: Traffic = Traffic()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock import routing
 from penstock.catalog import RelationDef
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
@@ -112,13 +113,16 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
 
 def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: int) -> list[np.ndarray]:
     """Each row's coordinates in the dimensions that split its stream."""
+    # A relation's row must leave where it entered, so its time does not tell it apart.
+    stamp = [] if isinstance(source.stream, RelationDef) else [pa.array(ts)]
+    row = [*stamp, *(columns[name] for name, _ in source.columns)]
     found = []
     for axis in source.route.own:
-        keys = [evaluate(e, columns, rows) for e in axis.keys]
-        if axis.by_row:
-            changes = isinstance(source.stream, RelationDef)
-            keys = [*([] if changes else [pa.array(ts)]), *(columns[name] for name, _ in source.columns)]
-        found.append(partition_numbers(keys, axis.share, rows))
+        if axis.by_source:
+            found.append(np.zeros(rows, np.int64))  # one source, of one partition
+        else:
+            keys = [evaluate(e, columns, rows) for e in axis.keys]
+            found.append(routing.coordinates(axis, keys, row, rows))
     return found
 
 

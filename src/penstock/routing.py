@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,20 +21,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expression import Expression
+from penstock.hashing import partition_numbers
 
 Int64s = npt.NDArray[np.int64]
+EVERYWHERE = -1
+"""The coordinate of rows that go to all."""
 
 
 @dataclass(frozen=True)
 class Axis:
     """A dimension of the cube as one input is in it: ``share`` coordinates.
 
-    Split by the hash of ``keys``, or of the row itself with ``by_row``; replicated if neither.
+    Split by the hash of ``keys``, or of the row itself with ``by_row``; replicated if neither. With
+    ``by_source`` the number of the source's partition, which holds all rows of a key, says where. Rows whose
+    key is among ``spread`` go by row, those whose key is among ``everywhere`` to all coordinates.
     """
 
     share: int
     keys: tuple[Expression, ...] = ()
     by_row: bool = False
+    by_source: bool = False
+    spread: tuple[Any, ...] = ()
+    everywhere: tuple[Any, ...] = ()
 
     @property
     def splits(self) -> bool:
@@ -81,12 +90,43 @@ class Route:
             number = number * axis.share + coordinate
         return number
 
+    def masks(self, coordinates: Sequence[Int64s], rows: int) -> Iterator[npt.NDArray[np.bool_]]:
+        """For each cell which rows go to it."""
+        for cell in product(*(range(a.share) for a in self.own)):
+            here = np.ones(rows, np.bool_)
+            for mine, where in zip(cell, coordinates, strict=True):
+                here &= (where == mine) | (where == EVERYWHERE)
+            yield here
+
     def cell_of(self, coordinates: Sequence[Int64s], rows: int) -> Int64s:
         """The number of each row's cell, from its coordinates in the own axes."""
         cell = np.zeros(rows, np.int64)
         for axis, coordinate in zip(self.own, coordinates, strict=True):
             cell = cell * axis.share + coordinate
         return cell
+
+
+def coordinates(axis: Axis, keys: Sequence[pa.Array], row: Sequence[pa.Array], rows: int) -> Int64s:
+    """The coordinates of rows in a dimension that splits them, from their keys and what tells rows apart."""
+    if axis.by_row:
+        return partition_numbers(row, axis.share, rows)
+    where = partition_numbers(keys, axis.share, rows)
+    if axis.spread:
+        heavy = is_among(keys[0], axis.spread)
+        where = np.where(heavy, partition_numbers(row, axis.share, rows), where)
+    if axis.everywhere:
+        where = np.where(is_among(keys[0], axis.everywhere), EVERYWHERE, where)
+    return where
+
+
+def is_among(key: pa.Array, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Which keys are among some values."""
+    return np.asarray(pc.is_in(key, value_set=pa.array(values, key.type)))
+
+
+def keys_of(input: str, axis: int) -> str:
+    """The input by which the keys come of a stream that stays as its source has it in a dimension."""
+    return f"{input}#keys{axis}"
 
 
 def mine(input: str) -> str:
@@ -101,14 +141,17 @@ def deliver(
 
     Of rows that are places only, the columns ``always`` and those that the route says are there.
     """
-    cell = route.cell_of(coordinates, batch.num_rows)
     cells = route.cells()
-    if route.places is None:
+    if route.places is None and not any((c == EVERYWHERE).any() for c in coordinates):
+        cell = route.cell_of(coordinates, batch.num_rows)
         yield from zip(cells, split_by(batch, cell, len(cells)), strict=True)
         return
-    shown = {*always, *route.places}
-    for number, targets in enumerate(cells):
-        own = pa.array(cell == number)
+    shown = {*always, *(route.places or ())}
+    for targets, here in zip(cells, route.masks(coordinates, batch.num_rows), strict=True):
+        own = pa.array(here)
+        if route.places is None:
+            yield targets, batch.filter(own)
+            continue
         columns = [
             column if name in shown else pc.if_else(own, column, pa.scalar(None, column.type))
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -121,6 +164,8 @@ def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[
     """The rows of each partition, in their order."""
     if partitions == 1:
         return [batch]
+    if len(where) and where.min() == where.max():
+        return [batch if number == where[0] else batch.slice(0, 0) for number in range(partitions)]
     order = np.argsort(where.astype(np.uint8 if partitions <= 256 else np.uint16), kind="stable")
     sorted_batch = batch.take(pa.array(order))
     ends = np.cumsum(np.bincount(where, minlength=partitions)[:partitions])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import RelationDef, StreamDef, TableDef, ViewDef
+from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic, ViewDef
 from penstock.cql import (
     CreateRelation,
     CreateStream,
@@ -52,6 +52,17 @@ def test_stream_over_integers(unit: str, time: TimeDomain, skew: int) -> None:
     (stream,) = cql.parse(f"CREATE STREAM S (T INT) TIMESTAMP BY t {unit} SKEW 3 SECONDS FROM JSON 'd'")
     assert isinstance(stream, CreateStream)
     assert (stream.timestamp, stream.time, stream.skew) == ("T", time, skew)
+
+
+def test_traffic() -> None:
+    (stream,) = cql.parse(
+        """CREATE STREAM S (k BIGINT, u STRING, t INT) TIMESTAMP BY t SKEW 5 RATE 200 ROWS PER SECOND
+           HEAVY k IN (-5, 7) PARTITIONED BY (U, k) HEAVY u IN ('it''s') HEAVY k IN (9) FROM JSON 'd'"""
+    )
+    assert isinstance(stream, CreateStream)
+    assert stream.traffic == Traffic(200.0, ("u", "k"), (("k", (-5, 7, 9)), ("u", ("it's",))))
+    assert stream.definition().traffic == stream.traffic
+    assert (stream.skew, stream.source) == (5, SourceSpec("json", "d"))
 
 
 def test_bare_skew_is_ticks() -> None:

@@ -9,28 +9,17 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from random import Random
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from checking import Skip, check, check_manner, expect
+from exchange_data import CATALOG, SCHEMA, data
 from local_host import Manner
 from strategies import Case
 
-from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.cql import bind
 from penstock.plan import compile, explain
-from penstock.schema import TimeDomain
 
 FILE = Path(__file__).with_name("exchanges.txt")
-SCHEMA = "a BIGINT, b BIGINT, c STRING"
-COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])
-CATALOG: dict[str, Any] = {
-    **{name: StreamDef(name, COLUMNS, TimeDomain()) for name in "RSTU"},
-    "Q": RelationDef("Q", COLUMNS, TimeDomain()),
-    "X": TableDef("X", COLUMNS),
-}
 
 
 def sections() -> list[list[str]]:
@@ -51,24 +40,6 @@ def exchanges(query: str, partitions: int = 6) -> str:
     """What explain says of where rows go."""
     lines = explain(compile(bind(query, CATALOG), partitions)).splitlines()
     return "\n".join(i for i in lines if i.startswith(("spark", "exchange", "stage", "  [cube")))
-
-
-def data(seed: int) -> dict[str, list[Any]]:
-    """Some of everything: ties, NULLs, one value more often than others."""
-    random = Random(seed)
-
-    def row() -> dict[str, Any]:
-        pick = lambda *values: random.choice(values)  # noqa: E731
-        return {"a": pick(1, 1, 1, 2, 3, None), "b": pick(0, 1, 2, 3, None), "c": pick("x", "y", None)}
-
-    def stamps(count: int) -> list[int]:
-        return sorted(random.randrange(12) for _ in range(count))
-
-    streams: dict[str, list[Any]] = {name: [(ts, row()) for ts in stamps(9)] for name in "RSTU"}
-    came = [(ts, row()) for ts in stamps(6)]
-    left = [(ts + 4, "-", r) for ts, r in came[::2]]
-    streams["Q"] = sorted([*((ts, "+", r) for ts, r in came), *left], key=lambda e: e[0])
-    return {**streams, "X": [row() for _ in range(4)]}
 
 
 def case(query: str, seed: int) -> Case:

@@ -14,7 +14,7 @@ from penstock.errors import DataError
 from penstock.expression import Column
 from penstock.routing import Axis, Route, mine
 from penstock.spark import blob
-from penstock.spark.packer import KEEP, Packer
+from penstock.spark.packer import KEEP, Packer, Split
 from penstock.spark.record import Envelope
 
 NO_COPIES = pa.schema([])
@@ -41,7 +41,7 @@ def packed(packer: Packer, *batches: pa.RecordBatch) -> list[tuple[int, Envelope
 def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], partitions: int) -> None:
     schema = pa.schema([(TS, pa.int64()), (KEEP, pa.bool_()), ("S.k", pa.int64())])
     packer = Packer(
-        "S", "S", schema, NO_COPIES, (("S.k",),), split(partitions), tuple(range(10, 10 + partitions))
+        "S", "S", schema, NO_COPIES, (Split(("S.k",)),), split(partitions), tuple(range(10, 10 + partitions))
     )
     columns = [[r[i] for r in rows] for i in (0, 2, 1)]
     batch = pa.RecordBatch.from_arrays(
@@ -64,7 +64,7 @@ def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], pa
 def test_equal_keys_of_two_streams_meet() -> None:
     def homes(name: str, kind: pa.DataType) -> dict[int, int]:
         schema = pa.schema([(TS, pa.int64()), (name, kind)])
-        packer = Packer(name, name, schema, NO_COPIES, ((name,),), split(3), (0, 1, 2))
+        packer = Packer(name, name, schema, NO_COPIES, (Split((name,)),), split(3), (0, 1, 2))
         batch = pa.record_batch([pa.array(range(50), pa.int64()), pa.array(range(50), kind)], schema=schema)
         return {r[name]: key for key, _, part in packed(packer, batch) for r in part.to_pylist()}
 
@@ -74,7 +74,7 @@ def test_equal_keys_of_two_streams_meet() -> None:
 def test_a_row_is_packed_once_for_all_that_get_it() -> None:
     schema = pa.schema([(TS, pa.int64()), ("S.k", pa.int64())])
     route = Route((Axis(2), split(3).axes[0]))
-    packer = Packer("S", "S", schema, NO_COPIES, (("S.k",),), route, tuple(range(6)))
+    packer = Packer("S", "S", schema, NO_COPIES, (Split(("S.k",)),), route, tuple(range(6)))
     batch = pa.record_batch([pa.array(range(50), pa.int64())] * 2, schema=schema)
     got = {key: part.column("S.k").to_pylist() for key, _, part in packed(packer, batch)}
     assert [got[0], got[1], got[2]] == [got[3], got[4], got[5]]
@@ -84,7 +84,7 @@ def test_a_row_is_packed_once_for_all_that_get_it() -> None:
 def test_places_of_all_rows_go_to_all() -> None:
     schema = pa.schema([(TS, pa.int64()), ("S.k", pa.int64()), ("S.v", pa.string())])
     route = Route(split(2).axes, places=("S.k",))
-    packer = Packer("S", "S", schema, NO_COPIES, (("S.k",),), route, (0, 1))
+    packer = Packer("S", "S", schema, NO_COPIES, (Split(("S.k",)),), route, (0, 1))
     columns = [pa.array(range(50), pa.int64())] * 2 + [pa.array(["x"] * 50)]
     parts = [part for _, _, part in packed(packer, pa.record_batch(columns, schema=schema))]
     for part in parts:

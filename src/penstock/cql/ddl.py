@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
 from penstock.cql import types
 from penstock.cql.ddl_parser import STATEMENTS
 from penstock.cql.dialect import CQL
@@ -51,6 +51,7 @@ class CreateStream:
     skew: int = 0
     idle_after: int | None = None
     bad_rows: str = "error"
+    traffic: Traffic = Traffic()
 
     def definition(self, source: object = None) -> StreamDef:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
@@ -62,6 +63,7 @@ class CreateStream:
             self.skew,
             self.idle_after,
             source=self.source if source is None else source,
+            traffic=self.traffic,
         )
 
 
@@ -81,6 +83,7 @@ class CreateRelation:
     skew: int = 0
     idle_after: int | None = None
     bad_rows: str = "error"
+    traffic: Traffic = Traffic()
 
     def definition(self, source: object = None) -> RelationDef:
         """The catalog's entry, whose schema is the relation's own: neither its time nor its changes."""
@@ -94,6 +97,7 @@ class CreateRelation:
             self.skew,
             self.idle_after,
             source=self.source if source is None else source,
+            traffic=self.traffic,
         )
 
 
@@ -210,9 +214,8 @@ def _create_stream(node: StreamDefinition) -> CreateStream:
     schema = RATE_SCHEMA if source.format == "rate" else _schema(node, "CREATE STREAM")
     timestamp = _timestamp(node, schema)
     time = _time(node, timestamp)
-    return CreateStream(
-        node.name, schema, timestamp.name, time, source, *_skew_and_idle(node, time), _bad_rows(node)
-    )
+    rest = (*_skew_and_idle(node, time), _bad_rows(node), declared_traffic(node, schema))
+    return CreateStream(node.name, schema, timestamp.name, time, source, *rest)
 
 
 def _create_relation(node: StreamDefinition) -> CreateRelation:
@@ -221,7 +224,7 @@ def _create_relation(node: StreamDefinition) -> CreateRelation:
     change, time = _change(node, schema), _time(node, timestamp)
     if len(schema) == 2:
         raise error(f"relation '{node.name}' has no column but its time and its changes", node)
-    rest = (*_skew_and_idle(node, time), _bad_rows(node))
+    rest = (*_skew_and_idle(node, time), _bad_rows(node), declared_traffic(node, schema))
     return CreateRelation(node.name, schema, timestamp.name, change.name, time, source, *rest)
 
 
@@ -238,6 +241,31 @@ def _skew_and_idle(node: StreamDefinition, time: TimeDomain) -> tuple[int, int |
         ticks(skew, time, "SKEW") if skew else 0,
         ticks(idle, time, "IDLE AFTER", least=1) if idle else None,
     )
+
+
+def declared_traffic(node: StreamDefinition, schema: pa.Schema) -> Traffic:
+    """What RATE, PARTITIONED BY and HEAVY say."""
+    rate, by = node.args.get("rate"), node.args.get("partitioned_by") or ()
+    heavy: dict[str, tuple[object, ...]] = {}
+    for clause in node.args.get("heavy") or ():
+        column = _column(clause.this, schema, "HEAVY")
+        values = tuple(_heavy_value(e, column) for e in clause.expressions)
+        heavy[column.name] = (*heavy.get(column.name, ()), *values)
+    columns = tuple(_column(c, schema, "PARTITIONED BY").name for c in by)
+    return Traffic(float(rate.name) if rate else None, columns, tuple(heavy.items()))
+
+
+def _heavy_value(node: exp.Expr, column: pa.Field) -> object:
+    negative = isinstance(node, exp.Neg)
+    literal = node.this if negative else node
+    if not isinstance(literal, exp.Literal | exp.Boolean):
+        raise error("HEAVY takes values: numbers, text in quotes, TRUE or FALSE", node)
+    text = ("-" if negative else "") + str(literal.this)
+    try:
+        return pa.scalar(text).cast(column.type).as_py()
+    except pa.ArrowInvalid:
+        message = f"{text!r} is no value of the column '{column.name}'"
+        raise error(message, node, f"it is {types.sql_name(column.type)}") from None
 
 
 def _bad_rows(node: StreamDefinition) -> str:

@@ -17,6 +17,7 @@ from penstock.cql.nodes import (
     DropDefinition,
     Duration,
     DurationPart,
+    HeavyValues,
     Setting,
     Source,
     StreamDefinition,
@@ -61,7 +62,7 @@ class DDLParser(SparkParser):
         return self.expression(exp.Var(this=word.text), word)
 
     def _curr_is_word(self) -> bool:
-        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "CHANGE", "ON", "SLIDE")
+        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "CHANGE", "ON", "SLIDE", "RATE", "HEAVY")
         return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in stops
 
     # DDL
@@ -111,6 +112,13 @@ class DDLParser(SparkParser):
             node.set("idle_after", self._parse_duration())
         elif self._match(TokenType.FROM):
             node.set("source", self._parse_source((*FILE_FORMATS, "KAFKA", "RATE")))
+        elif self._match_text_seq("RATE"):
+            node.set("rate", self._parse_rate())
+        elif self._curr and self._curr.text.upper() == "PARTITIONED BY":
+            self._advance()
+            node.set("partitioned_by", self._parse_wrapped_csv(self._parse_field_name, optional=True))
+        elif self._match_text_seq("HEAVY"):
+            node.append("heavy", self._parse_heavy())
         elif self._match_text_seq("ON", "BAD", "ROWS"):
             node.set("bad_rows", self._parse_bad_rows())
         elif self._match(TokenType.ALIAS):
@@ -194,6 +202,18 @@ class DDLParser(SparkParser):
         if not all(words):
             return None
         return self.expression(exp.Var(this=".".join(w.name for w in words if w)), start)
+
+    def _parse_field_name(self) -> exp.Expr | None:
+        return self._parse_id_var(any_token=True)
+
+    def _parse_heavy(self) -> HeavyValues:
+        start = self._curr or self._prev
+        column = self._parse_field_name()
+        if not column or not self._match(TokenType.IN):
+            raise error("heavy keys are written as HEAVY column IN (value, ...)", start)
+        return self.expression(
+            HeavyValues(this=column, expressions=self._parse_wrapped_csv(self._parse_unary))
+        )
 
     def _parse_bad_rows(self) -> exp.Expr:
         if not self._match_texts(BAD_ROWS):

@@ -49,8 +49,17 @@ class StreamDefinition(exp.Expression):
         "skew": False,
         "idle_after": False,
         "bad_rows": False,
+        "rate": False,
+        "partitioned_by": False,
+        "heavy": False,
         "source": False,
     }
+
+
+class HeavyValues(exp.Expression):
+    """HEAVY column IN (values)."""
+
+    arg_types = {"this": True, "expressions": True}
 
 
 class TableDefinition(exp.Expression):

@@ -17,7 +17,9 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock
+from penstock.engine.received import Received
 from penstock.engine.scheduler import Scheduler
+from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
 
 
@@ -38,6 +40,8 @@ class Engine:
         self._history: dict[int, tuple[int, Progress]] = {}
         self._highest_in_snapshot = int(BEFORE_TIME)
         self._fed = False
+        self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
+        self._received = Received(stage.inputs)
 
     def _feed_tables(self, clock: Clock) -> None:
         """Static rows come once: at once, or where instants are completed, with the first of them."""
@@ -55,6 +59,8 @@ class Engine:
     def step(self, arrivals: Sequence[Arrival]) -> StepOutput:
         """Take in one micro-batch."""
         before = self._inputs.progress.copy()
+        arrivals = self._sources.check(arrivals)
+        self._received.note(arrivals)
         clock, released = self._inputs.accept(arrivals)
         self._feed_tables(clock)
         for name, chunk in released.items():
@@ -135,6 +141,7 @@ class Engine:
             "late": dict(self._inputs.progress.late),
             "waiting": self._inputs.rows(),
             "held_back_by": self._inputs.held_back_by(),
+            **self._received.metrics(),
             "rows": sum(o["rows"] for o in operators) + self._inputs.rows(),
             "bytes": sum(o["bytes"] for o in operators),
             "operators": operators,

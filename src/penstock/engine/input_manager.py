@@ -41,7 +41,7 @@ class InputManager:
     """Buffers, orders and releases the rows of a stage's inputs."""
 
     def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
-        self._inputs = {i.name: i for i in inputs if i.kind != "table"}
+        self._inputs = {i.name: i for i in inputs if i.kind in ("source", "exchange")}
         self._waits, self._instants = waits, instants
         self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._inputs}
         self.progress = Progress()

@@ -23,14 +23,19 @@ END = "__end"
 """Column of a batch that goes on to another stage: the known end of life, int64, where there is one."""
 
 
+SOURCE = "__source"
+"""Column of a batch of keys: the number of the source's partition that they came from."""
+
+
 @dataclass(frozen=True)
 class StageInput:
     """One input of a stage.
 
     ``kind`` is ``"source"`` (a stream: rows carry ``TS``; future rows are no older than the largest
     timestamp seen less ``skew``), ``"exchange"`` (elements of an earlier stage: rows carry ``TS`` and
-    ``SIGN``; each of its ``upstream`` partitions reports how far its time has come) or ``"table"``
-    (static rows, handed over when the engine is built).
+    ``SIGN``; each of its ``upstream`` partitions reports how far its time has come), ``"table"`` (static
+    rows, handed over when the engine is built) or ``"keys"`` (what a source that is declared as partitioned
+    has where, in the dimension ``axis``). ``key`` is the column that a stream is split by, if it is one.
     """
 
     name: str
@@ -39,6 +44,8 @@ class StageInput:
     skew: int = 0
     idle_after: int | None = None
     upstream: int = 1
+    axis: int = 0
+    key: str | None = None
 
 
 @dataclass(frozen=True)

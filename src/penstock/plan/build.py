@@ -36,13 +36,13 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.single import Single
 from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
-from penstock.engine.stage import StageInput
+from penstock.engine.stage import SOURCE, StageInput
 from penstock.engine.synopses.accumulators import DISTINCT
 from penstock.expression import Call, Column, Expression, Literal, PythonCall, columns, walk
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
-from penstock.routing import Route, mine
+from penstock.routing import Route, keys_of, mine
 from penstock.schema import TimeDomain
 from penstock.streamon.access import Chooser
 
@@ -108,7 +108,9 @@ class Builder:
         self.host_inputs.append(SourceInput(name, node.alias, stream, shipped, filter, route))
         if route.places is not None:
             fields.append(pa.field(mine(name), pa.bool_()))
-        taken = StageInput(name, pa.schema(fields), "source", stream.skew, stream.idle_after)
+        self.stage_inputs += _checked_keys(name, route)
+        key = _split_by(route, shipped)
+        taken = StageInput(name, pa.schema(fields), "source", stream.skew, stream.idle_after, key=key)
         self.stage_inputs.append(taken)
 
     def _new_name(self, alias: str) -> str:
@@ -243,6 +245,22 @@ class Builder:
             for name, function, e, kind in calls
         )
         return Aggregate(prepared, tuple(name for name, _ in node.keys), functions)
+
+
+def _checked_keys(name: str, route: Route) -> Iterator[StageInput]:
+    """For each dimension in which a stream stays as its source has it: the input that its keys come by."""
+    for number, axis in enumerate(route.axes):
+        if axis.by_source:
+            fields = [(str(e), e.type) for e in axis.keys]
+            schema = pa.schema([*fields, (SOURCE, pa.int32())])
+            yield StageInput(keys_of(name, number), schema, "keys", axis=number)
+
+
+def _split_by(route: Route, shipped: tuple[tuple[str, Expression], ...]) -> str | None:
+    """The column that a stream is split by, where it is one that is there."""
+    keys = [axis.keys for axis in route.own if axis.keys]
+    names = [name for name, e in shipped if len(keys) == 1 and keys[0] == (e,)]
+    return names[0] if names else None
 
 
 _SIDES = _LEFT, _RIGHT = ("#left", "#right")

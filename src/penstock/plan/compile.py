@@ -62,7 +62,8 @@ class _Compiler:
     def _first(self, root: Node) -> PlannedStage:
         stage = Stage(root, tuple(self._builder.stage_inputs), _waits(root))
         inputs = tuple(self._builder.host_inputs)
-        return PlannedStage(stage, self._partitions, inputs, self._scheme.why, _cube(self._scheme))
+        notes = (*_cube(self._scheme), *self._scheme.unsplit)
+        return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
     def _two(self, stages: TwoStages) -> Iterator[PlannedStage]:
         first = self._builder.exact(stages.first)
@@ -76,16 +77,16 @@ class _Compiler:
         yield PlannedStage(stage, partitions, (ExchangeInput(EXCHANGE, stages.by),))
 
 
-def _cube(scheme: Scheme) -> tuple[tuple[str, int], ...]:
-    """The dimensions as explain names them, with their shares."""
-    if scheme.cube is None:
-        return ()
+def _cube(scheme: Scheme) -> Iterator[str]:
+    """The cube's dimensions and shares, where there is more than one."""
+    if scheme.cube is None or len(scheme.cube.shares) < 2:
+        return
     names = []
     for place, share in enumerate(scheme.cube.shares):
         keys = [r.axes[place].keys for r in scheme.routes.values() if r.axes[place].keys]
         columns = [" = ".join(dict.fromkeys(map(str, equal))) for equal in zip(*keys, strict=True)]
-        names.append((", ".join(columns) or "rows", share))
-    return tuple(names)
+        names.append(f"{share} by {', '.join(columns) or 'rows'}")
+    yield f"cube: {' × '.join(names)}"
 
 
 def _waits(root: Node) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.expression import Column, Expression
 from penstock.plan import logical
@@ -32,10 +33,14 @@ class Cannot(Exception):
 class Dimension:
     """How streams are spread in one dimension: by place number, the key, or None for the row itself.
 
-    Streams that it does not name are everywhere.
+    Streams that it does not name are everywhere. ``heavy``: streams with values of the key of which their
+    rows are spread by row, and those of the others everywhere. ``by_source``: rows with equal keys come from
+    one partition of the source, whose number says where they go.
     """
 
     keys: tuple[tuple[int, Key | None], ...]
+    heavy: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+    by_source: bool = False
 
     @staticmethod
     def of(keys: dict[int, Key | None]) -> Dimension:
@@ -75,6 +80,16 @@ class Distribution:
 
     dimension: Dimension
     places: set[int] = field(default_factory=set)
+
+    def whole(self, node: logical.Logical) -> Spread:
+        """Where a query's body is: split, and right also for rows of heavy keys, which are spread by row."""
+        spread = self.of(node)
+        for number, _ in self.dimension.heavy:
+            by_row = Distribution(Dimension.of({number: None}), self.places)
+            spread = by_row.of(node)
+        if spread.everywhere:
+            raise Cannot("every partition would have the whole result")
+        return spread
 
     def of(self, node: logical.Logical) -> Spread:
         """Where a node's relation is; raises ``Cannot``."""

@@ -19,7 +19,7 @@ from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.plan.access import costs_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import Route
+from penstock.routing import Axis, Route
 
 
 def explain(plan: PhysicalPlan, costs: bool = True) -> str:
@@ -37,8 +37,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
             yield _host(incoming, planned.partitions)
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
-        if len(planned.cube) > 1:
-            yield f"  [cube: {' × '.join(f'{share} by {name}' for name, share in planned.cube)}]"
+        yield from (f"  [{note}]" for note in planned.notes)
         yield from _tree(planned.stage.root, "  ", set())
 
 
@@ -76,9 +75,7 @@ def _routed(route: Route) -> str:
         return "to one partition"
     if not route.own:
         return f"broadcast to {route.partitions} partitions"
-    said = [
-        f"{a.share} by {'row' if a.by_row else 'hash of ' + ', '.join(map(str, a.keys))}" for a in route.own
-    ]
+    said = [f"{a.share} {_chosen(a)}" for a in route.own]
     if len(route.axes) == 1:
         many, _, how = said[0].partition(" ")
         text = f"to {many} partitions {how}"
@@ -86,6 +83,18 @@ def _routed(route: Route) -> str:
         text = f"to {route.partitions} partitions: {' × '.join(said)}"
     copies = f", {route.copies} copies of each row" if route.copies > 1 else ""
     return text + copies + (", places of all rows to all" if route.places is not None else "")
+
+
+def _chosen(axis: Axis) -> str:
+    """What chooses a row's coordinate."""
+    if axis.by_row:
+        return "by row"
+    keys = ", ".join(map(str, axis.keys))
+    if axis.by_source:
+        return f"as the source has them by {keys}"
+    heavy = [("by row", axis.spread), ("to all", axis.everywhere)]
+    apart = "".join(f", of {', '.join(map(str, values))} {how}" for how, values in heavy if values)
+    return f"by hash of {keys}{apart}"
 
 
 def _spread(keys: tuple[str, ...], partitions: int) -> str:

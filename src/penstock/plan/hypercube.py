@@ -15,6 +15,10 @@ from math import prod
 
 from penstock.plan.distribution import Dimension
 
+HEAVY = 0.8
+"""The part of a stream's rows that is taken to have its heavy keys."""
+LIGHT = 0.1
+"""The same of a stream that declares none, of the heavy keys of one it is joined with."""
 PLACE = 0.25
 """The cost of a row of which only the place is sent, in parts of a whole row's."""
 SECOND_STAGE = 1.25
@@ -28,12 +32,23 @@ class Candidate:
     """A dimension that is right for a query, and what it asks for.
 
     ``places``: the streams that send places. ``cut``: where in the chain of operators above the body a second
-    stage begins; ``len(chain) + 1`` if there is none.
+    stage begins; ``len(chain) + 1`` if there is none. ``heavy``: the streams with heavy values of its key.
     """
 
     dimension: Dimension
     places: frozenset[int]
     cut: int
+    heavy: frozenset[int] = frozenset()
+
+    def part(self, number: int, share: int) -> float:
+        """The part of a stream's rows that the busiest coordinate receives."""
+        if number not in self.dimension.streams:
+            return 1.0
+        spreading = {n for n, _ in self.dimension.heavy}
+        if number in spreading or (not spreading and number not in self.heavy):
+            return 1 / share
+        heavy = HEAVY if number in self.heavy else LIGHT
+        return heavy + (1 - heavy) / share
 
 
 @dataclass(frozen=True)
@@ -77,8 +92,7 @@ def choose_shares(
 
 def _part(number: int, cube: Cube) -> float:
     """The part of a stream's rows that a partition receives."""
-    pairs = zip(cube.dimensions, cube.shares, strict=True)
-    part = 1 / prod(s for c, s in pairs if number in c.dimension.streams)
+    part = prod(c.part(number, s) for c, s in zip(cube.dimensions, cube.shares, strict=True))
     return PLACE + (1 - PLACE) * part if number in cube.places else part
 
 

@@ -344,6 +344,11 @@ def spreadable(root: Logical) -> list[Spreadable]:
     return [node for node in walk(root) if isinstance(node, Spreadable)]
 
 
+def definition_of(leaf: Spreadable) -> StreamDef | RelationDef:
+    """What a leaf is registered as."""
+    return leaf.stream if isinstance(leaf, StreamSource) else leaf.relation
+
+
 def stream_of(window: Window) -> StreamSource | None:
     """The registered stream below a window, None over a derived one."""
     below = window.input.input if isinstance(window.input, Select) else window.input

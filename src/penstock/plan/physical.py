@@ -54,14 +54,15 @@ class ExchangeInput:
 class PlannedStage:
     """A stage, its number of partitions, and where its inputs come from.
 
-    ``why`` there is but one partition, or the ``cube`` that they are cells of: dimensions and shares.
+    ``why`` there is but one partition. ``notes``: the cube that the partitions are the cells of, and what
+    else there is to say of it.
     """
 
     stage: Stage
     partitions: int
     inputs: tuple[SourceInput | TableInput | ExchangeInput, ...]
     why: str = ""
-    cube: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -20,9 +21,9 @@ from penstock import expression as ex
 from penstock.catalog import RelationDef
 from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
-from penstock.routing import Axis
+from penstock.routing import EVERYWHERE, Axis
 from penstock.spark.catalyst import quote, to_spark_sql
-from penstock.spark.packer import KEEP, PART, Packer
+from penstock.spark.packer import KEEP, PART, Packer, Split
 from penstock.spark.sources import Source
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
@@ -56,7 +57,7 @@ class Sent:
 
     columns: dict[str, Column]
     copies: pa.Schema
-    split: list[tuple[str, ...]] = field(default_factory=list)
+    split: list[Split] = field(default_factory=list)
 
     @staticmethod
     def of(source: SourceInput) -> Sent:
@@ -79,22 +80,43 @@ class Sent:
         return sent
 
     def _add_keys(self, source: SourceInput, axis: Axis, number: int) -> None:
-        keys = axis.keys or _row_key(source)
-        if not all(_hashes_fast(e.type) for e in keys):
-            hashed = [_normal(F.expr(spark_sql(e, source.alias)), e) for e in keys]
-            if axis.by_row and not isinstance(source.stream, RelationDef):
-                hashed.append(self.columns[TS])
-            self.columns[f"{PART}{number}"] = F.pmod(F.xxhash64(*hashed), F.lit(axis.share)).cast("int")
-            self.split.append(())
-            return
+        row = _row_key(source) if axis.by_row or axis.spread else ()
+        if axis.by_source:
+            self.columns[f"{PART}{number}"] = F.spark_partition_id()
+            self.split.append(Split(self._named(source, axis.keys)))
+        elif all(_hashes_fast(e.type) for e in (*axis.keys, *row)):
+            self.split.append(Split(self._named(source, axis.keys), self._told_apart(source, row)))
+        else:
+            self.columns[f"{PART}{number}"] = self._coordinate(source, axis, row)
+            self.split.append(Split())
+
+    def _named(self, source: SourceInput, keys: Sequence[ex.Expression]) -> tuple[str, ...]:
+        """The names under which keys are sent."""
         there = {e: TS if name in self.copies.names else name for name, e in source.columns}
-        names = [TS] if axis.by_row and not isinstance(source.stream, RelationDef) else []
         for e in keys:
-            name = there.get(e, f"__key {e}")
-            if name not in self.columns and name != TS:
-                self.columns[name] = F.expr(spark_sql(e, source.alias))
-            names.append(name)
-        self.split.append(tuple(names))
+            if e not in there:
+                self.columns[f"__key {e}"] = F.expr(spark_sql(e, source.alias))
+        return tuple(there.get(e, f"__key {e}") for e in keys)
+
+    def _told_apart(self, source: SourceInput, row: Sequence[ex.Expression]) -> tuple[str, ...]:
+        # A relation's row must leave where it entered, so its time does not tell it apart.
+        return (*([] if isinstance(source.stream, RelationDef) else [TS]), *self._named(source, row))
+
+    def _coordinate(self, source: SourceInput, axis: Axis, row: Sequence[ex.Expression]) -> Column:
+        """A coordinate that Catalyst computes."""
+        stamp = [] if isinstance(source.stream, RelationDef) else [self.columns[TS]]
+        by_row = _hashed([*(_key(source, e) for e in row), *stamp], axis.share) if row else None
+        if axis.by_row:
+            assert by_row is not None
+            return by_row
+        where = _hashed([_key(source, e) for e in axis.keys], axis.share)
+        if axis.spread:
+            assert by_row is not None
+            where = F.when(_among(source, axis.keys[0], axis.spread), by_row).otherwise(where)
+        if axis.everywhere:
+            everywhere = F.lit(EVERYWHERE)
+            where = F.when(_among(source, axis.keys[0], axis.everywhere), everywhere).otherwise(where)
+        return where
 
     def schema(self, source: SourceInput) -> pa.Schema:
         """Names and types as Python must have them; the engine gets the source's columns and the sign."""
@@ -117,6 +139,19 @@ def project(
 def spark_sql(expression: ex.Expression, alias: str) -> str:
     """An expression over a stream's or table's own column names."""
     return to_spark_sql(expression, lambda name: name.removeprefix(f"{alias}."))
+
+
+def _key(source: SourceInput, e: ex.Expression) -> Column:
+    return _normal(F.expr(spark_sql(e, source.alias)), e)
+
+
+def _hashed(columns: Sequence[Column], share: int) -> Column:
+    return F.pmod(F.xxhash64(*columns), F.lit(share)).cast("int")
+
+
+def _among(source: SourceInput, key: ex.Expression, values: Sequence[Any]) -> Column:
+    literals = [F.expr(spark_sql(ex.Literal(v, key.type), source.alias)) for v in values]
+    return F.coalesce(_key(source, key).isin(*literals), F.lit(False))
 
 
 def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from penstock.engine.stage import SIGN, TS
+from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
 from penstock.hashing import partition_numbers
-from penstock.routing import Route, deliver
+from penstock.routing import Route, coordinates, deliver, keys_of, split_by
 from penstock.spark import blob
 from penstock.spark.failure import readable
 from penstock.spark.program import BLOB_LIMIT
@@ -26,6 +26,14 @@ from penstock.spark.worker import settle
 
 KEEP, PART = "__keep", "__part"
 """Columns that are for the packer alone, a ``PART`` a dimension; as are those that start with ``__key``."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The columns that say a row's coordinate: its key, and what tells rows apart; none where one is it."""
+
+    keys: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Packer:
     stream: str
     schema: pa.Schema
     copies: pa.Schema
-    split: tuple[tuple[str, ...], ...]
+    split: tuple[Split, ...]
     route: Route
     keys: tuple[int, ...]
     limit: int = BLOB_LIMIT
@@ -70,6 +78,25 @@ class Packer:
             envelope = Envelope(self.input, producer, piece, part.num_rows, least, most)
             for number in targets:
                 yield _row(self.keys[number], envelope, data)
+        for number, axis in enumerate(self.route.own):
+            if axis.by_source:
+                yield from self._checked_keys(rows, number, producer, piece)
+
+    def _checked_keys(
+        self, rows: pa.RecordBatch, number: int, producer: int, piece: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The keys of a source that is declared as partitioned, each to the engine that knows of it."""
+        axis, names = self.route.own[number], self.split[number].keys
+        columns = [*(rows.column(n) for n in names), rows.column(f"{PART}{number}")]
+        table = pa.table(columns, names=[*map(str, axis.keys), SOURCE])
+        (keys,) = table.group_by(table.column_names).aggregate([]).combine_chunks().to_batches()
+        homes = partition_numbers(keys.columns[:-1], len(self.keys), keys.num_rows)
+        input = keys_of(self.input, self.route.axes.index(axis))
+        for home, part in enumerate(split_by(keys, homes, len(self.keys))):
+            if part.num_rows:
+                yield _row(
+                    self.keys[home], Envelope(input, producer, piece, part.num_rows), blob.encode(part)
+                )
 
     def _span(self, rows: pa.RecordBatch) -> tuple[int, int]:
         ts = rows.column(TS)
@@ -102,10 +129,12 @@ class Packer:
 
     def _where(self, rows: pa.RecordBatch, number: int) -> np.ndarray:
         """The rows' coordinates in the dimension of that number among those that split the stream."""
-        if not self.split[number]:
-            return np.asarray(rows.column(f"{PART}{number}")).astype(np.int64)
-        keys = [rows.column(name) for name in self.split[number]]
-        return partition_numbers(keys, self.route.own[number].share, rows.num_rows)
+        if f"{PART}{number}" in self.schema.names:
+            where = np.asarray(rows.column(f"{PART}{number}")).astype(np.int64)
+            return where % self.route.own[number].share if self.route.own[number].by_source else where
+        split = self.split[number]
+        keys, row = ([rows.column(n) for n in names] for names in (split.keys, split.row))
+        return coordinates(self.route.own[number], keys, row, rows.num_rows)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

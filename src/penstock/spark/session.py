@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ from penstock.settings import Settings
 from penstock.spark import connection, kafka, pipeline, sources
 from penstock.spark.listener import EndEngines
 from penstock.spark.local import NEEDED, is_local, local_spark, use_this_python
-from penstock.spark.metrics import read_metrics
+from penstock.spark.metrics import read_metrics, skew
 from penstock.spark.place import Place
 
 _log = logging.getLogger("penstock")
@@ -62,6 +62,9 @@ class Session:
         idle_after: str | int | None = None,
         heartbeat: str | None = None,
         bad_rows: str = "error",
+        rate: float | None = None,
+        partitioned_by: str | Sequence[str] = (),
+        heavy: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         """Register a streaming DataFrame under a name.
 
@@ -69,8 +72,12 @@ class Session:
         not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
         ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
         with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
+
+        How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
+        ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
         """
-        rest = (skew, unit, idle_after, heartbeat, bad_rows)
+        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
+        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
         self._catalog.add(sources.stream(name, df, timestamp, *rest))
 
     def create_relation(
@@ -84,13 +91,17 @@ class Session:
         idle_after: str | int | None = None,
         heartbeat: str | None = None,
         bad_rows: str = "error",
+        rate: float | None = None,
+        partitioned_by: str | Sequence[str] = (),
+        heavy: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         """Register a relation by the streaming DataFrame of its changes.
 
         Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
         are as for a stream. The relation's columns are all but the timestamp and the change.
         """
-        rest = (skew, unit, idle_after, heartbeat, bad_rows)
+        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
+        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
         self._catalog.add(sources.relation(name, df, timestamp, change, *rest))
 
     def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
@@ -135,6 +146,14 @@ class Session:
         Only engines on the driver's machine are seen.
         """
         return read_metrics(self._root, list(self._listener.runs))
+
+    def skew(self) -> list[dict[str, Any]]:
+        """How evenly rows come to the partitions: for each input of a stage the rows that each received.
+
+        ``busiest`` is how many times its even part the busiest partition has; ``heavy`` are the keys that
+        many rows have, with their part of all rows: declare them with ``HEAVY`` and they are split.
+        """
+        return skew(self.metrics())
 
     def close(self) -> None:
         """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock import cql
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
 from penstock.errors import CatalogError, CQLError
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 from penstock.spark import messages
@@ -39,6 +39,7 @@ def stream(
     idle_after: str | int | None = None,
     heartbeat: str | None = None,
     bad_rows: str = "error",
+    traffic: Traffic = Traffic(),  # noqa: B008
 ) -> StreamDef:
     """A stream over a streaming DataFrame, as ``Session.create_stream`` takes it."""
     if not df.isStreaming:
@@ -62,7 +63,22 @@ def stream(
         _ticks(name, idle_after, time, "idle_after"),
         heartbeat,
         Source(df, ticks(timestamp, schema.field(timestamp).type)),
+        traffic,
     )
+
+
+def traffic(
+    name: str,
+    df: DataFrame,
+    rate: float | None = None,
+    partitioned_by: str | Sequence[str] = (),
+    heavy: Mapping[str, Sequence[Any]] | None = None,
+) -> Traffic:
+    """What ``Session.create_stream`` is told of how a stream's rows come."""
+    by = [partitioned_by] if isinstance(partitioned_by, str) else partitioned_by
+    values = {_column(name, df, c, "heavy"): tuple(v) for c, v in (heavy or {}).items()}
+    columns = tuple(_column(name, df, c, "partitioned_by") for c in by)
+    return Traffic(rate, columns, tuple(values.items()))
 
 
 def relation(
@@ -75,6 +91,7 @@ def relation(
     idle_after: str | int | None = None,
     heartbeat: str | None = None,
     bad_rows: str = "error",
+    traffic: Traffic = Traffic(),  # noqa: B008
 ) -> RelationDef:
     """A relation over a streaming DataFrame of its changes, as ``Session.create_relation`` takes it."""
     log = stream(name, df, timestamp, skew, unit, idle_after, heartbeat)
@@ -84,7 +101,7 @@ def relation(
     schema = pa.schema([f for f in log.schema if f.name not in apart])
     source = Source(df, log.source.ticks, signs(change))
     rest = (log.time, log.timestamp, change, log.skew, log.idle_after, log.heartbeat)
-    return RelationDef(name, schema, *rest, source)
+    return RelationDef(name, schema, *rest, source, traffic)
 
 
 def declared_relation(statement: cql.CreateRelation, spark: SparkSession) -> RelationDef:

@@ -104,3 +104,6 @@ class AccessThresholds:
 
 
 ACCESS = AccessThresholds()
+
+HEAVY_PART = 0.1
+"""The part of a stream's rows from which on a key is heavy."""

@@ -13,9 +13,14 @@ from penstock.plan.logical import Logical
 from penstock.plan.schemes.by_group import by_group
 from penstock.plan.schemes.by_row import by_row
 from penstock.plan.schemes.equal_keys import equal_keys
+from penstock.plan.schemes.heavy_keys import heavy_keys
+from penstock.plan.schemes.partitioned_source import partitioned_source
 
+# Of dimensions that are equally good the first is taken.
 SCHEMES: tuple[Callable[[Logical], Iterator[Dimension]], ...] = (
-    equal_keys,  # first, since it splits most streams at once; the first of equally good ones is taken
+    partitioned_source,  # before what hashes by the same key
+    heavy_keys,  # before equal_keys, of which it is the better where a stream declares heavy values
+    equal_keys,  # before by_group, since it splits most streams at once
     by_group,
     by_row,  # last, since its results are nowhere known to meet
 )

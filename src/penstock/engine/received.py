@@ -1,0 +1,39 @@
+"""What one engine has received: rows of each input, and which keys most of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.stage import Arrival, StageInput
+from penstock.routing import mine
+from penstock.streamon.heavy_hitters import HeavyHitters
+
+
+class Received:
+    """Counts rows, and heavy keys of the inputs that are split by one column."""
+
+    def __init__(self, inputs: Sequence[StageInput]) -> None:
+        self._rows = {i.name: 0 for i in inputs if i.kind in ("source", "exchange")}
+        self._keys = {i.name: i.key for i in inputs if i.key is not None}
+        self._heavy = {name: HeavyHitters() for name in self._keys}
+
+    def note(self, arrivals: Sequence[Arrival]) -> None:
+        """Count a step's rows; of a stream that sends places, the partition's own."""
+        for arrival in arrivals:
+            if arrival.batch is not None and arrival.batch.num_rows:
+                self._note(arrival.input, arrival.batch)
+
+    def _note(self, name: str, batch: pa.RecordBatch) -> None:
+        if mine(name) in batch.schema.names:
+            batch = batch.filter(batch.column(mine(name)))
+        self._rows[name] += batch.num_rows
+        if name in self._keys:
+            key = batch.column(self._keys[name])
+            self._heavy[name].see(key.cast(pa.string()) if pa.types.is_decimal(key.type) else key)
+
+    def metrics(self) -> dict[str, Any]:
+        """Rows by input; by input the heavy values of its key and their part of the rows."""
+        return {"received": dict(self._rows), "heavy": {n: h.parts() for n, h in self._heavy.items()}}

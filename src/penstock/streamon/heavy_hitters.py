@@ -1,0 +1,53 @@
+"""Heavy keys of a stream, found by looking at some of its rows.
+
+A Misra-Gries summary of at most ``COUNTERS`` values: a value in more than 1 / COUNTERS of the rows that were
+looked at is in it, and its count is too low by at most that part. It tells what a partition has too much of;
+nothing that a query returns depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.streamon.thresholds import HEAVY_PART
+
+COUNTERS = 64
+SAMPLE = 1024
+"""Rows that are looked at of each batch, evenly spaced."""
+
+
+class HeavyHitters:
+    """The frequent values of one key."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, float] = {}
+        self._seen = 0.0
+
+    def see(self, key: pa.Array) -> None:
+        """Look at the rows of a batch; each that is looked at stands for those up to the next."""
+        if not len(key):
+            return
+        step = -(-len(key) // SAMPLE)
+        some = key.take(pa.array(range(0, len(key), step))) if step > 1 else key
+        weight = len(key) / len(some)
+        for counted in pc.value_counts(some).to_pylist():
+            value = counted["values"]
+            self._counts[value] = self._counts.get(value, 0.0) + weight * counted["counts"]
+        self._seen += len(key)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Take the largest count that is too many from all, and leave out what has none left."""
+        if len(self._counts) > COUNTERS:
+            least = sorted(self._counts.values(), reverse=True)[COUNTERS]
+            self._counts = {v: n - least for v, n in self._counts.items() if n > least}
+
+    def parts(self) -> dict[str, float]:
+        """The values that have more than ``HEAVY_PART`` of the rows, as text, with their parts."""
+        if not self._seen:
+            return {}
+        found = {v: n / self._seen for v, n in self._counts.items() if n > HEAVY_PART * self._seen}
+        return {str(v): round(part, 3) for v, part in sorted(found.items(), key=lambda f: -f[1])}
