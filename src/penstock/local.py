@@ -102,12 +102,12 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     beside = {TS: pa.array(ts), **({} if sign is None else {SIGN: sign})}
     schema = pa.schema([*((name, column.type) for name, column in beside.items()), *shown.schema])
     whole = pa.RecordBatch.from_arrays([*beside.values(), *shown.columns], schema=schema)
-    span = (int(ts.min()), int(ts.max())) if rows else (None, None)
+    first, last = (int(ts.min()), int(ts.max())) if rows else (None, None)
     where = [w[kept] for w in coordinates(source, columns, ts, rows)]
-    found = [Arrival(source.name, 0, None, *span)] * partitions
+    found = [Arrival(source.name, 0, None, first, last)] * partitions
     for targets, part in deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)):
         for number in targets:
-            found[number] = Arrival(source.name, 0, part, *span)
+            found[number] = Arrival(source.name, 0, part, first, last, copy=number != targets[0])
     return found
 
 

@@ -104,6 +104,27 @@ def test_a_heavy_key_no_longer_caps_the_query() -> None:
     assert busiest(HEAVY) < 0.3
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT COUNT(*) FROM R [RANGE 5], S [RANGE 5] WHERE R.a < S.a",
+        "SELECT R.b, S.b AS sb FROM R [ROWS 4], S [ROWS 3] WHERE R.a = S.a",
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_late_row_is_counted_once(query: str, partitions: int) -> None:
+    finite = evaluation.read_inputs(data(2), dict.fromkeys("RSTUQX", SCHEMA), TimeDomain())
+    batches = {n: finite.streams[n].combine_chunks().to_batches()[0] for n in "RS"}
+    local = LocalRun(compile(bind(query, CATALOG), partitions), {})
+    for _ in range(2):
+        local.step(batches)
+    late = [engine.metrics()["late"] for engine in local._engines[0]]
+    now = local._engines[0][0].metrics()["time"]
+    for name, batch in batches.items():
+        old = sum(ts < now for ts in batch.column(0).to_pylist())
+        assert sum(counts.get(name, 0) for counts in late) == old > 0
+
+
 def test_rates_choose_who_is_broadcast() -> None:
     query = "SELECT COUNT(*) FROM R [RANGE 5], S [RANGE 5] WHERE R.a < S.a"
     catalog = declared(R=Traffic(rate=10000), S=Traffic(rate=10))

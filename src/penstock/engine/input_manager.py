@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
+from penstock.routing import mine
 
 
 @dataclass
@@ -52,7 +53,7 @@ class InputManager:
         for arrival in sorted(arrivals, key=lambda a: (a.input, a.producer)):
             self._note(arrival)
             if arrival.batch is not None and arrival.batch.num_rows:
-                self._waiting[arrival.input].append(self._in_time(arrival.input, arrival.batch))
+                self._waiting[arrival.input].append(self._in_time(arrival, arrival.batch))
         now = max(before, self._now())
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._inputs}
@@ -71,11 +72,15 @@ class InputManager:
         if arrival.progress is not None:
             p.upstream.setdefault(arrival.input, {})[arrival.producer] = arrival.progress
 
-    def _in_time(self, name: str, batch: pa.RecordBatch) -> Chunk:
+    def _in_time(self, arrival: Arrival, batch: pa.RecordBatch) -> Chunk:
+        """The rows that are not too late; each that is, is counted by one engine."""
+        name = arrival.input
         chunk = _chunk(batch, self._inputs[name].schema)
         late = chunk.ts < self.progress.now
         if late.any():
-            self.progress.late[name] = self.progress.late.get(name, 0) + int(late.sum())
+            own = np.asarray(batch.column(mine(name))) if mine(name) in batch.schema.names else True
+            counted = 0 if arrival.copy else int((late & own).sum())
+            self.progress.late[name] = self.progress.late.get(name, 0) + counted
             chunk = chunk.where(~late)
         return chunk
 

@@ -66,7 +66,7 @@ class Arrival:
     dropped or that went to other partitions; None if it saw none. ``progress`` is for exchanges: every
     later element has a timestamp of at least that, and ``min_ts`` is the query's first instant. Arrivals of
     one input are taken in the order of ``producer``, rows within a batch in their order: that is the arrival
-    order that breaks ties.
+    order that breaks ties. A ``copy`` holds rows that another engine is sent too and counts if they are late.
     """
 
     input: str
@@ -75,6 +75,7 @@ class Arrival:
     min_ts: int | None = None
     max_ts: int | None = None
     progress: int | None = None
+    copy: bool = False
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,9 @@ class Packer:
         least, most = self._span(rows)
         for targets, part in self._parts(rows):
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
-            envelope = Envelope(self.input, producer, piece, part.num_rows, least, most)
             for number in targets:
+                copy = number != targets[0]
+                envelope = Envelope(self.input, producer, piece, part.num_rows, least, most, copy=copy)
                 yield _row(self.keys[number], envelope, data)
         for number, axis in enumerate(self.route.own):
             if axis.by_source:

@@ -34,6 +34,7 @@ class Envelope:
     min_ts: int | None = None
     max_ts: int | None = None
     progress: int | None = None
+    copy: bool = False
 
     def to_json(self) -> str:
         """As it travels beside its blob."""
