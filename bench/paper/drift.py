@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from bench.paper.figure import Claim, Row, Scale, ratios, shown
-from bench.paper.filters import changing, over_seeds
+from bench.paper.filters import UNIT, changing, over_seeds
 from penstock.workloads.filters import FilterWorkload
 
 SPREAD = 0.4
 """Selectivities from 10 to 90 %."""
-UNIT = 10
-"""Probes of a filter of cost 1. A probe takes nanoseconds now: 100,000 tuples would be through before what
-adapts could look at them. In the thesis's system they took seconds."""
 
 
 def drifting(cost: int, period: int, tuples: int, scale: Scale, seeds: int = 2) -> list[Row]:

@@ -22,6 +22,9 @@ from penstock.streamon.thresholds import DEFAULTS, Thresholds
 from penstock.workloads.filters import FilterWorkload, permutations
 
 ADAPTIVE = ("a-greedy", "sweep", "independent", "local-swaps")
+UNIT = 10
+"""Probes of a filter of cost 1 where costs vary. A probe takes nanoseconds now: 100,000 tuples would be
+through before what adapts could look at them. In the thesis's system they took seconds."""
 CHUNK = 1 << 17
 """Tuples that reach the executor together, as a micro-batch's do."""
 

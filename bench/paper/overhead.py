@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from bench.paper.figure import Row, Scale
-from bench.paper.filters import ADAPTIVE, converged, over_seeds
+from bench.paper.filters import ADAPTIVE, UNIT, converged, over_seeds
 from penstock.workloads.filters import FilterWorkload
 
 PROBABILITY = 0.05
@@ -43,7 +43,7 @@ def by_cost(scale: Scale) -> list[Row]:
     """What figures 4.17 and 4.18 show: four filters of cost 1, four of cost c."""
     found = []
     for c in scale.some(COSTS):
-        workloads = [FilterWorkload(spread=0.05, costs=(1, c) * 4, seed=s) for s in scale.seeds(2)]
+        workloads = [FilterWorkload(spread=0.05, costs=(UNIT, UNIT * c) * 4, seed=s) for s in scale.seeds(2)]
         found += [
             {"cost": c, **_with_split(row)}
             for row in _all(workloads, scale, 400_000 if c < 50 else 200_000, None)

@@ -48,16 +48,16 @@ class Ordering(ABC):
         """
         before = list(self.order)
         self.known = known
-        began = time.perf_counter()
+        began = time.thread_time()
         kept = self.telling(profile)
         gone = self.window.insert(kept)
-        inserted = time.perf_counter()
+        inserted = time.thread_time()
         self._view(kept[-len(self.window.bits) :], gone)
-        viewed = time.perf_counter()
+        viewed = time.thread_time()
         self._keep_invariant(len(profile))
         self.seconds["profile window"] += inserted - began
         self.seconds["view update"] += viewed - inserted
-        self.seconds["violations"] += time.perf_counter() - viewed
+        self.seconds["violations"] += time.thread_time() - viewed
         if self.order != before:
             self.switches += 1
         return self.order != before

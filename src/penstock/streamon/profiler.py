@@ -40,7 +40,7 @@ class DropProfiler:
         self._draw = np.array([0, 0x9E3779B97F4A7C15 // 4 + seed], np.int64)
         self._draw[0] = kernels.gap(self._draw, self._share)
         self._pending: list[list[Rows]] = [[] for _ in range(ordering.n)]
-        self._purse = self.thresholds.purse
+        self._purse = self.thresholds.purse / 5
         self._next_timing, self._until_timing = 0, self.thresholds.slice
 
     def statistics(self, evidence: Bits) -> npt.NDArray[np.float64]:
@@ -67,7 +67,7 @@ class DropProfiler:
 
     def earn(self, seconds: float) -> None:
         """Time was spent on processing: a share of it may be spent on profiling."""
-        self._purse = min(self._purse + self.thresholds.overhead * seconds, self.thresholds.purse)
+        self._purse = min(self._purse + self.thresholds.overhead * seconds, self.thresholds.purse / 5)
 
     # Changes
 
@@ -93,7 +93,7 @@ class DropProfiler:
 
         An expensive filter comes after the cheap ones anyway, so only what they let through is of interest.
         """
-        began = time.perf_counter()
+        began = time.thread_time()
         times = self._ordering.window.times()
         bits = np.zeros((len(rows), self._ordering.n), np.uint8)
         for f in np.argsort(times, kind="stable").tolist():
@@ -114,7 +114,7 @@ class DropProfiler:
 
     def time_filters(self, rows: Rows, evaluate: Evaluate, tuples: int) -> None:
         """Time every filter on the same rows."""
-        began = time.perf_counter()
+        began = time.thread_time()
         took = [
             self._seconds_a_row(f, rows[: self.thresholds.timed], evaluate) for f in range(self._ordering.n)
         ]
@@ -146,7 +146,7 @@ class DropProfiler:
         if not self.waiting or self._purse <= 0:
             self.drop_samples()
             return None
-        began = time.perf_counter()
+        began = time.thread_time()
         bits = self._filled(evaluate)
         self.drop_samples()
         self._spend(began)
@@ -173,10 +173,10 @@ class DropProfiler:
 
     def spent(self, since: float) -> None:
         """What the re-optimizer takes is paid from the same purse."""
-        self._purse = max(self._purse - (time.perf_counter() - since), -self.thresholds.purse)
+        self._purse = max(self._purse - (time.thread_time() - since), -self.thresholds.purse)
 
     def _spend(self, since: float) -> None:
-        self.seconds += time.perf_counter() - since
+        self.seconds += time.thread_time() - since
         self.spent(since)
 
 

@@ -48,8 +48,8 @@ class Thresholds:
     timed_every
         Tuples after which filters are timed again at the latest.
     purse
-        Seconds for profiling that can be saved up or owed: one that took long, since something was compiled
-        or interrupted, does not stop the next ones for good.
+        Seconds for profiling that can be owed, five times what can be saved: one that took long, being compiled
+        meanwhile, does not stop the next ones for good.
     handling
         Seconds that the executor itself takes to hand a tuple to a filter and to keep or drop it.
     """
