@@ -48,7 +48,7 @@ class Thresholds:
     timed_every
         Tuples after which filters are timed again at the latest.
     purse
-        Seconds for profiling that can be owed, five times what can be saved: one that took long, being compiled
+        Seconds for profiling that can be owed, five times what can be saved: one that took long, compiled
         meanwhile, does not stop the next ones for good.
     handling
         Seconds that the executor itself takes to hand a tuple to a filter and to keep or drop it.
