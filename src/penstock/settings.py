@@ -11,9 +11,13 @@ from penstock.streamon.algorithms import ALGORITHMS
 
 @dataclass(frozen=True)
 class Settings:
-    """``filters``: the algorithm that orders the filters of select and the probes of mjoin."""
+    """``filters``: the algorithm that orders the filters of select and the probes of mjoin.
+
+    ``allocation``: how a join under WITHIN shares what is short between its sides.
+    """
 
     filters: str = "a-greedy"
+    allocation: str = "optimal"
 
     def changed(self, name: str, value: str) -> Settings:
         """With one setting changed."""
@@ -28,4 +32,7 @@ class Settings:
         return replace(self, **{key: value.lower()})
 
 
-CHOICES: dict[str, tuple[str, ...]] = {"filters": tuple(ALGORITHMS)}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "filters": tuple(ALGORITHMS),
+    "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
+}

@@ -11,6 +11,7 @@ from penstock.cql.queries import RELATIONS, bind_query
 from penstock.cql.select import bind_select
 from penstock.cql.set_operations import bind_set_operation
 from penstock.cql.streams import only_grows
+from penstock.cql.within import bind_within
 from penstock.plan.logical import Logical, Query, ToStream
 
 RELATIONS.update(
@@ -37,7 +38,8 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             node,
             "query tables with Spark itself",
         )
-    return Query(_filled_in(root, context), context.time, tuple(context.notes))
+    within = bind_within(node, root)
+    return Query(_filled_in(root, context), context.time, tuple(context.notes), within)
 
 
 def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:

@@ -25,7 +25,7 @@ from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.ddl_parser import STATEMENTS, DDLParser
 from penstock.cql.errors import error, unsupported
-from penstock.cql.nodes import RelationToStream, StreamWindow
+from penstock.cql.nodes import RelationToStream, StreamWindow, WithinClause
 from penstock.errors import CQLError
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
@@ -103,10 +103,50 @@ class CQLParser(DDLParser):
 
     def _parse_statement(self) -> exp.Expr | None:
         start, operator = self._curr, self._match_relation_to_stream()
-        if not operator:
-            node = super()._parse_statement()
-            return node.update_positions(start) if node and "line" not in node.meta else node
-        return self._parse_stream_query(operator)
+        if operator:
+            return self._parse_within(self._parse_stream_query(operator))
+        node = super()._parse_statement()
+        if node and "line" not in node.meta:
+            node.update_positions(start)
+        return self._parse_within(node) if isinstance(node, exp.Query) else node
+
+    # budgets
+
+    def _parse_within(self, query: exp.Expr) -> exp.Expr:
+        """``WITHIN RATE 100 PER SECOND`` and ``WITHIN MEMORY 1000 ROWS`` after a query, in either order."""
+        clauses = []
+        while self._curr and self._starts_within():
+            start = self._curr
+            self._advance()
+            clauses.append(self._parse_rate_or_memory(start))
+        if clauses:
+            query.meta["within"] = clauses
+        return query
+
+    def _starts_within(self) -> bool:
+        again = self._curr.text.upper() == "AND"
+        return again or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
+
+    @staticmethod
+    def _within_what(token: Token | None) -> bool:
+        return token is not None and token.text.upper() in ("RATE", "MEMORY")
+
+    def _parse_rate_or_memory(self, start: Token) -> WithinClause:
+        self._match_text_seq("WITHIN")
+        kind = "rate" if self._match_text_seq("RATE") else "memory" if self._match_text_seq("MEMORY") else ""
+        number = self._parse_signed_number(kind.upper()) if kind else None
+        if kind == "rate" and not self._match_text_seq("PER"):
+            kind = ""
+        unit = self._parse_var(any_token=True)
+        if not kind or unit is None:
+            forms = "WITHIN RATE 100 PER SECOND or WITHIN MEMORY 1000 ROWS"
+            raise error(f"a budget is written {forms}", self._curr or self._prev)
+        return self.expression(WithinClause(kind=kind, this=number, unit=unit), start)
+
+    def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        if self._curr and self._curr.text.upper() == "WITHIN" and self._within_what(self._next):
+            return None
+        return super()._parse_table_alias(*args, **kwargs)
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         operator = self._match_relation_to_stream() if self._starts_query(1) else None

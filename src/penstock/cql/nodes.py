@@ -90,3 +90,9 @@ class Source(exp.Expression):
     """FROM PARQUET 'dir' or FROM KAFKA 'topic' OPTIONS (...), or FROM RATE n ROWS PER SECOND."""
 
     arg_types = {"format": True, "path": False, "rate": False, "options": False}
+
+
+class WithinClause(exp.Expression):
+    """WITHIN RATE n PER unit, or WITHIN MEMORY n unit: its ``kind`` is rate or memory."""
+
+    arg_types = {"kind": True, "this": True, "unit": True}

@@ -57,6 +57,7 @@ class Builder:
     stage before come from. ``host_filters``: whether a filter right above
     a stream may be left to the host (a clock that ticks at every instant with input must see them all).
     ``filters``: the algorithm that orders filters and probes. ``chooser``: what access methods cost.
+    ``budgeted``: gives a join what the query may use.
     """
 
     time: TimeDomain
@@ -65,6 +66,7 @@ class Builder:
     host_filters: bool = True
     filters: str = "a-greedy"
     chooser: Chooser | None = None
+    budgeted: Callable[[Node], Node] = lambda join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
 
@@ -163,7 +165,8 @@ class Builder:
         wanted = {*needed, *_reads(conjuncts)}
         parts = [self.build(i, wanted) for i in inputs]
         output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
-        return joined(parts, _labels(inputs), conjuncts, output, self.filters, self.chooser)
+        join = joined(parts, _labels(inputs), conjuncts, output, self.filters, self.chooser)
+        return self.budgeted(join)
 
     def _lifted(self, node: logical.Logical) -> tuple[logical.Logical, tuple[Expression, ...]]:
         """Leave the predicates that the host does not evaluate on ``[NOW]`` to the join.

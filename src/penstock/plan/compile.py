@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Stage, StageInput
 from penstock.plan import logical, weights
 from penstock.plan.access import ByCost
+from penstock.plan.budgeted import budgeted
 from penstock.plan.build import Builder, to_stream
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, choose
@@ -29,7 +31,7 @@ def compile(
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows a second."""
     root = logical.numbered(optimize(query.root))
-    scheme = choose(root, query.time, partitions, rates)
+    scheme = choose(root, query.time, 1 if query.within else partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if isinstance(root, logical.ToStream) else "relation"
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes)
@@ -49,6 +51,8 @@ class _Compiler:
         self._chooser = ByCost(weights.load())
         routed = (query.time, scheme.routes, None)
         self._builder = Builder(*routed, not by_instants, settings.filters, self._chooser)
+        if query.within is not None:
+            self._builder.budgeted = partial(budgeted, query.within, settings.allocation, query.time)
 
     def stages(self) -> Iterator[PlannedStage]:
         if self._scheme.stages is None:

@@ -15,6 +15,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from penstock.budget import Within
 from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.expression import Expression
 from penstock.schema import TimeDomain
@@ -281,11 +282,12 @@ Binary = OuterJoin | SemiJoin | SetOperation
 
 @dataclass(frozen=True)
 class Query:
-    """A bound query: its plan, the time it runs in, and what was filled in for the user (for explain)."""
+    """A bound query: its plan, the time it runs in, what was filled in for the user, what it may use."""
 
     root: Logical
     time: TimeDomain
     notes: tuple[str, ...] = field(default=())
+    within: Within | None = None
 
 
 def inputs(node: Logical) -> tuple[Logical, ...]:

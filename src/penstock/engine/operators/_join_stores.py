@@ -61,7 +61,7 @@ class JoinStores:
 
     def insert(self, i: int, chunk: Chunk) -> Int64s:
         """Store the + elements of input i; the rows they became. A NULL key never joins: not stored."""
-        keys = [self._key_column(chunk, i, c) for c in self.classes_of[i]]
+        keys = [self.key_column(chunk, i, c) for c in self.classes_of[i]]
         keys += [order_keys_of(chunk.column(c)) for c in self._band_columns[i]]
         if keys:
             usable = np.logical_and.reduce([valid for _, valid in keys])
@@ -73,7 +73,8 @@ class JoinStores:
         every = [*keys, (ids, np.full(len(chunk), chunk.rid is not None))]
         return self.stores[i].insert(chunk.ts, ends, every, [chunk.column(f.name) for f in self._kept[i]])
 
-    def _key_column(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
+    def key_column(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
+        """The key of a class of elements of input i, and whether it is not NULL."""
         column = chunk.column(self.column[c][i])
         keys = as_integers(column) if self.exact[c] else hash_rows([column], len(column))
         assert keys is not None

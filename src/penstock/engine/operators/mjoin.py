@@ -38,6 +38,7 @@ from penstock.engine.operators._drop_probing import DropProbing
 from penstock.engine.operators._join_stores import JoinStores, KeyClass
 from penstock.engine.operators._pipeline import Pipeline
 from penstock.engine.operators._predicates import passes_all
+from penstock.engine.operators._shed_join import Monitor, Sheds, ShedsRows, ShedStep
 from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
@@ -50,6 +51,7 @@ class MJoin(Node):
     """Joins ``parts`` on ``classes``, ``bands`` and ``residual`` predicates; ``output`` are its columns.
 
     ``filters`` is the algorithm that orders the probes; ``chooser`` knows what access methods cost.
+    ``shedding`` keeps a join of two windows inside a budget.
     """
 
     parts: tuple[Node, ...]
@@ -60,6 +62,7 @@ class MJoin(Node):
     filters: str = field(default="a-greedy", repr=False)
     bands: tuple[Band, ...] = ()
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
+    shedding: ShedsRows | None = None
 
     name = "mjoin"
 
@@ -93,7 +96,8 @@ class MJoin(Node):
         """The predicates it joins on."""
         keys = [" = ".join(column for _, column in c) for c in self.classes]
         bands = [str(b) for b in self.bands if not b.floating]
-        return " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
+        said = " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
+        return said if self.shedding is None else f"{said}, {self.shedding}"
 
     def start(self) -> Operator:
         """One store and one pipeline an input."""
@@ -139,6 +143,10 @@ class _MJoin(Operator):
         ]
         self._probes = [0] * len(node.parts)
         self._results = 0
+        self._sheds = node.shedding.start() if node.shedding is not None else None
+        self._monitor: Monitor | None = None
+        if self._sheds is not None and node.classes:
+            self._monitor = Monitor(replace(node, shedding=None, output=()).start(), self._joined)
 
     def _own(self, i: int) -> list[Expression]:
         """The predicates that read input i alone."""
@@ -165,6 +173,8 @@ class _MJoin(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._changing:
             out = self._run_changing(inputs, clock)
+        elif self._sheds is not None:
+            out = self._run_shedding(inputs, clock, self._sheds)
         else:
             found = [self._pipeline(i, self._joined.insert(i, chunk)) for i, chunk in enumerate(inputs)]
             chunks = [self._chunk(t, t.starts, 1) for parts in found for t in parts]
@@ -190,6 +200,20 @@ class _MJoin(Operator):
             least = [FOREVER if j < i else clock.before for j in range(len(self._stores))]
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, least)]
         return Chunk.concat(chunks, self._schema).in_order()
+
+    def _run_shedding(self, inputs: Sequence[Chunk], clock: Clock, sheds: Sheds) -> Chunk:
+        step = ShedStep(sheds, self._stores, [self._joined.insert(i, c) for i, c in enumerate(inputs)])
+        if self._monitor is not None:
+            self._monitor.arrived(inputs, clock)
+        chunks = []
+        for i in range(len(inputs)):
+            for tuples in self._pipeline(i, step.probing(i)):
+                found = tuples.where(step.found(i, tuples.rows[i], tuples.rows[1 - i]))
+                if self._monitor is not None:
+                    self._monitor.found(i, found.rows[i])
+                chunks.append(self._chunk(found, found.starts, 1))
+        step.forget(sheds, max(clock.now, BEFORE_TIME + 1) - 1)
+        return Chunk.concat(chunks, self._schema)
 
     def _pipeline(self, i: int, rows: Int64s, least: Sequence[int] | None = None) -> list[_Tuples]:
         """Join rows of input i with all others in its probe order, in slices that the order may change after.
@@ -329,13 +353,20 @@ class _MJoin(Operator):
         return Chunk(ts, np.full(len(ts), sign, np.int8), payload, end)
 
     def horizon(self) -> int:
-        return min(s.oldest() for s in self._stores)
+        # What chance has left out is not found again from the rows of a window: all of it is needed.
+        return int(BEFORE_TIME) if self._sheds is not None else min(s.oldest() for s in self._stores)
 
     def rows(self) -> int:
-        return sum(len(s) for s in self._stores)
+        return sum(len(s) for s in self._stores) + (self._monitor.rows() if self._monitor else 0)
 
     def bytes(self) -> int:
-        return sum(s.nbytes() for s in self._stores)
+        return sum(s.nbytes() for s in self._stores) + (self._monitor.bytes() if self._monitor else 0)
+
+    def _within(self) -> dict[str, Any]:
+        if self._sheds is None:
+            return {}
+        told = self._sheds.metrics(self._node.labels, [len(s) for s in self._stores])
+        return {"within": {**told, **(self._monitor.metrics() if self._monitor else {})}}
 
     def _shown_order(self, i: int) -> list[str]:
         steps = self._pipelines[i].steps()
@@ -356,4 +387,5 @@ class _MJoin(Operator):
             "probes": sum(self._probes),
             "probes by input": dict(zip(labels, self._probes, strict=True)),
             "results": self._results,
+            **self._within(),
         }

@@ -41,6 +41,7 @@ class Store:
         self._columns = [column_for(f.type, self.capacity) for f in schema]
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
         self._ended = 0
+        self._ended_early = np.zeros(0, np.bool_)
         # (first row id after it, smallest start in it) of every insertion that still has live rows.
         self._insertions: deque[tuple[int, int]] = deque()
 
@@ -64,6 +65,8 @@ class Store:
             ring_put(self.key_valid[k], first, valid)
         for column, array in zip(self._columns, columns, strict=True):
             column.append(first, array)
+        if self._ended:
+            ring_put(self._ended_early, first, np.zeros(count, np.bool_))
         self.next += count
         if count:
             self._insertions.append((self.next, int(starts.min())))
@@ -81,6 +84,8 @@ class Store:
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]
         for column in self._columns:
             column.resize(self.base, self.next, capacity)
+        if self._ended:
+            self._ended_early = ring_resized(self._ended_early, self.base, self.next, capacity)
         self.capacity = capacity
         for index in self._indexes.values():
             index.rebuild(self)
@@ -99,13 +104,17 @@ class Store:
     def end(self, rids: Int64s, ends: Int64s) -> None:
         """Say when rows leave."""
         self.lives[rids & self.mask, 1] = ends
+        if not self._ended:
+            self._ended_early = np.zeros(self.capacity, np.bool_)
+        self._ended_early[rids & self.mask] = True
         self._ended += len(rids)
 
     def expire(self, now: int) -> None:
         """Forget the rows whose life ends by ``now``."""
         base = probing.first_alive(self.lives, self.base, self.next, self.mask, now)
         if self._ended:
-            self._ended -= min(self._ended, base - self.base)
+            # Others leave by themselves: only those that were ended are counted.
+            self._ended -= int(ring_run(self._ended_early, self.base, base - self.base).sum())
         self._forget(base)
         if self._ended > _LEAST_CAPACITY and 2 * self._ended > self.next - self.base:
             self._move_up(now)
@@ -119,7 +128,7 @@ class Store:
 
     def _move_up(self, now: int) -> None:
         """Add the live rows again at the end and forget everything before: the holes are gone."""
-        live = probing.alive(self.lives, self.base, self.next, self.mask, now)
+        live = self.alive(now)
         slots = live & self.mask
         lives = self.lives[slots]
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
@@ -128,6 +137,10 @@ class Store:
         self.insert(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         self._ended = 0
         self._forget(first)
+
+    def alive(self, now: int) -> Int64s:
+        """The rows whose life does not end by ``now``."""
+        return probing.alive(self.lives, self.base, self.next, self.mask, now)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
         """Start and end of rows."""

@@ -1,0 +1,165 @@
+"""What a join of two windows leaves out to stay inside its budget.
+
+A tuple that arrives may probe the other window, and may be kept for others to probe. Where probes are short
+some tuples do not probe, but are kept; where memory is short some are not kept, but may probe. How much each
+side gets is the answer of ``allocation.allocate`` for the rates that were counted, in stream time, up to now;
+which tuples it hits is a matter of chance, from a seed. So the same input in the same steps loses the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx.allocation import Allocation, Budget, allocate
+from penstock.budget import Within
+from penstock.engine.kernels.shedding import admit
+from penstock.plan.cost import Workload
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MEMORY_OF_RATES = 10.0
+"""Seconds of stream time after which what was counted matters a third."""
+_FOR_EVER = 1e9
+"""Seconds that a window without an end is taken to last."""
+_SLOTS_A_ROW = 2
+"""Slots that a store has for each row it holds, about."""
+
+
+@dataclass(frozen=True)
+class Shedding:
+    """The budget of a join of two windows that last ``seconds``; ``strategy`` shares it between the sides."""
+
+    within: Within
+    strategy: str
+    seconds: tuple[float | None, float | None]
+    ticks_per_second: int
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"within {self.within} ({self.strategy})"
+
+    def start(self) -> Shedder:
+        """With nothing counted."""
+        return Shedder(self)
+
+
+class Shedder:
+    """Decides for each row of both inputs whether it probes and whether it is kept."""
+
+    def __init__(self, node: Shedding) -> None:
+        self._node = node
+        seeds = np.random.SeedSequence(node.seed).spawn(6)
+        self._random = [np.random.default_rng(s) for s in seeds]
+        self._counts, self._time = [0.0, 0.0], 0.0
+        self._newest: int | None = None
+        self._buckets: list[np.ndarray | None] = [None, None]
+        self._workload = Workload(0.0, 0.0, 0.0, 0.0)
+        self._allocation = Allocation(0.0, 0.0, 0.0, 0.0)
+        self._rows = node.within.rows
+        self.shed = {"rate": [0, 0], "memory": [0, 0]}
+
+    def arrived(self, starts: Sequence[Int64s], slot_bytes: float) -> None:
+        """Count what arrived, and share the budget anew. ``slot_bytes``: what a slot for a row takes."""
+        every = np.concatenate(starts)
+        if len(every):
+            self._count(starts, int(every.min()), int(every.max()))
+        if self._node.within.bytes is not None:
+            self._rows = max(int(self._node.within.bytes / (_SLOTS_A_ROW * slot_bytes)), 1)
+        rates = [c / self._time if self._time else 0.0 for c in self._counts]
+        lasts = [_FOR_EVER if s is None else s for s in self._node.seconds]
+        (a, b), (long_a, long_b) = rates, lasts
+        self._workload = Workload.timed(a, b, long_a, long_b)
+        self._allocation = allocate(
+            self._workload, Budget(self._node.within.rate, self._rows), self._node.strategy
+        )
+
+    def _count(self, starts: Sequence[Int64s], oldest: int, newest: int) -> None:
+        since = oldest - 1 if self._newest is None else self._newest
+        self._newest = max(newest, since)
+        passed = (self._newest - since) / self._node.ticks_per_second
+        kept = exp(-passed / MEMORY_OF_RATES)
+        self._counts = [c * kept + len(s) for c, s in zip(self._counts, starts, strict=True)]
+        self._time = self._time * kept + passed
+
+    @property
+    def short(self) -> list[str]:
+        """Which resources are."""
+        workload, within = self._workload, self._node.within
+        found = []
+        if within.rate is not None and within.rate < workload.rate_a + workload.rate_b:
+            found.append("rate")
+        if self._rows is not None and self._rows < workload.window_a + workload.window_b:
+            found.append("memory")
+        return found
+
+    def probing(self, i: int, starts: Int64s) -> Bools:
+        """Which rows that entered window i probe the other."""
+        draws = self._random[i].random(len(starts))
+        if "rate" not in self.short:
+            return np.ones(len(starts), np.bool_)
+        allowed = (self._allocation.rate_a, self._allocation.rate_b)[i]
+        needed = (self._workload.rate_a, self._workload.rate_b)[i]
+        out = admit(
+            self._bucket(i, allowed, starts), draws, allowed / needed if needed else 1.0,
+            allowed / self._node.ticks_per_second, starts,
+        )  # fmt: skip
+        self.shed["rate"][i] += int(len(out) - out.sum())
+        return out
+
+    def _bucket(self, i: int, allowed: float, starts: Int64s) -> np.ndarray:
+        """Tokens for a second at most; full at first."""
+        most = max(allowed, 1.0) if allowed > 0 else 0.0
+        bucket = self._buckets[i]
+        if bucket is None:
+            bucket = self._buckets[i] = np.array([most, most, starts.min(initial=0)], np.float64)
+        bucket[:2] = min(bucket[0], most), most
+        return bucket
+
+    def keeping(self, i: int, count: int) -> Bools:
+        """Which of so many rows that entered window i are kept there."""
+        draws = self._random[2 + i].random(count)
+        if "memory" not in self.short:
+            return np.ones(count, np.bool_)
+        room = (self._allocation.window_a, self._allocation.window_b)[i]
+        needed = (self._workload.window_a, self._workload.window_b)[i]
+        out = np.asarray(draws < (room / needed if needed else 1.0))
+        self.shed["memory"][i] += int(count - out.sum())
+        return out
+
+    def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """How many rows must still leave windows of these sizes: of what each has over its share."""
+        if self._rows is None:
+            return 0, 0
+        over = max(sizes[0] + sizes[1] - self._rows, 0)
+        extra_a = max(sizes[0] - int(self._allocation.window_a), 0)
+        from_a = min(over, extra_a)
+        return from_a + max(over - from_a - sizes[1], 0), min(over - from_a, sizes[1])
+
+    def victims(self, i: int, rows: Int64s, count: int) -> Int64s:
+        """So many of the rows of window i, by chance."""
+        self.shed["memory"][i] += count
+        return self._random[4 + i].choice(rows, count, replace=False)
+
+    def metrics(self, labels: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+        """What is short, what each side gets, what was left out, and the share of results to expect."""
+        given, needed = self._allocation, self._workload
+        full = Allocation(needed.rate_a, needed.rate_b, needed.window_a, needed.window_b).output_rate(1.0)
+        short = self.short
+        return {
+            "budget": str(self._node.within),
+            "strategy": self._node.strategy,
+            "short of": short or "nothing: the budget is larger than the need, and nothing is dropped",
+            "rates": dict(zip(labels, (needed.rate_a, needed.rate_b), strict=True)),
+            "effective rates": dict(zip(labels, (given.rate_a, given.rate_b), strict=True)),
+            "rows to keep": dict(zip(labels, (given.window_a, given.window_b), strict=True)),
+            "rows kept": dict(zip(labels, sizes, strict=True)),
+            "shed": {cause: dict(zip(labels, n, strict=True)) for cause, n in self.shed.items()},
+            "expected share": given.output_rate(1.0) / full if full else 1.0,
+        }

@@ -1,0 +1,134 @@
+"""A join of two windows inside a budget: some rows do not probe, some are not kept.
+
+What is right: a pair of rows that join is found by the later of the two (of rows of one instant, by that of
+the second input), if that one probes and the other was kept. So what is lost depends on the choices alone,
+not on how rows fall into steps.
+
+To say what share of the results is found, the join of a small share of the keys is computed whole beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
+from penstock.engine.kernels.hashing import hash_integers
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators._join_stores import JoinStores
+from penstock.engine.synopses.store import Store
+
+MONITORED = 64
+"""One of so many keys is joined whole."""
+
+
+class Sheds(Protocol):
+    """Chooses the rows that probe and that are kept."""
+
+    def arrived(self, starts: Sequence[Int64s], slot_bytes: float) -> None:
+        """Count what arrived, and share the budget anew."""
+
+    def probing(self, i: int, starts: Int64s) -> Bools:
+        """Which rows that entered window i probe the other."""
+
+    def keeping(self, i: int, count: int) -> Bools:
+        """Which of so many rows that entered window i are kept there."""
+
+    def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """How many rows must still leave windows of these sizes."""
+
+    def victims(self, i: int, rows: Int64s, count: int) -> Int64s:
+        """So many of the rows of window i, by chance."""
+
+    def metrics(self, labels: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+        """What is short, what was left out."""
+
+
+class ShedsRows(Protocol):
+    """How to shed, before it runs."""
+
+    def start(self) -> Sheds:
+        """With nothing counted."""
+
+
+class ShedStep:
+    """The choices for the rows of one step."""
+
+    def __init__(self, sheds: Sheds, stores: list[Store], rows: list[Int64s]) -> None:
+        self._stores, self._rows = stores, rows
+        self._firsts = [s.next - len(r) for s, r in zip(stores, rows, strict=True)]
+        starts = [s.life(r)[0] for s, r in zip(stores, rows, strict=True)]
+        sheds.arrived(starts, sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores))
+        self._probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
+        self._kept = [sheds.keeping(i, len(r)) for i, r in enumerate(rows)]
+
+    def probing(self, i: int) -> Int64s:
+        """The rows of input i that probe."""
+        return self._rows[i][self._probing[i]]
+
+    def found(self, i: int, own: Int64s, others: Int64s) -> Bools:
+        """Which pairs of a row of input i that probes and one of the other input are found so."""
+        j = 1 - i
+        start, other = self._stores[i].life(own)[0], self._stores[j].life(others)[0]
+        later = (other < start) | ((other == start) & (j < i))
+        new = others >= self._firsts[j]
+        kept = np.ones(len(others), np.bool_)
+        kept[new] = self._kept[j][others[new] - self._firsts[j]]
+        return later & kept
+
+    def forget(self, sheds: Sheds, now: int) -> None:
+        """Let rows go that are not kept, and whatever is still too much."""
+        for store, rows, kept in zip(self._stores, self._rows, self._kept, strict=True):
+            _remove(store, rows[~kept])
+        if not any(sheds.surplus([len(s) for s in self._stores])):
+            return
+        # Some of them may be dead already, only not at the front.
+        alive = [s.alive(now) for s in self._stores]
+        for i, count in enumerate(sheds.surplus([len(rows) for rows in alive])):
+            if count:
+                _remove(self._stores[i], sheds.victims(i, alive[i], count))
+
+
+def _remove(store: Store, rows: Int64s) -> None:
+    """Rows that are nobody's any more; the store moves up when they are too many."""
+    store.end(rows, np.full(len(rows), BEFORE_TIME))
+
+
+def monitored(keys: Int64s) -> Bools:
+    """Which keys are joined whole."""
+    hashes = np.zeros(len(keys), np.uint64)
+    hash_integers(keys, hashes)
+    return np.asarray(hashes % np.uint64(MONITORED) == 0)
+
+
+class Monitor:
+    """Joins some of the keys whole, and counts how many of their results the join finds."""
+
+    def __init__(self, whole: Operator, joined: JoinStores) -> None:
+        self._whole, self._joined = whole, joined
+        self._all = self._found = 0
+
+    def arrived(self, inputs: Sequence[Chunk], clock: Clock) -> None:
+        """Join the monitored elements of a step."""
+        keys = [self._joined.key_column(c, i, 0)[0] for i, c in enumerate(inputs)]
+        some = [c.where(monitored(k)) for c, k in zip(inputs, keys, strict=True)]
+        self._all += len(self._whole.run(some, clock))
+
+    def found(self, i: int, rows: Int64s) -> None:
+        """Results with these rows of input i were found."""
+        self._found += int(monitored(self._joined.key(i, 0, rows)[0]).sum())
+
+    def rows(self) -> int:
+        """Rows held for it."""
+        return self._whole.rows()
+
+    def bytes(self) -> int:
+        """Bytes held for it."""
+        return self._whole.bytes()
+
+    def metrics(self) -> dict[str, Any]:
+        """The share of results that was found, of those that are known."""
+        share = self._found / self._all if self._all else None
+        return {"measured share": share, "monitored results": self._all, "monitored rows": self.rows()}

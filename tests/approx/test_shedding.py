@@ -1,0 +1,180 @@
+"""Joins inside a budget find what the equations say, keep to it, and lose the same again."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.approx.allocation import STRATEGIES, Budget, allocate
+from penstock.approx.shedding import Shedding
+from penstock.budget import Within
+from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators.binary_join import BinaryJoin
+from penstock.engine.operators.mjoin import MJoin
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.source import Source
+from penstock.plan.cost import Workload
+from penstock.settings import CHOICES
+
+SECOND = 1_000_000
+KEYS = 100
+"""Keys are even, so one pair in so many joins: the papers' sigma is 0.01."""
+
+
+def join(workload: Workload, within: Within | None, strategy: str = "optimal") -> MJoin:
+    rates, rows = (workload.rate_a, workload.rate_b), (workload.window_a, workload.window_b)
+    lengths = [int(n / r * SECOND) for n, r in zip(rows, rates, strict=True)]
+    parts = [
+        SeqWindow(Source(n, pa.schema([(f"{n}.k", pa.int64())])), "range", t, (), "")
+        for n, t in zip("AB", lengths, strict=True)
+    ]
+    node = BinaryJoin(tuple(parts), ("A", "B"), (((0, "A.k"), (1, "B.k")),), (), ("A.k",))
+    if within is None:
+        return node
+    seconds = lengths[0] / SECOND, lengths[1] / SECOND
+    return replace(node, shedding=Shedding(within, strategy, seconds, SECOND))
+
+
+class Feed:
+    """Two streams of constant rates, in steps of a fraction of a second."""
+
+    def __init__(self, node: MJoin, workload: Workload, a_second: int = 8) -> None:
+        self.node, self.rates = node, (workload.rate_a, workload.rate_b)
+        self.operator: Operator = node.start()
+        self._random, self._a_second, self._step = np.random.default_rng(7), a_second, 0
+        self.most = 0
+
+    def run(self, seconds: float) -> int:
+        """Let time pass; the results."""
+        found = 0
+        for _ in range(int(seconds * self._a_second)):
+            begin, end = (int(s * SECOND / self._a_second) for s in (self._step, self._step + 1))
+            chunks = [self._chunk(i, begin, end) for i in range(2)]
+            found += len(self.operator.run(chunks, Clock(begin, end, 0)))
+            self._step += 1
+            self.most = max(self.most, sum(self.metrics()["windows"].values()))
+        return found
+
+    def _chunk(self, i: int, begin: int, end: int) -> Chunk:
+        gap, part = SECOND / self.rates[i], self.node.parts[i]
+        assert isinstance(part, SeqWindow) and part.size is not None
+        ts = np.arange(np.ceil(begin / gap), np.ceil(end / gap)) * gap
+        stamps = ts.astype(np.int64)
+        keys = pa.array(self._random.integers(0, KEYS, len(stamps)))
+        return Chunk.of(
+            stamps, pa.RecordBatch.from_arrays([keys], schema=part.schema), end=stamps + part.size
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        return self.operator.metrics()
+
+
+CPU = Workload(rate_a=800, rate_b=200, window_a=100, window_b=200)
+MEMORY = Workload(rate_a=100, rate_b=500, window_a=1_000, window_b=1_000)
+BOTH = Workload(rate_a=200, rate_b=200, window_a=1_000, window_b=1_000)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("workload", "within"),
+    [(CPU, Within(rate=100)), (MEMORY, Within(rows=500)), (BOTH, Within(rate=100, rows=600))],
+    ids=["rate", "memory", "both"],
+)
+def test_results_are_those_of_the_equations(workload: Workload, within: Within, strategy: str) -> None:
+    feed = Feed(join(workload, within, strategy), workload)
+    feed.run(15)
+    seconds = 60 if within.rows else 120
+    got = feed.run(seconds) / seconds
+    expected = allocate(workload, Budget(within.rate, within.rows), strategy).output_rate(1 / KEYS)
+    assert got == pytest.approx(expected, rel=0.05, abs=1.0)
+    told = feed.metrics()["within"]
+    full = feed.rates[0] * workload.window_b + feed.rates[1] * workload.window_a
+    assert told["expected share"] == pytest.approx(expected * KEYS / full, rel=0.05, abs=0.01)
+
+
+def test_the_papers_figure_5() -> None:
+    """Rates 800 and 200, windows 100 and 200, 100 probes a second: all to A gives 200 a second."""
+    feed = Feed(join(CPU, Within(rate=100)), CPU)
+    feed.run(10)
+    assert feed.run(100) / 100 == pytest.approx(200, rel=0.05)
+    told = feed.metrics()["within"]
+    assert told["effective rates"] == pytest.approx({"A": 100, "B": 0}, abs=1e-6)
+    assert told["short of"] == ["rate"]
+    assert told["shed"]["memory"] == {"A": 0, "B": 0}
+
+
+def test_never_more_rows_than_it_may_keep() -> None:
+    feed = Feed(join(MEMORY, Within(rows=500)), MEMORY)
+    feed.run(30)
+    assert 450 <= feed.most <= 500
+    told = feed.metrics()["within"]
+    assert sum(told["rows kept"].values()) <= 500
+    assert sum(told["shed"]["memory"].values()) > 0
+
+
+def test_never_more_probes_than_it_may_make() -> None:
+    feed = Feed(join(CPU, Within(rate=100)), CPU)
+    feed.run(30)
+    assert feed.metrics()["probes"] <= 100 * 31
+
+
+def test_memory_in_bytes() -> None:
+    feed = Feed(join(MEMORY, Within(bytes=100_000)), MEMORY)
+    feed.run(20)
+    told = feed.metrics()["within"]
+    assert told["short of"] == ["memory"]
+    assert 0 < sum(told["rows kept"].values()) < 2_000
+
+
+@pytest.mark.parametrize("within", [Within(rate=10_000), Within(rows=1_000_000), Within(10_000, 1_000_000)])
+def test_a_budget_larger_than_the_need_loses_nothing_and_says_so(within: Within) -> None:
+    feeds = [Feed(join(CPU, w), CPU) for w in (within, None)]
+    assert feeds[0].run(5) == feeds[1].run(5)
+    told = feeds[0].metrics()["within"]
+    assert "nothing is dropped" in told["short of"]
+    assert told["expected share"] == 1.0
+    assert told["measured share"] == 1.0
+
+
+def test_the_measured_share_is_that_of_all_results() -> None:
+    feed = Feed(join(BOTH, Within(rows=600)), BOTH)
+    feed.run(60)
+    told = feed.metrics()["within"]
+    assert told["measured share"] == pytest.approx(told["expected share"], rel=0.25)
+
+
+@pytest.mark.parametrize("within", [Within(rate=100), Within(rows=60)])
+def test_the_same_rows_are_lost_again(within: Within) -> None:
+    once, again = (Feed(join(CPU, within), CPU) for _ in range(2))
+    assert once.run(3) == again.run(3)
+    again.operator = pickle.loads(pickle.dumps(again.operator))
+    assert once.run(3) == again.run(3)
+    assert once.metrics()["within"] == again.metrics()["within"]
+    assert once.operator.horizon() == BEFORE_TIME
+
+
+def test_what_is_found_does_not_depend_on_steps() -> None:
+    """With memory to spare and shares that do not change, the choices alone count."""
+    counts = [Feed(join(CPU, Within(rate=100)), CPU, a_second=n).run(60) for n in (1, 5, 40)]
+    assert max(counts) <= 1.05 * min(counts)
+
+
+def test_in_cql() -> None:
+    rows = {n: [(t // 20, {"k": t % 5, "n": t}) for t in range(2_000)] for n in "AB"}
+    text = "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k"
+    whole = len(penstock.evaluate(text, rows))
+    for clause in ("RATE 10 PER SECOND", "MEMORY 100 ROWS", "RATE 10 PER SECOND WITHIN MEMORY 100 ROWS"):
+        some = len(penstock.evaluate(f"{text} WITHIN {clause}", rows))
+        assert 0 < some < whole
+    assert len(penstock.evaluate(f"{text} WITHIN RATE 60000 PER MINUTE AND MEMORY 1 GB", rows)) == whole
+
+
+def test_the_settings_are_the_strategies() -> None:
+    assert CHOICES["allocation"] == tuple(STRATEGIES)
