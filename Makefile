@@ -1,9 +1,11 @@
 # Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast fuzz check lint types bench lock hooks clean python java
+.PHONY: help demo test test-fast fuzz faults check lint types bench lock hooks clean python java
 
 BIN := .venv/bin
 MINUTES ?= 5
+KILLS ?= 20
+SEED ?= 1
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 # Spark asks what this machine's name resolves to, and in a container that may be nothing.
@@ -29,6 +31,9 @@ test-fast: python  ## the tests that need no Spark
 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)
+
+faults: java  ## kill drivers, workers, engines and executors, often (KILLS=20 SEED=1)
+	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) $(PYTEST) tests/spark/test_faults.py tests/spark/test_cluster.py $(ARGS)
 
 lint: python  ## ruff
 	@$(BIN)/ruff check .

@@ -26,12 +26,24 @@ from penstock.streamon.algorithms import ALGORITHMS
         ),
         ("penstock.colour", "red", "there is no setting 'penstock.colour'; there are: penstock.filters"),
         ("penstock.filters", "magic", "penstock.filters cannot be 'magic'; use one of a-greedy, sweep"),
+        (
+            "penstock.engine_memory",
+            "lots",
+            "penstock.engine_memory cannot be 'lots'; write a size such as 512 MB",
+        ),
     ],
 )
 def test_wrong_settings(name: str, value: str, said: str) -> None:
     with pytest.raises(CatalogError) as caught:
         Settings().changed(name, value)
     assert str(caught.value).startswith(said)
+
+
+def test_sizes_and_directories() -> None:
+    given = Settings().changed("penstock.engine_memory", "512 mb").changed("penstock.late_rows", "a/b/")
+    assert (given.engine_memory, given.late_rows) == (512 << 20, "a/b")
+    none = given.changed("penstock.engine_memory", "none").changed("penstock.late_rows", "none")
+    assert (none.engine_memory, none.late_rows) == (None, None)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

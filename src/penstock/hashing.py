@@ -60,7 +60,8 @@ def _float_words(key: pa.Array) -> npt.NDArray[np.uint64]:
 
 def _text_words(key: pa.Array) -> npt.NDArray[np.uint64]:
     """Strings, binary, decimals: by their distinct values, each hashed once."""
-    encoded = pc.dictionary_encode(key)
+    # Strings may come that are no UTF-8, which nothing here should mind.
+    encoded = pc.dictionary_encode(key.cast(pa.binary()) if pa.types.is_string(key.type) else key)
     values = [v if isinstance(v, bytes) else str(v).encode() for v in encoded.dictionary.to_pylist()]
     words = np.array([zlib.crc32(v) | zlib.adler32(v) << 32 for v in values] or [0], np.uint64)
     return words[np.asarray(encoded.indices.fill_null(0))]

@@ -2,37 +2,72 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 from penstock.errors import CatalogError
 from penstock.streamon.algorithms import ALGORITHMS
+
+_UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 
 
 @dataclass(frozen=True)
 class Settings:
     """``filters``: the algorithm that orders the filters of select and the probes of mjoin.
 
-    ``allocation``: how a join under WITHIN shares what is short between its sides.
+    ``allocation``: how a join under WITHIN shares what is short between its sides. ``engine_memory``: the
+    bytes that one engine process may take. ``late_rows``: the directory into which rows go that come too
+    late; without one they are only counted.
     """
 
     filters: str = "a-greedy"
     allocation: str = "optimal"
+    engine_memory: int | None = None
+    late_rows: str | None = None
 
     def changed(self, name: str, value: str) -> Settings:
         """With one setting changed."""
         key = name.lower().removeprefix("penstock.")
-        if key not in CHOICES:
-            near = get_close_matches(key, CHOICES, 1)
-            known = ", ".join(f"penstock.{k}" for k in CHOICES)
+        if key not in READERS:
+            near = get_close_matches(key, READERS, 1)
+            known = ", ".join(f"penstock.{k}" for k in READERS)
             hint = f"did you mean 'penstock.{near[0]}'?" if near else f"there are: {known}"
             raise CatalogError(f"there is no setting {name!r}; {hint}")
-        if value.lower() not in CHOICES[key]:
-            raise CatalogError(f"{name} cannot be {value!r}; use one of {', '.join(CHOICES[key])}")
-        return replace(self, **{key: value.lower()})
+        try:
+            return replace(self, **{key: READERS[key](value)})
+        except ValueError as error:
+            raise CatalogError(f"{name} cannot be {value!r}; {error}") from None
 
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "filters": tuple(ALGORITHMS),
-    "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value.lower() not in choices:
+            raise ValueError(f"use one of {', '.join(choices)}")
+        return value.lower()
+
+    return read
+
+
+def _size(value: str) -> int | None:
+    """Bytes: ``512 MB``, ``2 GB``; ``none`` for no limit."""
+    if value.lower() == "none":
+        return None
+    found = re.fullmatch(r"(\d+)\s*([KMG]?B)", value.strip().upper())
+    if found is None or not int(found[1]):
+        raise ValueError("write a size such as 512 MB or 2 GB, or none")
+    return int(found[1]) << _UNITS[found[2]]
+
+
+def _directory(value: str) -> str | None:
+    return None if value.lower() == "none" else value.rstrip("/")
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "filters": _one_of(tuple(ALGORITHMS)),
+    "allocation": _one_of(("optimal", "proportional", "inverse", "equal", "max-a", "max-b")),
+    "engine_memory": _size,
+    "late_rows": _directory,
 }

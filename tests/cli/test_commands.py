@@ -120,3 +120,12 @@ def test_bench_join_compares_systems_with_equal_results():
     join = json.loads(result.stdout)["joins"]["3-way"]
     assert join["ratios"].keys() == {"spark-memory / penstock"}
     assert join["systems"]["penstock"]["results"] == join["systems"]["spark-memory"]["results"] > 0
+
+
+def test_bench_rebuild_is_bounded_by_the_window():
+    result = penstock("bench", "rebuild", "--quick", "--rows", "500")
+    assert result.returncode == 0, result.stderr
+    short, long = (line.split("|") for line in result.stdout.splitlines()[-2:])
+    batches, replayed = 2, 3
+    assert int(long[batches]) > int(short[batches])
+    assert int(long[replayed]) <= int(short[replayed]) + 1

@@ -100,3 +100,25 @@ class MortalEngine(CountingEngine):
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(arrivals)
+
+
+class Greedy:
+    """Builds engines that want two gigabytes for a certain key."""
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+
+    def __call__(self, stage: Stage) -> CountingEngine:
+        return GreedyEngine(stage, self.key)
+
+
+class GreedyEngine(CountingEngine):
+    def __init__(self, stage: Stage, key: int) -> None:
+        super().__init__(stage)
+        self.key = key
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        output = super().step(arrivals)
+        if self.key in output.batch.column("k").to_pylist():
+            self.hoard = np.ones(1 << 28)
+        return output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import pickle
 import signal
@@ -86,8 +88,9 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def program(build: Any = fake_engine.forgetful) -> bytes:
-    return pickle.dumps(Program(Stage(None, ()), None, build, fake_engine.restore))  # type: ignore[arg-type]
+def program(build: Any = fake_engine.forgetful, **more: Any) -> bytes:
+    stage = Stage(None, ())  # type: ignore[arg-type]
+    return pickle.dumps(Program(stage, build=build, restore=fake_engine.restore, **more))
 
 
 def record(*keys: int) -> Record:
@@ -136,6 +139,36 @@ def test_a_killed_engine_is_rebuilt(place: Place, build: Any) -> None:
     for n in range(5):
         assert step(store, n, build=build) == [n + 1]
         os.kill(engine_pid(place), signal.SIGKILL)
+
+
+def test_a_rebuild_is_as_long_as_the_reach(place: Place) -> None:
+    """The counting engine reaches two steps back, however many there were."""
+    store = FakeStore()
+    for n in range(8):
+        step(store, n)
+    os.kill(engine_pid(place), signal.SIGKILL)
+    step(store, 8)
+    told = json.loads(engine_socket(place.run("run"), 0, 0).with_suffix(".json").read_text())
+    assert told["replayed"] == 2
+    assert told["rebuild_seconds"] > 0
+
+
+def test_a_damaged_log_is_told_and_left_alone(place: Place) -> None:
+    store = FakeStore()
+    for n in range(3):
+        step(store, n)
+    os.kill(engine_pid(place), signal.SIGKILL)
+    (good,) = store.entries[(1, 0)]
+    store.entries[(1, 0)] = (good[:-1] + b"?",)
+    before = dict(store.entries)
+    with pytest.raises(
+        EngineError, match="the checkpoint is damaged: entry 1 of the log has another checksum"
+    ):
+        step(store, 3)
+    store.rollback()
+    assert store.entries.keys() == before.keys()
+    store.entries[(1, 0)] = (good,)
+    assert step(store, 3) == [4]
 
 
 def test_a_killed_host_is_replaced_and_its_engines_go(fresh: Any) -> None:
@@ -273,3 +306,41 @@ def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
     assert not stale.exists()
     assert kept.exists()
     assert place.directory.exists()
+
+
+def test_no_room_for_an_engine_is_told(place: Place) -> None:
+    """Something is in the way of its socket; a full disk is told in the same way."""
+    store, order = FakeStore(), Order("crowded", 0, 0)
+    in_the_way = engine_socket(place.run("crowded"), 0, 0)
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(DataError, match="no engine can be started in"):
+        step(store, 1, order=order)
+    store.rollback()
+    in_the_way.rmdir()
+    assert step(store, 1, order=order) == [1]
+    connection.quit_run(place.root, "crowded")
+
+
+def test_no_room_for_a_host_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(Process.of(os.getpid()), tmp_path / "r")
+    use(place, monkeypatch)
+
+    def full(self: Path, *args: Any, **kwargs: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(DataError, match="No space left on device.*; make room there, or point TMPDIR"):
+        step(FakeStore(), 1)
+
+
+def test_an_engine_that_needs_too_much_memory_is_told(place: Place) -> None:
+    store = FakeStore()
+    greedy = program(fake_engine.Greedy(7), memory=1 << 30)
+    Visit(StateLog(store, QUERY), greedy, ORDER).step(record(1))
+    store.commit()
+    with pytest.raises(
+        DataError, match="stage 0, partition 0 needs more memory than penstock.engine_memory = 1024 MB"
+    ):
+        Visit(StateLog(store, QUERY), greedy, ORDER).step(record(7))
+    store.rollback()
+    assert step(store, 2, 3) == [2, 3]

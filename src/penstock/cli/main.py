@@ -164,6 +164,13 @@ def bench_network(context: typer.Context) -> None:
         _bench("bench.streamon.network")(context.args)
 
 
+@bench_app.command("rebuild", **_FORWARDED)
+def bench_rebuild(context: typer.Context) -> None:
+    """How long a partition takes to come back after its engine was killed; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.faults.rebuild")(context.args)
+
+
 def _bench(module: str) -> Callable[[list[str]], None]:
     """A benchmark's main; they live in the source checkout, not in the installed package."""
     root = Path(__file__).resolve().parents[3]

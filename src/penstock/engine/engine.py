@@ -71,7 +71,8 @@ class Engine:
         self._steps += 1
         needs_from = self._forget_steps()
         # Also where results are not held back: each has a part that is yet to come, so none is older.
-        return StepOutput(_batch(out), clock.now, needs_from, self.metrics(), clock.first)
+        late = {name: _batch(chunk) for name, chunk in self._inputs.late_rows().items()}
+        return StepOutput(_batch(out), clock.now, needs_from, self.metrics(), clock.first, late)
 
     def _forget_steps(self) -> int:
         """Drop the steps that the state no longer depends on; the first it does, or the next."""

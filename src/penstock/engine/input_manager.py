@@ -5,7 +5,7 @@ upstream partitions each say so themselves. The query's time is the least of its
 input declared ``IDLE AFTER x`` that falls more than x behind the furthest one is taken to be silent and
 follows at that distance; everything is in stream time, so a replay sees the same.
 
-Rows older than the query's time cannot be placed any more: they are counted and left out.
+Rows older than the query's time cannot be placed any more: they are counted, and given back apart.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ class InputManager:
         self._waits, self._instants = waits, instants
         self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._inputs}
         self.progress = Progress()
+        self.late: dict[str, list[Chunk]] = {}
 
     def accept(self, arrivals: Sequence[Arrival]) -> tuple[Clock, dict[str, Chunk]]:
         """Take in a step's arrivals: the new time, and the rows that are released, by input."""
         before = self.progress.now
+        self.late = {}
         for arrival in sorted(arrivals, key=lambda a: (a.input, a.producer)):
             self._note(arrival)
             if arrival.batch is not None and arrival.batch.num_rows:
@@ -79,8 +81,9 @@ class InputManager:
         late = chunk.ts < self.progress.now
         if late.any():
             own = np.asarray(batch.column(mine(name))) if mine(name) in batch.schema.names else True
-            counted = 0 if arrival.copy else int((late & own).sum())
-            self.progress.late[name] = self.progress.late.get(name, 0) + counted
+            told = np.zeros_like(late) if arrival.copy else late & own
+            self.progress.late[name] = self.progress.late.get(name, 0) + int(told.sum())
+            self.late.setdefault(name, []).append(chunk.where(told))
             chunk = chunk.where(~late)
         return chunk
 
@@ -110,6 +113,10 @@ class InputManager:
             return chunk.in_order()
         self._waiting[name] = [chunk.where(~safe)]
         return chunk.where(safe).in_order()
+
+    def late_rows(self) -> dict[str, Chunk]:
+        """The rows of the last step that came too late, by input."""
+        return {name: Chunk.concat(found, self._inputs[name].schema) for name, found in self.late.items()}
 
     def horizon(self) -> int:
         """The smallest timestamp that still waits."""

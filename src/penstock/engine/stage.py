@@ -85,6 +85,7 @@ class StepOutput:
     Every later element has a timestamp of at least ``progress``. The engine's state depends on nothing
     that arrived before step ``needs_from`` (steps count from 0), given a replay of what arrived since.
     ``first`` is the instant of the query's first input, as far as it is known.
+    ``late`` are the rows that came too late to be placed, by input.
     """
 
     batch: pa.RecordBatch
@@ -92,3 +93,4 @@ class StepOutput:
     needs_from: int
     metrics: dict[str, Any] = field(default_factory=dict)
     first: int | None = None
+    late: dict[str, pa.RecordBatch] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import EngineError
 from penstock.spark.place import Place, engine_socket
 from penstock.spark.protocol import Kind, Message, receive, send
-from penstock.spark.resident import Order
+from penstock.spark.resident import Order, unusable
 
 IDLE_SECONDS = 300.0
 _START_SECONDS = 120.0
@@ -31,8 +31,7 @@ def connect(place: Place, order: Order, idle_seconds: float = IDLE_SECONDS) -> s
     if sock is not None:
         return sock
     with host(place, idle_seconds) as to_host:
-        send(to_host, Kind.START, order)
-        receive(to_host)
+        ask(to_host, Kind.START, order)
     sock = _try_connect(path)
     if sock is None:
         raise ConnectionError(f"no engine answers at {path}")
@@ -66,9 +65,14 @@ def host(place: Place, idle_seconds: float) -> Iterator[socket.socket]:
     """A connection to the place's host; whoever comes first starts it, the others wait."""
     sock = _try_connect(place.host_socket)
     if sock is None:
-        place.make()
-        with _lock(place.directory / "host.lock"):
-            sock = _try_connect(place.host_socket) or _start_host(place, idle_seconds)
+        try:
+            place.make()
+            with _lock(place.directory / "host.lock"):
+                sock = _try_connect(place.host_socket) or _start_host(place, idle_seconds)
+        except (ConnectionError, FileNotFoundError):
+            raise  # it was swept in that moment: the caller tries again
+        except OSError as error:
+            raise unusable(place, error) from None
     with sock:
         yield sock
 

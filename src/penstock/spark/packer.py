@@ -103,8 +103,8 @@ class Packer:
         ts = rows.column(TS)
         if ts.null_count:
             raise DataError(
-                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp; filter "
-                "them out of the stream's DataFrame, or give them a time, before create_stream"
+                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp; mend "
+                "them, or declare the stream ON BAD ROWS COUNT to leave such rows out and count them"
             )
         bounds = pc.min_max(ts)
         return bounds["min"].as_py(), bounds["max"].as_py()

@@ -13,22 +13,29 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.settings import Settings
 from penstock.spark import exchange
 from penstock.spark.fingerprint import fingerprint
+from penstock.spark.late_rows import LateRows
 from penstock.spark.placement import placement
 from penstock.spark.processor import Finish, Relay
 from penstock.spark.program import Downstream, Program
 from penstock.spark.result import Forward, Rows, result_schema
 
 
-def dataframe(plan: PhysicalPlan, spark: SparkSession, **engine: Any) -> DataFrame:
+def dataframe(
+    plan: PhysicalPlan, spark: SparkSession, settings: Settings | None = None, **engine: Any
+) -> DataFrame:
     """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
+    given = settings or Settings()
     placements = [placement(s.partitions) for s in plan.stages]
     schema = result_schema(plan)
     df: DataFrame | None = None
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
-        relayed = replace(program(plan, number), **engine)
+        late = LateRows.of(given.late_rows, planned)
+        own = {"memory": given.engine_memory, "late": late, **engine}
+        relayed = replace(program(plan, number), **own)
         finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
         output = from_arrow_schema(schema) if last else exchange.BLOBS
         keys = placements[number]

@@ -92,7 +92,8 @@ class Relay(StatefulProcessor):
         context = TaskContext.get()
         assert context is not None
         run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
-        return Order(run_id, self.stage, partition)
+        query_id = context.getLocalProperty("sql.streaming.queryId") or "batch"
+        return Order(run_id, self.stage, partition, query_id)
 
 
 def _batch() -> int:
@@ -137,7 +138,7 @@ class Visit:
             hello = connection.ask(sock, Kind.HELLO, {"version": version, "watch": watch})
             if hello.head["version"] != version:
                 self._rebuild(sock)
-            send(sock, Kind.STEP, {"version": version}, parts)
+            send(sock, Kind.STEP, {"version": version, "query": self.order.query_id}, parts)
             if not self.logged:
                 self.log.append(parts)
                 self.logged = True

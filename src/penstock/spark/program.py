@@ -12,6 +12,7 @@ from penstock.engine.stage import Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.routing import split_by
 from penstock.spark import blob
+from penstock.spark.late_rows import LateRows
 from penstock.spark.record import Envelope, Record
 
 BLOB_LIMIT = 64 << 20
@@ -59,10 +60,15 @@ class Downstream:
 
 @dataclass(frozen=True)
 class Program:
-    """A stage with everything an engine process needs to know about it. Pickles."""
+    """A stage with everything an engine process needs to know about it. Pickles.
+
+    ``memory`` is how many bytes it may take; ``late`` is where rows go that come too late.
+    """
 
     stage: Stage
     downstream: Downstream | None = None
+    memory: int | None = None
+    late: LateRows | None = None
     build: Callable[[Stage], EngineLike] = real_engine
     restore: Callable[[bytes], EngineLike] = restored_engine
 

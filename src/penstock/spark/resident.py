@@ -16,7 +16,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from penstock.errors import DataError, PenstockError
 from penstock.spark.place import Place, Process, engine_socket
 from penstock.spark.protocol import Kind, Message, receive, send
 
@@ -27,11 +29,12 @@ _PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Order:
-    """Which engine a relay wants."""
+    """Which engine a relay wants. A query keeps its id over its runs."""
 
     run_id: str
     stage: int
     partition: int
+    query_id: str = ""
 
 
 @dataclass
@@ -90,11 +93,17 @@ class Host:
 
     def _answer(self, connection: socket.socket, message: Message) -> None:
         if message.kind is Kind.START:
-            send(connection, Kind.START, self._engine(message.head).pid)
+            send(connection, *self._started(message.head))
         elif message.kind is Kind.QUIT:
             run = message.head
             self._end([order for order in self.children if order.run_id == run])
             send(connection, Kind.QUIT)
+
+    def _started(self, order: Order) -> tuple[Kind, Any]:
+        try:
+            return Kind.START, self._engine(order).pid
+        except OSError as error:
+            return Kind.FAILED, {"error": unusable(self.place, error), "trace": ""}
 
     def _engine(self, order: Order) -> Child:
         """The engine that is asked for. One that no longer listens is dying: see it off first."""
@@ -152,6 +161,14 @@ def _become_engine(
         serve(listening, engine, Watchdog(idle_seconds, host))
     finally:
         os._exit(1)
+
+
+def unusable(place: Place, error: OSError) -> PenstockError:
+    """What is said where a place has no room, or has something in the way."""
+    return DataError(
+        f"no engine can be started in {place.directory} on {socket.gethostname()}: {error}; make room there, "
+        "or point TMPDIR to another directory before Spark starts"
+    )
 
 
 def listen(path: Path) -> socket.socket:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import resource
 import socket
 import threading
 import time
@@ -22,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.stage import StepOutput
-from penstock.errors import EngineError, PenstockError
+from penstock.errors import DataError, EngineError, PenstockError
 from penstock.spark.place import Process
 from penstock.spark.program import EngineLike, Program
 from penstock.spark.protocol import Kind, Message, receive, send
@@ -72,6 +73,8 @@ class ResidentEngine:
         self.version: int | None = None
         self.program: Program | None = None
         self.engine: EngineLike | None = None
+        self.replayed = 0
+        self.rebuild_began = self.rebuild_ended = 0.0
 
     def answer(self, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
         """Do what a message asks; the reply, if it has one. A failure leaves no version behind."""
@@ -90,8 +93,10 @@ class ResidentEngine:
     def _build(self, message: Message) -> None:
         """Head: the pickled program, the version to start at, the header (not with a snapshot)."""
         self.version = None
+        self.replayed, self.rebuild_began = 0, time.perf_counter()
         head = message.head
         self.program = pickle.loads(head["program"])
+        _limit_memory(self.program.memory)
         if len(message.body):
             raw = pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True)
             self.engine = self.program.restore(raw)
@@ -100,18 +105,25 @@ class ResidentEngine:
         if head["header"]:
             self.engine.restore_header(head["header"])
         self.version = head["version"]
+        self.rebuild_ended = time.perf_counter()
 
     def _replay(self, message: Message) -> None:
         self._advance(message.head["version"], message.body)
+        self.replayed += 1
+        self.rebuild_ended = time.perf_counter()
 
     def _step(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
         started = time.perf_counter()
         output = self._advance(message.head["version"], message.body)
-        assert self.engine is not None
+        assert self.engine is not None and self.program is not None
+        if self.program.late is not None:
+            step = f"{message.head['query']}-s{self.stage}p{self.partition}v{message.head['version']}"
+            self.program.late.write(output.late, step)
         places, parts = self._result(output)
         seconds = time.perf_counter() - started
         own = {"stage": self.stage, "partition": self.partition, "version": self.version, "pid": os.getpid()}
-        metrics = {**output.metrics, **own, "step_seconds": seconds}
+        rebuilt = {"replayed": self.replayed, "rebuild_seconds": self.rebuild_ended - self.rebuild_began}
+        metrics = {**output.metrics, **own, "step_seconds": seconds, **rebuilt}
         self._publish(metrics)
         head = {
             "needs_from": output.needs_from,
@@ -147,6 +159,16 @@ class ResidentEngine:
         packed = pa.compress(raw, _CODEC)
         return Kind.SNAPSHOT, {"size": len(raw), "version": self.version}, [memoryview(packed)]
 
+    def too_large(self) -> PenstockError:
+        """What is said where memory does not suffice; what there was is given up."""
+        limit = self.program.memory if self.program else None
+        self.engine = self.version = None
+        which = "the machine has" if limit is None else f"penstock.engine_memory = {limit >> 20} MB allows"
+        return DataError(
+            f"the engine of stage {self.stage}, partition {self.partition} needs more memory than {which}; "
+            "give it more, or let the query have smaller windows or start anew with more partitions"
+        )
+
     def _publish(self, metrics: dict[str, Any]) -> None:
         """The step's metrics for ``Session.metrics``; a full disk must not end a query."""
         if self.metrics_file is None:
@@ -157,6 +179,12 @@ class ResidentEngine:
             fresh.replace(self.metrics_file)
         except OSError:
             pass
+
+
+def _limit_memory(limit: int | None) -> None:
+    """What the process may allocate; code and files that are mapped into it do not count."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY if limit is None else limit, most))
 
 
 def serve(listening: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
@@ -187,6 +215,8 @@ def _converse(connection: socket.socket, engine: ResidentEngine, watchdog: Watch
 def _attempt(engine: ResidentEngine, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
     try:
         return engine.answer(message)
+    except MemoryError:
+        return Kind.FAILED, {"error": engine.too_large(), "trace": ""}, ()
     except PenstockError as error:
         return Kind.FAILED, {"error": error, "trace": traceback.format_exc()}, ()
     except Exception as error:

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
-from penstock.catalog import Catalog
+from penstock.catalog import Catalog, RelationDef, StreamDef
 from penstock.errors import CatalogError
 from penstock.plan import compile, explain
 from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
 from penstock.spark import connection, kafka, pipeline, sources
+from penstock.spark.late_rows import late_schema, opened
 from penstock.spark.listener import EndEngines
 from penstock.spark.local import NEEDED, is_local, local_spark, use_this_python
 from penstock.spark.metrics import read_metrics, skew
@@ -147,6 +149,23 @@ class Session:
         """
         return read_metrics(self._root, list(self._listener.runs))
 
+    def late_rows(self, name: str) -> DataFrame:
+        """The rows of a stream that came too late for a query, as a streaming DataFrame.
+
+        They are of the queries that were made since ``SET penstock.late_rows = 'directory'``. The timestamp
+        and the columns that such a query reads are filled, and rows that its filter drops are not among them.
+        """
+        known = self._catalog.known(name)
+        stream = self._catalog[known] if known else None
+        if not isinstance(stream, StreamDef | RelationDef):
+            raise CatalogError(f"there is no stream {name!r}; registered: {', '.join(self._catalog)}")
+        if self.settings.late_rows is None:
+            raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
+        directory = f"{self.settings.late_rows}/{stream.name}"
+        opened(directory)
+        schema = from_arrow_schema(late_schema(stream))
+        return self.spark.readStream.schema(schema).parquet(directory)
+
     def skew(self) -> list[dict[str, Any]]:
         """How evenly rows come to the partitions: for each input of a stage the rows that each received.
 
@@ -176,7 +195,7 @@ class Session:
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                return pipeline.dataframe(self._compile(statement), self.spark)
+                return pipeline.dataframe(self._compile(statement), self.spark, self.settings)
         return None
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:

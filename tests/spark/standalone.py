@@ -1,0 +1,100 @@
+"""A Spark standalone cluster on loopback: a master and workers of one core each, of pyspark's own package."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pyspark
+
+HOME = Path(pyspark.__file__).parent
+_PATIENCE = 120
+
+
+@dataclass
+class Standalone:
+    """The running cluster."""
+
+    master: str
+    workers: list[subprocess.Popen[bytes]]
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors' JVMs."""
+        return [
+            child
+            for worker in self.workers
+            for child in psutil.Process(worker.pid).children(recursive=True)
+            if any("CoarseGrainedExecutorBackend" in part for part in _line(child))
+        ]
+
+
+@contextmanager
+def standalone(root: Path, workers: int = 2) -> Iterator[Standalone]:
+    """A cluster whose files and logs lie under ``root``."""
+    port = _free_port()
+    own = ["--host", "127.0.0.1", "--webui-port", "0"]
+    started = [_start(root / "master", "master.Master", *own, "--port", str(port))]
+    master = f"spark://127.0.0.1:{port}"
+    try:
+        _until_listening(port, started[0], root / "master")
+        for n in range(workers):
+            place = root / f"worker{n}"
+            limits = ["--cores", "1", "--memory", "1g", "--work-dir", str(place / "work")]
+            started.append(_start(place, "worker.Worker", *own, *limits, master))
+        yield Standalone(master, started[1:])
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def _start(place: Path, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+    place.mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with open(place / "log.txt", "wb") as log:
+        return subprocess.Popen(
+            [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments],
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=place,
+        )
+
+
+def _until_listening(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        with socket.socket() as sock:
+            if sock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        said = (place / "log.txt").read_text(errors="replace")[-2000:]
+        assert process.poll() is None and time.monotonic() < deadline, said
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
