@@ -70,6 +70,11 @@ def test_an_aggregate_without_groups_always_has_one_row() -> None:
     assert got == "+0/None@3 +1/2@4 -0/None@4 +0/None@5 -1/2@5"
 
 
+def test_so_it_has_if_it_is_distinct() -> None:
+    rows = stream((3, 1), (4, 2))
+    assert changes("SELECT DISTINCT SUM(A) FROM S [NOW] WHERE A > 1", S=rows) == "+None@3 +2@4 -None@4"
+
+
 def test_istream_and_dstream_are_bag_differences() -> None:
     rows = stream((1, 7), (2, 7), (3, 8))
     assert changes("SELECT ISTREAM(A) FROM S [ROWS 1]", S=rows) == "+7@1 +8@3"
