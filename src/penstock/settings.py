@@ -65,9 +65,13 @@ def _directory(value: str) -> str | None:
     return None if value.lower() == "none" else value.rstrip("/")
 
 
+CHOICES: dict[str, tuple[str, ...]] = {
+    "filters": tuple(ALGORITHMS),
+    "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
+}
+
 READERS: dict[str, Callable[[str], Any]] = {
-    "filters": _one_of(tuple(ALGORITHMS)),
-    "allocation": _one_of(("optimal", "proportional", "inverse", "equal", "max-a", "max-b")),
+    **{name: _one_of(choices) for name, choices in CHOICES.items()},
     "engine_memory": _size,
     "late_rows": _directory,
 }
