@@ -3,6 +3,7 @@
 Each figure writes its numbers (CSV) and its plot (PNG) into ``artifacts/paper``.
 
     penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--out DIRECTORY]
+    penstock bench paper --paper kang [--figure "kang 3"]
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ from penstock.errors import PenstockError
 HERE = Path(__file__).parent
 
 
-def figures(chapter: int) -> list[Figure]:
-    """All figures of a chapter: the modules named after it."""
-    names = sorted(m.name for m in iter_modules([str(HERE)]) if m.name.startswith(f"ch{chapter}_"))
+def figures(part: str) -> list[Figure]:
+    """All figures of a chapter or a paper: the modules named after it."""
+    names = sorted(m.name for m in iter_modules([str(HERE)]) if m.name.startswith(f"{part}_"))
     return [import_module(f"bench.paper.{name}").FIGURE for name in names]
 
 
-def chosen(chapter: int, number: str | None) -> list[Figure]:
+def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figure]:
     """One figure, or all of the chapter."""
-    known = figures(chapter)
+    known = figures(f"ch{chapter}" if paper == "thesis" else paper)
+    if paper != "thesis" and not known:
+        raise PenstockError(
+            f"there is no experiment of the paper {paper} in bench/paper: choose thesis or kang"
+        )
     if not known:
         raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper")
     found = [f for f in known if number in (None, f.number, f.number.removeprefix("table "))]
     if not found:
         numbers = ", ".join(f.number for f in known)
-        raise PenstockError(f"chapter {chapter} has no figure {number}: choose one of {numbers}")
+        whole = f"chapter {chapter}" if paper == "thesis" else f"the paper {paper}"
+        raise PenstockError(f"{whole} has no figure {number}: choose one of {numbers}")
     return found
 
 
@@ -57,12 +63,13 @@ def report(results: list[tuple[Figure, list[Claim]]], out: Path, console: Consol
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("penstock bench paper", description=__doc__.split("\n")[0])
+    parser.add_argument("--paper", default="thesis", help="thesis, or kang for window joins by cost")
     parser.add_argument("--chapter", type=int, default=4, help="chapter of the thesis")
     parser.add_argument("--figure", help="one figure only, such as 4.13")
     parser.add_argument("--quick", action="store_true", help="few tuples: shows that it runs, proves nothing")
     parser.add_argument("--out", type=Path, default=Path("artifacts/paper"), help="directory to write to")
     options = parser.parse_args(arguments)
-    wanted = chosen(options.chapter, options.figure)
+    wanted = chosen(options.chapter, options.figure, options.paper)
     options.out.mkdir(parents=True, exist_ok=True)
     console = Console()
     results = []

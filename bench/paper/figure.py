@@ -52,6 +52,8 @@ class Figure:
     @property
     def name(self) -> str:
         """The name of its files."""
+        if " " in self.number and not self.number.startswith("table"):
+            return self.number.replace(" ", "_")
         chapter, number = self.number.removeprefix("table ").split(".")
         return f"ch{chapter}_table_{number}" if self.number.startswith("table") else f"ch{chapter}_{number}"
 

@@ -38,6 +38,11 @@ def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--figure", "4.99"], "chapter 4 has no figure 4.99: choose one of 4.11, "),
+        (
+            ["--paper", "kang", "--figure", "kang 99"],
+            "kang has no figure kang 99: choose one of kang 2",
+        ),
+        (["--paper", "nobody"], "no experiment of the paper nobody"),
         (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper"),
     ],
 )
@@ -45,6 +50,28 @@ def test_what_is_not_there(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(app, ["bench", "paper", *arguments])
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_window_joins_by_cost(tmp_path: Path) -> None:
+    said = run("--paper", "kang", "--figure", "kang 2", "--out", str(tmp_path))
+    assert "1 of 1 claims agree" in said
+    said = run("--paper", "kang", "--figure", "kang probes", "--quick", "--out", str(tmp_path))
+    assert "of 2 claims agree" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        f"kang_{n}.{kind}" for n in ("2", "probes") for kind in ("csv", "png")
+    ]
+
+
+def test_one_workload_of_the_grid() -> None:
+    from bench.paper import kang_grid
+    from bench.paper.figure import Scale
+    from penstock.plan.access import ByCost
+    from penstock.plan.weights import SHIPPED
+
+    way = kang_grid._one_way(ByCost(SHIPPED), "band", 100, (1, 10), Scale(quick=True))
+    row = kang_grid._full("band", 100, (1, 10), way, way)
+    assert float(row["over_best"]) >= 1 and float(row["symmetric_over_best"]) >= 1
+    assert len(kang_grid.claims([row])) == 3
 
 
 def test_a_claim_can_be_wrong() -> None:

@@ -68,7 +68,7 @@ def schema(*names: str) -> pa.Schema:
 
 def join() -> _MJoin:
     parts = [
-        SeqWindow(Source(n, schema(f"{n}.k", f"{n}.v")), "range", 5, (), "[RANGE 5]") for n in ("A", "B")
+        SeqWindow(Source(n, schema(f"{n}.k", f"{n}.v")), "range", 2, (), "[RANGE 2]") for n in ("A", "B")
     ]
     node = BinaryJoin(
         tuple(parts), ("A", "B"), (((0, "A.k"), (1, "B.k")),), (), ("A.v", "B.v"), chooser=ByCost(SHIPPED)
@@ -82,7 +82,7 @@ def arrivals(name: str, count: int, now: int, random: np.random.Generator) -> Ch
     ts = np.full(count, now)
     columns = [pa.array(random.integers(0, 100, count)), pa.array(np.arange(count))]
     batch = pa.RecordBatch.from_arrays(columns, schema=schema(f"{name}.k", f"{name}.v"))
-    return Chunk.of(ts, batch, end=ts + 6)
+    return Chunk.of(ts, batch, end=ts + 3)
 
 
 def test_each_direction_follows_its_own_rates() -> None:

@@ -14,10 +14,10 @@ PLACE = "PENSTOCK_WEIGHTS"
 """The environment variable that says where they are."""
 
 SHIPPED: Weights = {
-    "hash": Weight(0.0, 3.7e-9, search_doubling=6.0e-9),
-    "b+tree": Weight(0.0, 0.0, update_at_least=1.4e-8, search_doubling=6.7e-9, update_doubling=5.7e-9),
-    "t-tree": Weight(6.1e-9, 4.4e-9, update_at_least=2.4e-8),
-    "none": Weight(8.1e-10, 1.1e-10, search_at_least=2.0e-8, search_doubling=4.1e-9),
+    "hash": Weight(0.0, 3.3e-9, search_doubling=2.4e-9),
+    "b+tree": Weight(0.0, 0.0, update_at_least=2.9e-8, search_doubling=6.4e-9, update_doubling=3.9e-9),
+    "t-tree": Weight(5.7e-9, 0.0, update_at_least=1.1e-8, update_doubling=5.9e-9),
+    "none": Weight(8.1e-10, 1.2e-10, search_at_least=4.9e-8),
 }
 """Seconds of a core, as ``penstock calibrate`` measured them on the machine Penstock is developed on."""
 

@@ -95,28 +95,46 @@ def probe_chains(
         stop = min(first + _BLOCK, len(keys))
         walking = stop - first
         while walking > 0:
-            walking = 0
-            for i in range(first, stop):
-                rid = chains[i]
-                if rid < base:
-                    continue
-                slot = rid & mask
-                chains[i] = entries[slot, 1]
-                if chains[i] >= base:
-                    walking += 1
-                if entries[slot, 0] != keys[i]:
-                    continue
-                start = max(starts[i], lives[slot, 0])
-                end = min(ends[i], lives[slot, 1])
-                if start < end and lives[slot, 1] >= min_end:
-                    if found == room:
-                        places, rids = _grown(places), _grown(rids)
-                        out_starts, out_ends = _grown(out_starts), _grown(out_ends)
-                        room *= 2
-                    places[found], rids[found] = i, rid
-                    out_starts[found], out_ends[found] = start, end
-                    found += 1
+            # A round finds one match a probe at most.
+            if found + walking > room:
+                places, rids = _grown(places), _grown(rids)
+                out_starts, out_ends = _grown(out_starts), _grown(out_ends)
+                room *= 2
+            walking, found = _one_link(
+                entries, lives, base, mask, chains, keys, starts, ends, min_end,
+                places, rids, out_starts, out_ends, first, stop, found,
+            )  # fmt: skip
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
+
+
+@njit(cache=True)
+def _one_link(
+    entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
+    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    places: Int64s, rids: Int64s, out_starts: Int64s, out_ends: Int64s, first: int, stop: int, found: int,
+) -> tuple[int, int]:  # fmt: skip
+    """One link of every chain of a block: how many chains go on, and how many matches there are.
+
+    A function of its own: a loop that binds arrays anew counts their references at every turn.
+    """
+    walking = 0
+    for i in range(first, stop):
+        rid = chains[i]
+        if rid < base:
+            continue
+        slot = rid & mask
+        chains[i] = entries[slot, 1]
+        if chains[i] >= base:
+            walking += 1
+        if entries[slot, 0] != keys[i]:
+            continue
+        start = max(starts[i], lives[slot, 0])
+        end = min(ends[i], lives[slot, 1])
+        if start < end and lives[slot, 1] >= min_end:
+            places[found], rids[found] = i, rid
+            out_starts[found], out_ends[found] = start, end
+            found += 1
+    return walking, found
 
 
 @njit(cache=True)

@@ -1,0 +1,100 @@
+"""Windows that are filled, probed and expired as a join of two streams does it, with every access method.
+
+The two directions of a join do not depend on each other, so each is run alone with each access method, and a
+combination costs what its directions cost. What is timed is the CPU time of the index's own calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import thread_time
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME
+from penstock.engine.indexes.index import Index, RangeIndex
+from penstock.engine.synopses.store import METHODS, Store
+
+BATCH = 1_000
+LEAST_BATCH = 250
+EQUALITY, BAND = "equality", "band"
+BY_PREDICATE = {EQUALITY: ("hash", "b+tree", "t-tree", "none"), BAND: ("b+tree", "t-tree", "none")}
+MOST_PROBES = 20_000
+"""Probes made at once of those that are due; the others take as long."""
+MOST_TUPLES = 5_000_000
+"""Tuples that scans read at once, at most."""
+SPREAD = 1_000
+"""Keys are this far apart on average; a band is half as wide to each side."""
+
+
+@dataclass(frozen=True)
+class OneWay:
+    """Tuples probe a window of so many rows; ``updates`` rows enter it for ``probes`` that probe it."""
+
+    probes: float
+    updates: float
+    window: int
+    predicate: str = EQUALITY
+
+
+def seconds(way: OneWay, method: str, rows: int, seed: int = 0) -> float:
+    """CPU seconds for one arriving row of the join, over about so many rows (or twice the window)."""
+    total = way.probes + way.updates
+    share = way.updates / total
+    batch = max(min(way.window // 10, BATCH), LEAST_BATCH)
+    random, store = np.random.default_rng(seed), Store(pa.schema([]), keys=1)
+    life, now = max(way.window // batch, 1), 0
+    index = METHODS[method](store, (0,))
+    spent, counted, owed = 0.0, 0, 0.0
+    steps = life + max(int(rows * share) // batch, 10)
+    for step in range(steps):
+        first, starts = store.next, np.full(batch, now)
+        keys = _keys(random, way, batch)
+        before = store.capacity
+        store.insert(starts, starts + life, [(keys, np.ones(batch, np.bool_))], [])
+        store.expire(now)
+        now += 1
+        if store.capacity != before:
+            index.rebuild(store)
+            continue
+        began = thread_time()
+        index.insert(store, first, batch)
+        spent += thread_time() - began
+        owed += batch * way.probes / way.updates
+        if owed >= 1 and step >= life:
+            spent += _probe(store, index, way, random, int(owed), now)
+            counted += int(owed)
+            owed -= int(owed)
+        counted += batch
+        if step < life:
+            spent, counted, owed = 0.0, 0, 0.0
+    return spent / max(counted, 1)
+
+
+def _keys(random: np.random.Generator, way: OneWay, count: int) -> np.ndarray:
+    if way.predicate == EQUALITY:
+        return random.integers(0, way.window, count)
+    return random.integers(0, way.window * SPREAD, count)
+
+
+def _probe(
+    store: Store, index: Index, way: OneWay, random: np.random.Generator, owed: int, now: int
+) -> float:
+    """Seconds for the probes that are due."""
+    limit = max(MOST_TUPLES // way.window, 10) if index.name == "none" else MOST_PROBES
+    count = min(owed, limit)
+    keys, valid = _keys(random, way, count), np.ones(count, np.bool_)
+    life = np.full(count, now - 1), np.full(count, now)
+    began = thread_time()
+    if way.predicate == BAND:
+        assert isinstance(index, RangeIndex)
+        index.probe_range(store, keys - SPREAD // 2, keys + SPREAD // 2, valid, *life, int(BEFORE_TIME))
+    else:
+        index.probe(store, keys, valid, *life, int(BEFORE_TIME))
+    return (thread_time() - began) * owed / count
+
+
+def fastest(way: OneWay, method: str, rows: int, turns: int = 2) -> float:
+    """Seconds a row in the fastest of some turns."""
+    return min(seconds(way, method, rows, seed) for seed in range(turns))
