@@ -30,6 +30,8 @@ class HeavyHitters:
         """Look at the rows of a batch; each that is looked at stands for those up to the next."""
         if not len(key):
             return
+        if pa.types.is_string(key.type):
+            key = key.cast(pa.binary())  # strings may come that are no UTF-8
         step = -(-len(key) // SAMPLE)
         some = key.take(pa.array(range(0, len(key), step))) if step > 1 else key
         weight = len(key) / len(some)
@@ -50,4 +52,8 @@ class HeavyHitters:
         if not self._seen:
             return {}
         found = {v: n / self._seen for v, n in self._counts.items() if n > HEAVY_PART * self._seen}
-        return {str(v): round(part, 3) for v, part in sorted(found.items(), key=lambda f: -f[1])}
+        return {_shown(v): round(part, 3) for v, part in sorted(found.items(), key=lambda f: -f[1])}
+
+
+def _shown(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
