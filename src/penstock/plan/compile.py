@@ -31,10 +31,18 @@ def compile(
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows a second."""
     root = logical.numbered(optimize(query.root))
-    scheme = choose(root, query.time, 1 if query.within else partitions, rates)
+    scheme = _spread(query, root, partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if isinstance(root, logical.ToStream) else "relation"
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes)
+
+
+def _spread(
+    query: logical.Query, root: logical.Logical, partitions: int, rates: Mapping[str, float] | None
+) -> Scheme:
+    if query.within is not None and partitions > 1:
+        return Scheme(why="a budget is for the whole join, and its rows are weighed against each other")
+    return choose(root, query.time, partitions, rates)
 
 
 class _Compiler:
