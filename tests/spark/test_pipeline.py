@@ -95,7 +95,7 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
 
 def counted(spark: Any, files: Files, **how: Any) -> Any:
     build = how.pop("build", fake_engine.forgetful)
-    return pipeline.dataframe(plan(spark, files, **how), spark, build=build, restore=fake_engine.restore)
+    return pipeline.dataframe(plan(spark, files, **how), build=build, restore=fake_engine.restore)
 
 
 class Run:

@@ -45,7 +45,7 @@ def run(
         if end is None:
             return []
         _write(finite, root, end, batches)
-        rows = _collect(pipeline.dataframe(plan, spark), root)
+        rows = _collect(pipeline.dataframe(plan), root)
     return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.errors import EngineError
@@ -23,9 +23,7 @@ from penstock.spark.program import Downstream, Program
 from penstock.spark.result import Forward, Rows, result_schema
 
 
-def dataframe(
-    plan: PhysicalPlan, spark: SparkSession, settings: Settings | None = None, **engine: Any
-) -> DataFrame:
+def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: Any) -> DataFrame:
     """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
     given = settings or Settings()
     placements = [placement(s.partitions) for s in plan.stages]

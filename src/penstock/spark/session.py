@@ -195,7 +195,7 @@ class Session:
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                return pipeline.dataframe(self._compile(statement), self.spark, self.settings)
+                return pipeline.dataframe(self._compile(statement), self.settings)
         return None
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
