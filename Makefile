@@ -23,8 +23,8 @@ java: python
 demo: java  ## the network-monitoring query on generated packets, live (ARGS="--seconds 60")
 	@$(BIN)/penstock demo $(ARGS)
 
-test: java  ## all tests
-	@$(PYTEST) $(ARGS)
+test: java  ## all tests: those without Spark beside those with it
+	@sh scripts/test.sh $(ARGS)
 
 test-fast: python  ## the tests that need no Spark
 	@$(PYTEST) -m "not spark" $(ARGS)

@@ -28,7 +28,11 @@ def check(case: Case, expected: list[oracle.Change] | None = None, **how: Any) -
 def check_manner(case: Case, manner: Manner, expected: list[oracle.Change] | None = None) -> None:
     """So does a host that cuts, spreads and rebuilds as it likes."""
     expected = expect(case) if expected is None else expected
-    compare(local_host.run(case, manner), expected, case, f"{case}\n{manner}")
+    try:
+        actual = local_host.run(case, manner)
+    except local_host.Hasty:
+        raise Skip("rows that come late may cancel what ISTREAM has shown") from None
+    compare(actual, expected, case, f"{case}\n{manner}")
 
 
 def expect(case: Case) -> list[oracle.Change]:

@@ -15,7 +15,6 @@ from checking import Skip, check, check_manner
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from local_host import Manner
 from regressions import REGRESSIONS, regressions
-from strategies import Case
 from strategies.choices import seeds
 
 CASES = int(os.environ["PENSTOCK_CASES"])
@@ -53,13 +52,6 @@ def test_steps_partitions_and_rebuilding(seed: int) -> None:
 @given(seeds)
 def test_long_streams(seed: int) -> None:
     hold(seed, trials.long)
-
-
-def test_a_late_row_within_the_skew_cancels_its_equal() -> None:
-    """What enters is what was not there an instant before, also if that comes to light later."""
-    rows = [(2, {"a": 1}), (1, {"a": 1}), (5, {"a": 1})]
-    case = Case("SELECT ISTREAM(a) FROM S [NOW]", {"S": rows}, {"S": "a INT"})
-    check_manner(case, Manner(1, cuts=(0.3,), skew=2))
 
 
 @pytest.mark.parametrize("name", regressions())

@@ -23,6 +23,7 @@ CONF = {
 EVERYTHING = pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only by make faults")
 
 
+@EVERYTHING
 def test_an_executor_of_a_standalone_cluster_is_killed(spark: Any, tmp_path: Path) -> None:
     world = World(tmp_path / "world", 8)
     with standalone(tmp_path / "cluster") as cluster:

@@ -227,13 +227,7 @@ class Builder:
         return Single(changing(self.build(node.input, needed)))
 
     def derived_stream(self, node: logical.ToStream, needed: Needed) -> Node:
-        relation = self.exact(node.input)
-        return to_stream(relation, node.kind, node.every, self.time, False, self.in_order)
-
-    @property
-    def in_order(self) -> bool:
-        """Whether no input so far may come later than its time."""
-        return not any(i.skew for i in self.stage_inputs)
+        return to_stream(self.exact(node.input), node.kind, node.every, self.time, distinct_lives=False)
 
     def aggregate(self, node: logical.Aggregate, needed: Needed) -> Node:
         calls = [(name, _function(call), call.argument, call.type) for name, call in node.calls]
@@ -323,12 +317,12 @@ def changing(node: Node) -> Node:
 
 
 def to_stream(
-    node: Node, kind: str | None, every: int | None, time: TimeDomain, distinct_lives: bool, in_order: bool
+    node: Node, kind: str | None, every: int | None, time: TimeDomain, distinct_lives: bool
 ) -> Node:
     """The root: what the user gets of the relation."""
     match kind:
         case "istream":
-            return IStream(node, distinct_lives, in_order)
+            return IStream(node, distinct_lives)
         case "dstream":
             return DStream(changing(node))
         case "rstream":

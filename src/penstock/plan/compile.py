@@ -69,8 +69,7 @@ class _Compiler:
             yield from self._two(self._scheme.stages)
 
     def _to_stream(self, node: Node) -> Node:
-        lives, in_order = distinct_lives(self._relation), self._builder.in_order
-        return to_stream(node, self._kind, self._every, self._time, lives, in_order)
+        return to_stream(node, self._kind, self._every, self._time, distinct_lives(self._relation))
 
     def _first(self, root: Node) -> PlannedStage:
         stage = Stage(root, tuple(self._builder.stage_inputs), _waits(root))

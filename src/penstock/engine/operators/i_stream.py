@@ -3,9 +3,8 @@
 Over changes, equal tuples that enter and leave at one instant cancel, which can be said once the instant
 is complete. Over tuples of known ends there is nothing to wait for: a tuple's timestamp is fixed by its
 parts. It is emitted at once, unless an equal one leaves at that very instant; a synopsis of the ends of
-what was emitted tells, if tuples come in the order of time: with a skew (not ``in_order``) they wait for
-that. Where the output holds the timestamps of all its parts (``distinct_lives``), equal tuples live and die
-together, that cannot happen, and no synopsis is kept.
+what was emitted tells. Where the output holds the timestamps of all its parts (``distinct_lives``), equal
+tuples live and die together, that cannot happen, and no synopsis is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ class IStream(Unary):
     """Insert stream."""
 
     distinct_lives: bool = False
-    in_order: bool = True
 
     name = "i-stream"
 
@@ -45,9 +43,8 @@ class IStream(Unary):
 
     @property
     def waits(self) -> bool:
-        """Over changes an instant must be complete; so where what comes late may cancel what came before."""
-        late = self._known_ends() and not self.distinct_lives and not self.in_order
-        return late or self.input.pattern is Pattern.CHANGING
+        """Over changes an instant must be complete."""
+        return self.input.pattern is Pattern.CHANGING
 
     @property
     def retells(self) -> bool:

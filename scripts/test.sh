@@ -1,0 +1,19 @@
+#!/bin/sh
+# All tests in two halves at once, since those with Spark mostly wait for it. Their output comes one after the other.
+set -u
+bin=.venv/bin
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+PENSTOCK_CASES=${PENSTOCK_CASES:-2200} "$bin/python" -m pytest -m "not spark" -p no:cacheprovider "$@" >"$log" 2>&1 &
+without=$!
+trap 'kill $without 2>/dev/null; rm -f "$log"; exit 130' INT TERM
+
+"$bin/python" -m pytest -m spark "$@"
+with=$?
+wait $without
+rest=$?
+cat "$log"
+# 5: nothing was selected, as when the arguments name tests of one half only.
+[ $with -eq 0 ] || [ $with -eq 5 ] || exit $with
+[ $rest -eq 0 ] || [ $rest -eq 5 ] || exit $rest
