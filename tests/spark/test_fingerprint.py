@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
 from penstock import cql
 from penstock.catalog import StreamDef
+from penstock.errors import CatalogError
 from penstock.plan import compile
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
-from penstock.spark.fingerprint import Fingerprint, fingerprint
+from penstock.spark.fingerprint import Fingerprint, check_all, fingerprint
 
 ROW = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
 JOIN = "SELECT ISTREAM(L.k, R.v AS w) FROM L [RANGE 9], R [RANGE 9], M [ROWS 3] WHERE L.k = R.k AND M.k = R.k"
@@ -47,6 +50,34 @@ def test_what_the_state_does_not_depend_on() -> None:
 )
 def test_what_it_depends_on(query: str, other: str) -> None:
     assert of(query) != of(other)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            JOIN.replace("[RANGE 9], M", "[RANGE 8], M"),
+            "it has 'seq-window [RANGE 9] of R', and this one 'seq-window [RANGE 8] of R'",
+        ),
+        (JOIN + WHERE, "this one 'spark L: columns k; filter L.v > 1 in Catalyst"),
+        (JOIN.replace("L.", "A.").replace("L [", "L A ["), "it calls stream L 'L' where this one calls it"),
+        (JOIN.replace("ISTREAM", "DSTREAM"), "'i-stream net per instant of L, R, M', and this one 'd-stream"),
+    ],
+)
+def test_a_refusal_says_what_is_another(query: str, said: str) -> None:
+    with pytest.raises(CatalogError, match=re.escape(said)):
+        check_all(of(query), of(JOIN))
+
+
+def test_a_refusal_tells_declarations_and_partitions() -> None:
+    before = "TIMESTAMP BY t IN SECONDS"
+    with pytest.raises(CatalogError, match=f"stream L had {before}, and now has {before} SKEW 3 SECONDS"):
+        check_all(of(JOIN, skew=3), of(JOIN))
+    grouped = "SELECT k, COUNT(*) FROM L [RANGE 3] GROUP BY k"
+    with pytest.raises(CatalogError, match=r"written with 3 partitions and this query has 2; connect with"):
+        check_all(of(grouped), of(grouped, partitions=3))
+    with pytest.raises(CatalogError, match="it has 2 stages, and this one 1"):
+        check_all(of(JOIN)[:1], of(JOIN) * 2)
 
 
 def test_declarations_and_partitions_matter() -> None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.errors import CatalogError
 from penstock.spark.session import Session
 
 pytestmark = pytest.mark.spark
@@ -55,7 +56,14 @@ class Feed:
         os.utime(path, (self.files, self.files))
         return path
 
-    def run(self, query: str = QUERY, partitions: int = 2, setting: str = "", more: str = "") -> None:
+    def run(
+        self,
+        query: str = QUERY,
+        partitions: int = 2,
+        setting: str = "",
+        more: str = "",
+        derived: bool = False,
+    ) -> None:
         """All there is, from where the last run ended."""
         session = Session(self.spark, partitions)
         for name in self.rows:
@@ -66,6 +74,7 @@ class Feed:
             session.sql(setting)
         df = session.sql(query)
         assert df is not None
+        df = df.filter("true") if derived else df
         writer = df.writeStream.foreachBatch(lambda batch, _: self.found.extend(batch.collect()))
         writer = writer.option("checkpointLocation", str(self.root / "checkpoint"))
         try:
@@ -73,11 +82,24 @@ class Feed:
         finally:
             session.close()
 
-    def refused(self, **how: Any) -> str:
+    def fails(self, **how: Any) -> str:
         """What is said of a run that fails, which must leave the checkpoint as it was."""
         with pytest.raises(StreamingQueryException) as raised:
             self.run(**how)
         return str(raised.value)
+
+    def refused(self, **how: Any) -> str:
+        """What is said of a run that does not even start, and touches nothing."""
+        before, given = self.checkpoint(), len(self.found)
+        with pytest.raises(CatalogError) as raised:
+            self.run(**how)
+        assert self.checkpoint() == before and len(self.found) == given
+        return str(raised.value)
+
+    def checkpoint(self) -> dict[str, tuple[int, int]]:
+        """Every file of it, with when it was changed and its size."""
+        files = (f for f in (self.root / "checkpoint").rglob("*") if f.is_file())
+        return {str(f): (f.stat().st_mtime_ns, f.stat().st_size) for f in files}
 
     def check(self) -> None:
         """Nothing lost, nothing twice, whatever the columns were called."""
@@ -99,12 +121,51 @@ def test_what_may_be_another(spark: Any, feed: Feed) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", 5)
     feed.run(QUERY.replace("AS w", "AS x"), setting="SET penstock.filters = sweep")
     feed.add()
+    feed.run(query=QUERY.replace("AS w", "AS y"), derived=True)
+    feed.check()
+
+
+def test_what_may_not(feed: Feed) -> None:
+    feed.add()
+    feed.run()
+    feed.add()
     said = feed.refused(partitions=3)
-    assert (
-        "written with 2 partitions and this query has 3; connect with penstock.connect(partitions=2)" in said
+    assert said.startswith(
+        "the checkpoint was written with 2 partitions and this query has 3; connect with "
+        "penstock.connect(partitions=2)"
     )
-    said = feed.refused(query=QUERY.replace("[RANGE 6], R", "[RANGE 5], R"))
-    assert "the checkpoint was written by another query" in said
+    other = QUERY.replace("[RANGE 6], R", "[RANGE 5], R")
+    said = feed.refused(query=other)
+    assert "it has 'seq-window [RANGE 6] of L', and this one 'seq-window [RANGE 5] of L'" in said
+    said = feed.refused(query=QUERY.replace("L.", "A.").replace("L [", "L AS A ["))
+    assert "it calls stream L 'L' where this one calls it 'A'" in said
+    said = feed.refused(more="SKEW 1 SECOND")
+    before = "TIMESTAMP BY t IN SECONDS"
+    assert f"stream L had {before}, and now has {before} SKEW 1 SECONDS" in said
+    feed.run()
+    feed.check()
+
+
+def test_a_derived_frame_is_refused_in_its_first_step(feed: Feed) -> None:
+    """It has Spark's own writer, which knows of no checkpoints but Spark's."""
+    feed.add()
+    feed.run()
+    feed.add()
+    other = QUERY.replace("[RANGE 6], R", "[RANGE 5], R")
+    assert "this one 'seq-window [RANGE 5] of L'" in feed.fails(query=other, derived=True)
+    feed.run(derived=True)
+    feed.check()
+
+
+def test_before_the_first_commit_any_query_may_begin(feed: Feed) -> None:
+    feed.add()
+    good = pq.read_table(feed.root / "L" / "000.parquet")
+    feed.files -= 1
+    feed.write("L", pa.table({"k": ["a"], "v": [1], "t": [4]}))
+    feed.fails(query=QUERY.replace("[RANGE 6], R", "[RANGE 5], R"))
+    feed.write("L", good)
+    feed.files += 1
+    feed.add()
     feed.run()
     feed.check()
 
@@ -117,8 +178,8 @@ def test_after_bad_data(feed: Feed) -> None:
     good = pq.read_table(feed.root / "L" / "001.parquet")
     feed.files -= 1
     feed.write("L", pa.table({"k": ["a"], "v": [1], "t": [4]}))
-    assert "001.parquet" in feed.refused()
+    assert "001.parquet" in feed.fails()
     feed.write("L", pa.concat_tables([good, pa.Table.from_pylist([{"k": 0, "v": 0, "t": None}], ROW)]))
-    assert "stream 'L': 1 of 9 rows have a NULL timestamp" in feed.refused()
+    assert "stream 'L': 1 of 9 rows have a NULL timestamp" in feed.fails()
     feed.run(more="ON BAD ROWS COUNT")
     feed.check()

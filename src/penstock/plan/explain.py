@@ -33,12 +33,34 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield "filled in"
         yield from (f"  {note}" for note in plan.notes)
     for number, planned in enumerate(plan.stages, start=1):
-        for incoming in planned.inputs:
-            yield _host(incoming, planned.partitions)
+        yield from _hosts(planned)
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
         yield from (f"  [{note}]" for note in planned.notes)
         yield from _tree(planned.stage.root, "  ", set())
+
+
+def explain_stage(planned: PlannedStage) -> Iterator[str]:
+    """What is read in a stage, and each operator with the inputs it works on: lines that stand alone."""
+    yield from (" ".join(line.split()) for line in _hosts(planned))
+    yield from dict.fromkeys(_standing_alone(planned.stage.root))
+
+
+def _standing_alone(node: Node) -> Iterator[str]:
+    if node.inputs:
+        yield f"{node.name} {node.describe()}".rstrip() + f" of {', '.join(_leaves(node))}"
+    for below in node.inputs:
+        yield from _standing_alone(below)
+
+
+def _leaves(node: Node) -> list[str]:
+    """The inputs that an operator's rows are made of, by name."""
+    below = [name for input in node.inputs for name in _leaves(input)]
+    return list(dict.fromkeys(below)) if node.inputs else [node.describe()]
+
+
+def _hosts(planned: PlannedStage) -> Iterator[str]:
+    return (_host(incoming, planned.partitions) for incoming in planned.inputs)
 
 
 def _result(plan: PhysicalPlan) -> str:

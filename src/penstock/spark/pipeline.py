@@ -15,6 +15,7 @@ from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
 from penstock.spark import exchange
+from penstock.spark.checkpoint import QueryFrame
 from penstock.spark.fingerprint import fingerprint
 from penstock.spark.late_rows import LateRows
 from penstock.spark.placement import placement
@@ -26,6 +27,7 @@ from penstock.spark.result import Forward, Rows, result_schema
 def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: Any) -> DataFrame:
     """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
     given = settings or Settings()
+    fingerprints = [fingerprint(s, number) for number, s in enumerate(plan.stages)]
     placements = [placement(s.partitions) for s in plan.stages]
     schema = result_schema(plan)
     df: DataFrame | None = None
@@ -37,12 +39,12 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
         finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
         output = from_arrow_schema(schema) if last else exchange.BLOBS
         keys = placements[number]
-        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprint(planned, number), finish)
+        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprints[number], finish)
         blobs = _blobs(planned, keys, df)
         df = blobs.groupBy("partition").transformWithStateInPandas(relay, output, "Append", "None")
     if df is None:
         raise EngineError("a plan without stages")
-    return df
+    return QueryFrame(df, fingerprints)
 
 
 def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | None) -> DataFrame:

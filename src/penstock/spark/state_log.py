@@ -86,12 +86,12 @@ class Control:
             fields = json.loads(line)
         except ValueError:
             raise _damaged("its control is not readable") from None
-        _check_format(fields)
+        check_format(fields)
         if fields.pop("header") != zlib.crc32(header):
             raise _damaged("the header of its log has another checksum")
         snapshot = fields.pop("snapshot")
         return Control(
-            Fingerprint(**fields.pop("fingerprint")),
+            Fingerprint.from_json(fields.pop("fingerprint")),
             snapshot=Stored(*snapshot) if snapshot else None,
             steps=tuple(Stored(*s) for s in fields.pop("steps")),
             header=header,
@@ -99,7 +99,8 @@ class Control:
         )
 
 
-def _check_format(fields: dict[str, Any]) -> None:
+def check_format(fields: dict[str, Any]) -> None:
+    """Refuse, by its name, a version that writes another log; what is said of it is taken out."""
     format_, writer = fields.pop("format", None), fields.pop("penstock", "before 0.1.0")
     if format_ != FORMAT:
         raise CatalogError(
