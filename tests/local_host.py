@@ -26,7 +26,7 @@ from penstock.hashing import partition_numbers
 from penstock.local import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import deliver
+from penstock.routing import deliver, total_rows
 from penstock.schema import TimeDomain
 
 TYPES = {
@@ -189,9 +189,11 @@ def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list
     whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})
     where = [w[kept] for w in coordinates(source, columns, ts, len(rows))]
     arrivals: list[Arrival] = [Arrival(source.name, 0, None, first, last)] * partitions
-    for targets, part in deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)):
+    parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
+    total = total_rows(source.name, parts)
+    for targets, part in parts:
         for k in targets:
-            arrivals[k] = Arrival(source.name, 0, part, first, last)
+            arrivals[k] = Arrival(source.name, 0, part, first, last, total=total)
     return arrivals
 
 

@@ -21,7 +21,7 @@ from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import deliver
+from penstock.routing import deliver, total_rows
 
 
 class LocalRun:
@@ -105,9 +105,12 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     first, last = (int(ts.min()), int(ts.max())) if rows else (None, None)
     where = [w[kept] for w in coordinates(source, columns, ts, rows)]
     found = [Arrival(source.name, 0, None, first, last)] * partitions
-    for targets, part in deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)):
+    parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
+    total = total_rows(source.name, parts)
+    for targets, part in parts:
         for number in targets:
-            found[number] = Arrival(source.name, 0, part, first, last, copy=number != targets[0])
+            copy = number != targets[0]
+            found[number] = Arrival(source.name, 0, part, first, last, copy=copy, total=total)
     return found
 
 
@@ -135,5 +138,6 @@ def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int
         keys = [batch.column(name) for name in exchange.partition_by]
         where = partition_numbers(keys, planned.partitions, batch.num_rows)
         mine = batch.filter(pa.array(where == number))
-        arrivals.append(Arrival(exchange.name, producer, mine, output.first, progress=output.progress))
+        time, total = output.progress, batch.num_rows
+        arrivals.append(Arrival(exchange.name, producer, mine, output.first, progress=time, total=total))
     return arrivals

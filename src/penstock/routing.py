@@ -134,6 +134,18 @@ def mine(input: str) -> str:
     return f"{input}#mine"
 
 
+def own_rows(input: str, batch: pa.RecordBatch) -> int:
+    """How many of the rows that a partition is sent are its own, not places."""
+    if mine(input) not in batch.schema.names:
+        return int(batch.num_rows)
+    return int(pc.sum(batch.column(mine(input)), min_count=0).as_py())
+
+
+def total_rows(input: str, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]]) -> int:
+    """How many rows all partitions are sent together, each copy counted, from what ``deliver`` gave."""
+    return sum(len(targets) * own_rows(input, part) for targets, part in parts)
+
+
 def deliver(
     route: Route, input: str, batch: pa.RecordBatch, coordinates: Sequence[Int64s], always: Sequence[str] = ()
 ) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:

@@ -20,7 +20,11 @@ from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.evaluation import plan_of, read_inputs
+from penstock.local import LocalRun
 from penstock.plan.cost import Workload
+from penstock.plan.physical import PhysicalPlan
+from penstock.schema import TimeDomain
 from penstock.settings import CHOICES
 
 SECOND = 1_000_000
@@ -178,3 +182,36 @@ def test_in_cql() -> None:
 
 def test_the_settings_are_the_strategies() -> None:
     assert CHOICES["allocation"] == tuple(STRATEGIES)
+
+
+def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[str, Any]], PhysicalPlan]:
+    """The results of a join of two streams of 20 rows a second, and what its partitions say of themselves."""
+    random = np.random.default_rng(3)
+    rows = {n: [(t // 20, {"k": int(k), "n": t}) for t, k in enumerate(random.integers(0, 40, 3_000))]
+            for n in "AB"}  # fmt: skip
+    finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
+    text = f"SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 9], B [RANGE 9] WHERE A.k = B.k WITHIN {clause}"
+    plan = plan_of(text, finite.catalog(), [], partitions)
+    run, found = LocalRun(plan, {}), 0
+    for part in finite.slices(150):
+        batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
+        found += sum(batch.num_rows for batch in run.step(batches))
+        kept = [e.metrics()["operators"] for e in run._engines[0]]
+        joins = [next(o for o in operators if "within" in o) for operators in kept]
+        assert sum(sum(j["windows"].values()) for j in joins) <= most
+    return found, [j["within"] for j in joins], plan
+
+
+@pytest.mark.parametrize(("clause", "most"), [("RATE 12 PER SECOND", 440), ("MEMORY 120 ROWS", 120)])
+def test_a_budget_is_shared_out_to_partitions_by_their_rows(clause: str, most: float) -> None:
+    alone, _, _ = spread(clause, 1, most)
+    for partitions in (2, 4):
+        found, told, plan = spread(clause, partitions, most)
+        assert plan.stages[0].partitions == partitions
+        assert sum(t["share of the budget"] for t in told) == pytest.approx(1)
+        assert found == pytest.approx(alone, rel=0.1)
+
+
+def test_a_budget_larger_than_the_need_loses_nothing_on_any_number_of_partitions() -> None:
+    clause = "MEMORY 10000 ROWS AND RATE 500 PER SECOND"
+    assert len({spread(clause, p, 440)[0] for p in (1, 2, 3)}) == 1

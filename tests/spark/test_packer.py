@@ -59,6 +59,7 @@ def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], pa
     assert sorted(got, key=repr) == sorted(((ts, k) for ts, k, kept in rows if kept), key=repr)
     homes = [{r["S.k"] for r in part.to_pylist()} for _, _, part in out if part is not None]
     assert sum(map(len, homes)) == len({k for _, k, kept in rows if kept})
+    assert all(e.total == len(got) for _, e, _ in out if rows)
 
 
 def test_equal_keys_of_two_streams_meet() -> None:

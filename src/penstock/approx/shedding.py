@@ -4,6 +4,7 @@ A tuple that arrives may probe the other window, and may be kept for others to p
 some tuples do not probe, but are kept; where memory is short some are not kept, but may probe. How much each
 side gets is the answer of ``allocation.allocate`` for the rates that were counted, in stream time, up to now;
 which tuples it hits is a matter of chance, from a seed. So the same input in the same steps loses the same.
+A partition has the part of the budget that is its share of all rows.
 """
 
 from __future__ import annotations
@@ -62,23 +63,34 @@ class Shedder:
         self._buckets: list[np.ndarray | None] = [None, None]
         self._workload = Workload(0.0, 0.0, 0.0, 0.0)
         self._allocation = Allocation(0.0, 0.0, 0.0, 0.0)
-        self._rows = node.within.rows
+        self._share = 1.0
+        self._rate, self._rows = node.within.rate, node.within.rows
         self.shed = {"rate": [0, 0], "memory": [0, 0]}
 
-    def arrived(self, starts: Sequence[Int64s], slot_bytes: float) -> None:
-        """Count what arrived, and share the budget anew. ``slot_bytes``: what a slot for a row takes."""
+    def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float = 1.0) -> None:
+        """Count what arrived, and share the budget anew. ``slot_bytes``: what a slot for a row takes.
+
+        ``share``: the part of the budget that is this partition's.
+        """
         every = np.concatenate(starts)
         if len(every):
             self._count(starts, int(every.min()), int(every.max()))
-        if self._node.within.bytes is not None:
-            self._rows = max(int(self._node.within.bytes / (_SLOTS_A_ROW * slot_bytes)), 1)
+        self._part(slot_bytes, share)
         rates = [c / self._time if self._time else 0.0 for c in self._counts]
         lasts = [_FOR_EVER if s is None else s for s in self._node.seconds]
         (a, b), (long_a, long_b) = rates, lasts
         self._workload = Workload.timed(a, b, long_a, long_b)
-        self._allocation = allocate(
-            self._workload, Budget(self._node.within.rate, self._rows), self._node.strategy
-        )
+        self._allocation = allocate(self._workload, Budget(self._rate, self._rows), self._node.strategy)
+
+    def _part(self, slot_bytes: float, share: float) -> None:
+        """What this partition may use."""
+        within = self._node.within
+        self._share = share
+        self._rate = None if within.rate is None else within.rate * share
+        if within.rows is not None:
+            self._rows = int(within.rows * share)
+        if within.bytes is not None:
+            self._rows = max(int(within.bytes * share / (_SLOTS_A_ROW * slot_bytes)), 1)
 
     def _count(self, starts: Sequence[Int64s], oldest: int, newest: int) -> None:
         since = oldest - 1 if self._newest is None else self._newest
@@ -91,9 +103,9 @@ class Shedder:
     @property
     def short(self) -> list[str]:
         """Which resources are."""
-        workload, within = self._workload, self._node.within
+        workload = self._workload
         found = []
-        if within.rate is not None and within.rate < workload.rate_a + workload.rate_b:
+        if self._rate is not None and self._rate < workload.rate_a + workload.rate_b:
             found.append("rate")
         if self._rows is not None and self._rows < workload.window_a + workload.window_b:
             found.append("memory")
@@ -154,6 +166,7 @@ class Shedder:
         short = self.short
         return {
             "budget": str(self._node.within),
+            "share of the budget": self._share,
             "strategy": self._node.strategy,
             "short of": short or "nothing: the budget is larger than the need, and nothing is dropped",
             "rates": dict(zip(labels, (needed.rate_a, needed.rate_b), strict=True)),

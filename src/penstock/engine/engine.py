@@ -105,7 +105,7 @@ class Engine:
         self._steps, self._inputs.progress = pickle.loads(header)
         now = self._inputs.progress.now
         # What exists over nothing since the first input exists again; nobody is told a second time.
-        clock = Clock(now, now, self._inputs.progress.first)
+        clock = Clock(now, now, self._inputs.progress.first, share=self._inputs.progress.share)
         self._feed_tables(clock)
         self._scheduler.step(clock)
 

@@ -11,7 +11,8 @@ Rows older than the query's time cannot be placed any more: they are counted, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,10 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
-from penstock.routing import mine
+from penstock.routing import mine, own_rows
+
+ROWS_REMEMBERED = 100_000
+"""Rows of all partitions after which what was counted for the shares matters a third."""
 
 
 @dataclass
@@ -31,11 +35,25 @@ class Progress:
     highest: dict[str, int] = field(default_factory=dict)
     upstream: dict[str, dict[int, int]] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
+    own: float = 0.0
+    total: float = 0.0
 
     def copy(self) -> Progress:
         """An independent copy."""
         up = {k: dict(v) for k, v in self.upstream.items()}
-        return Progress(self.now, self.first, dict(self.highest), up, dict(self.late))
+        return replace(self, highest=dict(self.highest), upstream=up, late=dict(self.late))
+
+    @property
+    def share(self) -> float:
+        """The part of all partitions' rows that came to this one; recent ones count more."""
+        return self.own / self.total if self.total else 1.0
+
+    def count(self, arrivals: Sequence[Arrival]) -> None:
+        """Take in a step's rows; what is forgotten follows from what all partitions know, as shares must."""
+        own = [own_rows(a.input, a.batch) if a.batch is not None else 0 for a in arrivals]
+        total = sum(o if a.total is None else a.total for a, o in zip(arrivals, own, strict=True))
+        kept = exp(-total / ROWS_REMEMBERED)
+        self.own, self.total = self.own * kept + sum(own), self.total * kept + total
 
 
 class InputManager:
@@ -51,6 +69,7 @@ class InputManager:
     def accept(self, arrivals: Sequence[Arrival]) -> tuple[Clock, dict[str, Chunk]]:
         """Take in a step's arrivals: the new time, and the rows that are released, by input."""
         before = self.progress.now
+        self.progress.count(arrivals)
         self.late = {}
         for arrival in sorted(arrivals, key=lambda a: (a.input, a.producer)):
             self._note(arrival)
@@ -59,7 +78,8 @@ class InputManager:
         now = max(before, self._now())
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._inputs}
-        return Clock(before, now, self.progress.first, self._instants_of(released)), released
+        p = self.progress
+        return Clock(before, now, p.first, self._instants_of(released), p.share), released
 
     def _instants_of(self, released: dict[str, Chunk]) -> Int64s:
         sources = [released[n].ts for n, i in self._inputs.items() if i.kind == "source"]

@@ -28,13 +28,16 @@ class Clock:
     Every element still to come has a timestamp of at least ``now``; all instants before it are complete.
     The instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the
     query's first input, None while there was none. ``instants`` are those of this step that have
-    input, for nodes that read them.
+    input, for nodes that read them. ``share`` is the part of the stage's rows that comes to this partition,
+    as counted up to now: the shares of all partitions sum to 1, so what is given to a query as a whole, a
+    budget, is divided by them.
     """
 
     before: int
     now: int
     first: int | None = None
     instants: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

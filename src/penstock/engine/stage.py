@@ -67,6 +67,7 @@ class Arrival:
     later element has a timestamp of at least that, and ``min_ts`` is the query's first instant. Arrivals of
     one input are taken in the order of ``producer``, rows within a batch in their order: that is the arrival
     order that breaks ties. A ``copy`` holds rows that another engine is sent too and counts if they are late.
+    ``total`` is how many rows the producer sent all engines together; None if all went to this one.
     """
 
     input: str
@@ -76,6 +77,7 @@ class Arrival:
     max_ts: int | None = None
     progress: int | None = None
     copy: bool = False
+    total: int | None = None
 
 
 @dataclass(frozen=True)

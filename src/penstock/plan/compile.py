@@ -40,9 +40,11 @@ def compile(
 def _spread(
     query: logical.Query, root: logical.Logical, partitions: int, rates: Mapping[str, float] | None
 ) -> Scheme:
-    if query.within is not None and partitions > 1:
-        return Scheme(why="a budget is for the whole join, and its rows are weighed against each other")
-    return choose(root, query.time, partitions, rates)
+    scheme = choose(root, query.time, partitions, rates)
+    by_key = all(len(r.axes) == 1 and r.axes[0].keys for r in scheme.routes.values())
+    if query.within is not None and not by_key:
+        return Scheme(why="a budget is shared out by the key of a join, and here no key splits both sides")
+    return scheme
 
 
 class _Compiler:

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
 from penstock.hashing import partition_numbers
-from penstock.routing import Route, coordinates, deliver, keys_of, split_by
+from penstock.routing import Route, coordinates, deliver, keys_of, split_by, total_rows
 from penstock.spark import blob
 from penstock.spark.failure import readable
 from penstock.spark.program import BLOB_LIMIT
@@ -73,11 +73,15 @@ class Packer:
                 yield _row(key, Envelope(self.input, producer), pa.py_buffer(b""))
             return
         least, most = self._span(rows)
-        for targets, part in self._parts(rows):
+        parts = list(self._parts(rows))
+        total = total_rows(self.input, parts)
+        for targets, part in parts:
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
             for number in targets:
                 copy = number != targets[0]
-                envelope = Envelope(self.input, producer, piece, part.num_rows, least, most, copy=copy)
+                envelope = Envelope(
+                    self.input, producer, piece, part.num_rows, least, most, copy=copy, total=total
+                )
                 yield _row(self.keys[number], envelope, data)
         for number, axis in enumerate(self.route.own):
             if axis.by_source:

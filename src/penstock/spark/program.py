@@ -80,6 +80,7 @@ class Program:
         """A step's result as blobs for the partitions of the next stage."""
         assert self.downstream is not None
         for target, batch in enumerate(_split(output.batch, self.downstream)):
+            total = output.batch.num_rows  # told with the first piece, which every partition is sent
             for piece, part in enumerate(blob.split(batch, BLOB_LIMIT)):
                 data = blob.encode(part)
                 envelope = Envelope(
@@ -89,6 +90,7 @@ class Program:
                     part.num_rows,
                     min_ts=output.first,
                     progress=output.progress,
+                    total=0 if piece else total,
                 )
                 yield target, envelope, data
 
@@ -96,7 +98,7 @@ class Program:
 def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
     batch = blob.decode(data) if envelope.rows else None
     e = envelope
-    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy)
+    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total)
 
 
 def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch]:

@@ -35,6 +35,7 @@ class Envelope:
     max_ts: int | None = None
     progress: int | None = None
     copy: bool = False
+    total: int | None = None
 
     def to_json(self) -> str:
         """As it travels beside its blob."""

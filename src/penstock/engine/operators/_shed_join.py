@@ -27,8 +27,8 @@ MONITORED = 64
 class Sheds(Protocol):
     """Chooses the rows that probe and that are kept."""
 
-    def arrived(self, starts: Sequence[Int64s], slot_bytes: float) -> None:
-        """Count what arrived, and share the budget anew."""
+    def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float) -> None:
+        """Count what arrived, and share the budget anew, of which this partition has the part ``share``."""
 
     def probing(self, i: int, starts: Int64s) -> Bools:
         """Which rows that entered window i probe the other."""
@@ -56,11 +56,12 @@ class ShedsRows(Protocol):
 class ShedStep:
     """The choices for the rows of one step."""
 
-    def __init__(self, sheds: Sheds, stores: list[Store], rows: list[Int64s]) -> None:
+    def __init__(self, sheds: Sheds, stores: list[Store], rows: list[Int64s], share: float) -> None:
         self._stores, self._rows = stores, rows
         self._firsts = [s.next - len(r) for s, r in zip(stores, rows, strict=True)]
         starts = [s.life(r)[0] for s, r in zip(stores, rows, strict=True)]
-        sheds.arrived(starts, sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores))
+        slot_bytes = sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores)
+        sheds.arrived(starts, slot_bytes, share)
         self._probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
         self._kept = [sheds.keeping(i, len(r)) for i, r in enumerate(rows)]
 

@@ -202,7 +202,8 @@ class _MJoin(Operator):
         return Chunk.concat(chunks, self._schema).in_order()
 
     def _run_shedding(self, inputs: Sequence[Chunk], clock: Clock, sheds: Sheds) -> Chunk:
-        step = ShedStep(sheds, self._stores, [self._joined.insert(i, c) for i, c in enumerate(inputs)])
+        rows = [self._joined.insert(i, c) for i, c in enumerate(inputs)]
+        step = ShedStep(sheds, self._stores, rows, clock.share)
         if self._monitor is not None:
             self._monitor.arrived(inputs, clock)
         chunks = []
