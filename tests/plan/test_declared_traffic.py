@@ -38,9 +38,11 @@ HEAVY = declared(R=Traffic(heavy=(("a", (1,)),)))
 JOIN = "SELECT R.a, R.b, S.b AS sb FROM R [RANGE 5], S [RANGE 5] WHERE R.a = S.a"
 
 
-def test_a_budget_keeps_a_join_on_one_partition() -> None:
-    why = "a budget is for the whole join, and its rows are weighed against each other"
-    assert f"stage 1  on 1 partition: {why}" in spoken(f"{JOIN} WITHIN MEMORY 100 ROWS", CATALOG)
+def test_a_budget_is_spread_by_key_alone() -> None:
+    assert "stage 1  on 4 partitions" in spoken(f"{JOIN} WITHIN MEMORY 100 ROWS", CATALOG)
+    why = "a budget is shared out by the key of a join, and here no key splits both sides"
+    band = f"{JOIN.replace('=', '<')} WITHIN MEMORY 100 ROWS"
+    assert f"stage 1  on 1 partition: {why}" in spoken(band, CATALOG)
 
 
 def test_heavy_keys_are_split() -> None:
