@@ -54,6 +54,8 @@ def test_each_side_has_its_least() -> None:
     """Section 5.2.1: windows of 500 and 1000, 100 served a second, each stream at least 10."""
     given = allocate(Workload(1000, 1000, 500, 1000), Budget(rate=100, least=10))
     assert (given.rate_a, given.rate_b) == (90, 10)
+    kept = allocate(Workload(10, 50, 5000, 5000), Budget(rows=1000, least_rows=300))
+    assert (kept.window_a, kept.window_b) == (700, 300)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

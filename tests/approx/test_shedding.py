@@ -14,6 +14,7 @@ import penstock
 from penstock.approx.allocation import STRATEGIES, Budget, allocate
 from penstock.approx.shedding import Shedding
 from penstock.budget import Within
+from penstock.cql import bind
 from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators.binary_join import BinaryJoin
@@ -83,20 +84,30 @@ class Feed:
 CPU = Workload(rate_a=800, rate_b=200, window_a=100, window_b=200)
 MEMORY = Workload(rate_a=100, rate_b=500, window_a=1_000, window_b=1_000)
 BOTH = Workload(rate_a=200, rate_b=200, window_a=1_000, window_b=1_000)
+EARLY = Workload(rate_a=400, rate_b=200, window_a=2_000, window_b=500)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("workload", "within"),
-    [(CPU, Within(rate=100)), (MEMORY, Within(rows=500)), (BOTH, Within(rate=100, rows=600))],
-    ids=["rate", "memory", "both"],
+    [
+        (CPU, Within(rate=100)),
+        (MEMORY, Within(rows=500)),
+        (BOTH, Within(rate=100, rows=600)),
+        (EARLY, Within(rate=300, before_windows=True)),
+        (EARLY, Within(rate=300, rows=400, before_windows=True)),
+        (CPU, Within(rate=100, least_rate=20)),
+        (MEMORY, Within(rows=500, least_memory=100)),
+    ],
+    ids=["rate", "memory", "both", "before", "before, memory", "least rate", "least memory"],
 )
 def test_results_are_those_of_the_equations(workload: Workload, within: Within, strategy: str) -> None:
     feed = Feed(join(workload, within, strategy), workload)
     feed.run(15)
     seconds = 60 if within.rows else 120
     got = feed.run(seconds) / seconds
-    expected = allocate(workload, Budget(within.rate, within.rows), strategy).output_rate(1 / KEYS)
+    least = within.least_rate, within.least_memory, within.before_windows
+    expected = allocate(workload, Budget(within.rate, within.rows, *least), strategy).output_rate(1 / KEYS)
     assert got == pytest.approx(expected, rel=0.05, abs=1.0)
     told = feed.metrics()["within"]
     full = feed.rates[0] * workload.window_b + feed.rates[1] * workload.window_a
@@ -178,6 +189,32 @@ def test_in_cql() -> None:
         some = len(penstock.evaluate(f"{text} WITHIN {clause}", rows))
         assert 0 < some < whole
     assert len(penstock.evaluate(f"{text} WITHIN RATE 60000 PER MINUTE AND MEMORY 1 GB", rows)) == whole
+
+
+@pytest.mark.parametrize(
+    ("clause", "within"),
+    [
+        ("RATE 600 PER MINUTE AT LEAST 120 EACH", Within(rate=10, least_rate=2)),
+        ("RATE 10 PER SECOND DROP BEFORE WINDOWS", Within(rate=10, before_windows=True)),
+        ("RATE 10 PER SECOND AT LEAST 2 EACH DROP BEFORE WINDOWS AND MEMORY 9 ROWS AT LEAST 3 EACH",
+         Within(10, 9, None, 2, 3, True)),
+        ("MEMORY 4 KB AT LEAST 1 EACH", Within(bytes=4096, least_memory=1024)),
+    ],
+)  # fmt: skip
+def test_what_a_budget_says(clause: str, within: Within) -> None:
+    finite = read_inputs({n: [(1, {"k": 1})] for n in "AB"}, {}, TimeDomain("integer", "seconds"))
+    text = f"SELECT ISTREAM(A.k) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k WITHIN {clause}"
+    assert bind(text, finite.catalog()).within == within
+
+
+def test_dropped_before_the_windows_a_row_is_nowhere() -> None:
+    feed = Feed(join(EARLY, Within(rate=300, before_windows=True)), EARLY)
+    feed.run(20)
+    told = feed.metrics()["within"]
+    assert told["effective rates"] == pytest.approx({"A": 150, "B": 150}, rel=0.01)
+    assert told["rows to keep"] == pytest.approx({"A": 750, "B": 375}, rel=0.01)
+    assert told["rows kept"] == pytest.approx({"A": 750, "B": 375}, rel=0.1)
+    assert told["budget"] == "rate 300 per second drop before windows"
 
 
 def test_the_settings_are_the_strategies() -> None:

@@ -20,13 +20,14 @@ from penstock.plan.cost import Workload
 class Budget:
     """What a join may use: probes a unit of time, tuples in memory; None is as many as it needs.
 
-    ``least`` is what each side is given at least of the probes, as far as it has so many tuples. Where
-    ``before_windows``, a tuple that does not probe does not enter its window either.
+    ``least`` and ``least_rows`` are what each side is given at least of the two, as far as it has use for so
+    many. Where ``before_windows``, a tuple that does not probe does not enter its window either.
     """
 
     rate: float | None = None
     rows: float | None = None
     least: float = 0.0
+    least_rows: float = 0.0
     before_windows: bool = False
 
 
@@ -116,7 +117,7 @@ def _windows(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> 
     assert budget.rows is not None
     needs = workload.window_a, workload.window_b
     by_rate = {"proportional": _part(*reversed(gains)), "inverse": _part(*gains)}
-    shortage = Shortage(budget.rows, needs, gains)
+    shortage = Shortage(budget.rows, needs, gains, budget.least_rows)
     part = by_rate.get(strategy)
     return shortage.split(STRATEGIES[strategy](shortage) if part is None else part)
 
@@ -125,8 +126,7 @@ def _regulated(workload: Workload, budget: Budget, strategy: str) -> Workload:
     """Tuples dropped before the windows: results go with the product of the rates, so equal ones are best."""
     chosen = "equal" if strategy == "optimal" else strategy
     a, b = _rates(workload, budget, (1.0, 1.0), chosen)
-    shrunk_a, shrunk_b = a / workload.rate_a, b / workload.rate_b
-    return Workload(a, b, workload.window_a * shrunk_a, workload.window_b * shrunk_b)
+    return workload.regulated(a, b)
 
 
 def _both(workload: Workload, budget: Budget, strategy: str) -> Allocation:

@@ -1,7 +1,8 @@
 """What a join of two windows leaves out to stay inside its budget.
 
 A tuple that arrives may probe the other window, and may be kept for others to probe. Where probes are short
-some tuples do not probe, but are kept; where memory is short some are not kept, but may probe. How much each
+some tuples do not probe, but are kept (unless they are to be dropped before the windows); where memory is
+short some are not kept, but may probe. How much each
 side gets is the answer of ``allocation.allocate`` for the rates that were counted, in stream time, up to now;
 which tuples it hits is a matter of chance, from a seed. So the same input in the same steps loses the same.
 A partition has the part of the budget that is its share of all rows.
@@ -65,6 +66,7 @@ class Shedder:
         self._allocation = Allocation(0.0, 0.0, 0.0, 0.0)
         self._share = 1.0
         self._rate, self._rows = node.within.rate, node.within.rows
+        self._entering = self._workload
         self.shed = {"rate": [0, 0], "memory": [0, 0]}
 
     def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float = 1.0) -> None:
@@ -80,7 +82,15 @@ class Shedder:
         lasts = [_FOR_EVER if s is None else s for s in self._node.seconds]
         (a, b), (long_a, long_b) = rates, lasts
         self._workload = Workload.timed(a, b, long_a, long_b)
-        self._allocation = allocate(self._workload, Budget(self._rate, self._rows), self._node.strategy)
+        self._allocation = given = allocate(self._workload, self._budget(share), self._node.strategy)
+        early = self._node.within.before_windows
+        self._entering = self._workload.regulated(given.rate_a, given.rate_b) if early else self._workload
+
+    def _budget(self, share: float) -> Budget:
+        within, least_rows = self._node.within, 0.0
+        if self._rows is not None:
+            least_rows = self._rows * within.least_memory / (within.rows or within.bytes or 1)
+        return Budget(self._rate, self._rows, within.least_rate * share, least_rows, within.before_windows)
 
     def _part(self, slot_bytes: float, share: float) -> None:
         """What this partition may use."""
@@ -103,11 +113,11 @@ class Shedder:
     @property
     def short(self) -> list[str]:
         """Which resources are."""
-        workload = self._workload
+        workload, entering = self._workload, self._entering
         found = []
         if self._rate is not None and self._rate < workload.rate_a + workload.rate_b:
             found.append("rate")
-        if self._rows is not None and self._rows < workload.window_a + workload.window_b:
+        if self._rows is not None and self._rows < entering.window_a + entering.window_b:
             found.append("memory")
         return found
 
@@ -134,15 +144,16 @@ class Shedder:
         bucket[:2] = min(bucket[0], most), most
         return bucket
 
-    def keeping(self, i: int, count: int) -> Bools:
-        """Which of so many rows that entered window i are kept there."""
-        draws = self._random[2 + i].random(count)
+    def keeping(self, i: int, probing: Bools) -> Bools:
+        """Which rows that entered window i are kept there, of which these probe."""
+        draws = self._random[2 + i].random(len(probing))
+        enters = probing if self._node.within.before_windows else np.ones(len(probing), np.bool_)
         if "memory" not in self.short:
-            return np.ones(count, np.bool_)
+            return enters
         room = (self._allocation.window_a, self._allocation.window_b)[i]
-        needed = (self._workload.window_a, self._workload.window_b)[i]
-        out = np.asarray(draws < (room / needed if needed else 1.0))
-        self.shed["memory"][i] += int(count - out.sum())
+        needed = (self._entering.window_a, self._entering.window_b)[i]
+        out = enters & (draws < (room / needed if needed else 1.0))
+        self.shed["memory"][i] += int(enters.sum() - out.sum())
         return out
 
     def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:

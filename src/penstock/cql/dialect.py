@@ -141,7 +141,22 @@ class CQLParser(DDLParser):
         if not kind or unit is None:
             forms = "WITHIN RATE 100 PER SECOND or WITHIN MEMORY 1000 ROWS"
             raise error(f"a budget is written {forms}", self._curr or self._prev)
-        return self.expression(WithinClause(kind=kind, this=number, unit=unit), start)
+        clause = self.expression(WithinClause(kind=kind, this=number, unit=unit), start)
+        while self._curr and self._curr.text.upper() in ("AT", "DROP"):
+            self._parse_within_option(clause)
+        return clause
+
+    def _parse_within_option(self, clause: WithinClause) -> None:
+        """``AT LEAST 10 EACH`` or ``DROP BEFORE WINDOWS``."""
+        start = self._curr
+        if self._match_text_seq("DROP", "BEFORE", "WINDOWS"):
+            clause.set("before", exp.Boolean(this=True).update_positions(start))
+        elif self._match_text_seq("AT", "LEAST"):
+            clause.set("least", self._parse_signed_number("AT LEAST"))
+            if not self._match_text_seq("EACH"):
+                raise error("what each stream is given is written AT LEAST 10 EACH", self._curr or self._prev)
+        else:
+            raise error("a budget is followed by AT LEAST 10 EACH or DROP BEFORE WINDOWS", start)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
         if self._curr and self._curr.text.upper() == "WITHIN" and self._within_what(self._next):

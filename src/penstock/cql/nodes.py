@@ -93,6 +93,9 @@ class Source(exp.Expression):
 
 
 class WithinClause(exp.Expression):
-    """WITHIN RATE n PER unit, or WITHIN MEMORY n unit: its ``kind`` is rate or memory."""
+    """WITHIN RATE n PER unit, or WITHIN MEMORY n unit: its ``kind`` is rate or memory.
 
-    arg_types = {"kind": True, "this": True, "unit": True}
+    ``least`` is the number of AT LEAST n EACH, ``before`` the place of DROP BEFORE WINDOWS.
+    """
+
+    arg_types = {"kind": True, "this": True, "unit": True, "least": False, "before": False}

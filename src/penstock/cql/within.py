@@ -20,44 +20,66 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
     clauses = node.meta.get("within") or []
     if not clauses:
         return None
-    budget: dict[str, float] = {}
+    budget: dict[str, Fraction] = {}
     for clause in clauses:
-        name, value = _rate(clause) if clause.args["kind"] == "rate" else _memory(clause)
+        kind = clause.args["kind"]
+        name, unit = _rate(clause) if kind == "rate" else _memory(clause)
         if name in budget:
-            raise error(f"{clause.args['kind'].upper()} stands twice after WITHIN", clause)
-        budget[name] = value
+            raise error(f"{kind.upper()} stands twice after WITHIN", clause)
+        budget[name] = _positive(clause, "this", f"WITHIN {kind.upper()}") * unit
+        budget[f"least_{kind}"] = _least(clause, kind.upper()) * unit
     if "rows" in budget and "bytes" in budget:
         raise error("MEMORY stands twice after WITHIN", clauses[-1], "say it in ROWS or in MB")
     _check(root, clauses[0])
-    rows, size = budget.get("rows"), budget.get("bytes")
-    return Within(budget.get("rate"), rows and int(rows), size and int(size))  # type: ignore[arg-type]
+    counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
+    rates = {n: float(v) for n, v in budget.items() if n not in counts}
+    return Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
 
 
-def _rate(clause: WithinClause) -> tuple[str, float]:
+def _rate(clause: WithinClause) -> tuple[str, Fraction]:
     unit = clause.args["unit"].name.lower().removesuffix("s")
     if unit not in SECONDS:
         hint = did_you_mean(unit, SECONDS) or "write PER SECOND"
         raise error(f"'{clause.args['unit'].name}' is not a unit of time", clause, hint)
-    return "rate", float(_positive(clause, "RATE") / SECONDS[unit])
+    return "rate", 1 / Fraction(SECONDS[unit])
 
 
-def _memory(clause: WithinClause) -> tuple[str, float]:
+def _memory(clause: WithinClause) -> tuple[str, Fraction]:
     unit = clause.args["unit"].name.lower()
     if unit in ("row", "rows"):
-        return "rows", float(_positive(clause, "MEMORY"))
+        return "rows", Fraction(1)
     if unit not in BYTES:
         hint = "write ROWS, KB, MB or GB"
         raise error(f"'{clause.args['unit'].name}' is not a unit of memory", clause, hint)
-    return "bytes", float(_positive(clause, "MEMORY") * BYTES[unit])
+    return "bytes", Fraction(BYTES[unit])
 
 
-def _positive(clause: WithinClause, what: str) -> Fraction:
+def _least(clause: WithinClause, what: str) -> Fraction:
+    """What each of the two streams is given at least, which both together must have room for."""
+    if clause.args.get("least") is None:
+        return Fraction(0)
+    least = _positive(clause, "least", "AT LEAST")
+    total = clause.args["this"].name
+    if 2 * least > Fraction(total):
+        raise error(f"AT LEAST {clause.args['least'].name} EACH for two streams is more than {what} {total}",
+                    clause, f"it can be {float(total) / 2:g} at most")  # fmt: skip
+    return least
+
+
+def _before_windows(clause: WithinClause) -> bool:
+    at = clause.args.get("before")
+    if at is not None and clause.args["kind"] != "rate":
+        raise error("DROP BEFORE WINDOWS stands after RATE", at, "rows are dropped where probes are short")
+    return at is not None
+
+
+def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
     try:
-        value = Fraction(clause.args["this"].name)
+        value = Fraction(clause.args[number].name)
     except ValueError:
-        raise error(f"WITHIN {what} takes a number", clause) from None
+        raise error(f"{what} takes a number", clause) from None
     if value <= 0:
-        raise error(f"WITHIN {what} {clause.args['this'].name} gives nothing to work with", clause,
+        raise error(f"{what} {clause.args[number].name} gives nothing to work with", clause,
                     "it must be greater than 0")  # fmt: skip
     return value
 

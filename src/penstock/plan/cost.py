@@ -122,6 +122,13 @@ class Workload:
         """Windows of time hold the rate times their length."""
         return Workload(rate_a, rate_b, rate_a * seconds_a, rate_b * seconds_b)
 
+    def regulated(self, rate_a: float, rate_b: float) -> Workload:
+        """With fewer tuples, which enter the windows no more either."""
+        part_a, part_b = (
+            new / old if old else 1.0 for new, old in ((rate_a, self.rate_a), (rate_b, self.rate_b))
+        )
+        return Workload(rate_a, rate_b, self.window_a * part_a, self.window_b * part_b)
+
     @property
     def into_b(self) -> Direction:
         """Tuples of A probe window B."""

@@ -33,8 +33,8 @@ class Sheds(Protocol):
     def probing(self, i: int, starts: Int64s) -> Bools:
         """Which rows that entered window i probe the other."""
 
-    def keeping(self, i: int, count: int) -> Bools:
-        """Which of so many rows that entered window i are kept there."""
+    def keeping(self, i: int, probing: Bools) -> Bools:
+        """Which rows that entered window i are kept there, of which these probe."""
 
     def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:
         """How many rows must still leave windows of these sizes."""
@@ -63,7 +63,7 @@ class ShedStep:
         slot_bytes = sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores)
         sheds.arrived(starts, slot_bytes, share)
         self._probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
-        self._kept = [sheds.keeping(i, len(r)) for i, r in enumerate(rows)]
+        self._kept = [sheds.keeping(i, p) for i, p in enumerate(self._probing)]
 
     def probing(self, i: int) -> Int64s:
         """The rows of input i that probe."""
