@@ -1,6 +1,6 @@
 # Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast fuzz faults check lint types bench lock hooks clean python java
+.PHONY: help demo test test-fast fuzz faults environment check lint types bench lock hooks clean python java
 
 BIN := .venv/bin
 MINUTES ?= 5
@@ -34,6 +34,9 @@ fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 
 faults: java  ## kill drivers, workers, engines and executors, often (KILLS=20 SEED=1)
 	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) $(PYTEST) tests/spark/test_faults.py tests/spark/test_cluster.py $(ARGS)
+
+environment: python  ## pack Penstock and what it imports for a cluster's executors (build/environment.tar.gz)
+	@sh scripts/environment.sh
 
 lint: python  ## ruff
 	@$(BIN)/ruff check .

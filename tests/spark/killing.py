@@ -23,13 +23,16 @@ import pyarrow.parquet as pq
 
 PROGRAM = Path(__file__).with_name("program_to_kill.py")
 QUERY = "SELECT L.k, COUNT(*) AS n, SUM(R.v) AS s FROM L [RANGE 20], R [ROWS 25] WHERE L.k = R.k GROUP BY L.k"
-_PATIENCE = 240
+_PATIENCE = 600
 """Seconds that a busy machine may take for a start and a batch."""
 
 
 @dataclass
 class World:
-    """Two streams in files, each a micro-batch, and what a query over them has written so far."""
+    """Two streams in files, each a micro-batch, and what a query over them has written so far.
+
+    ``command`` starts a program, in ``directory`` with ``environment``.
+    """
 
     root: Path
     files: int
@@ -37,6 +40,9 @@ class World:
     seed: int = 1
     rows: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     running: Program | None = None
+    command: tuple[str, ...] = (sys.executable,)
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    directory: Path = Path.cwd()
 
     def __post_init__(self) -> None:
         draw = random.Random(self.seed)
@@ -95,7 +101,9 @@ class Program:
         self.log = world.root / "log.txt"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), json.dumps(told)],
+                [*world.command, str(PROGRAM), json.dumps(told)],
+                env=world.environment,
+                cwd=world.directory,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -37,18 +37,18 @@ class Standalone:
 
 
 @contextmanager
-def standalone(root: Path, workers: int = 2) -> Iterator[Standalone]:
-    """A cluster whose files and logs lie under ``root``."""
+def standalone(root: Path, workers: int = 2, python: str = sys.executable) -> Iterator[Standalone]:
+    """A cluster whose files and logs lie under ``root``; its tasks run ``python`` with nothing added."""
     port = _free_port()
     own = ["--host", "127.0.0.1", "--webui-port", "0"]
-    started = [_start(root / "master", "master.Master", *own, "--port", str(port))]
+    started = [_start(root / "master", python, "master.Master", *own, "--port", str(port))]
     master = f"spark://127.0.0.1:{port}"
     try:
         _until_listening(port, started[0], root / "master")
         for n in range(workers):
             place = root / f"worker{n}"
             limits = ["--cores", "1", "--memory", "1g", "--work-dir", str(place / "work")]
-            started.append(_start(place, "worker.Worker", *own, *limits, master))
+            started.append(_start(place, python, "worker.Worker", *own, *limits, master))
         yield Standalone(master, started[1:])
     finally:
         for process in reversed(started):
@@ -57,14 +57,14 @@ def standalone(root: Path, workers: int = 2) -> Iterator[Standalone]:
             process.wait(30)
 
 
-def _start(place: Path, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start(place: Path, python: str, what: str, *arguments: str) -> subprocess.Popen[bytes]:
     place.mkdir(parents=True)
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
     }
     with open(place / "log.txt", "wb") as log:
         return subprocess.Popen(

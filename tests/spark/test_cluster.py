@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from killing import World, residents
-from standalone import standalone
+from standalone import HOME, standalone
 
 pytestmark = pytest.mark.spark
 
@@ -20,6 +21,7 @@ CONF = {
     "spark.executorEnv.PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     "spark.pyspark.python": sys.executable,
 }
+REPOSITORY = Path(__file__).parent.parent.parent
 EVERYTHING = pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only by make faults")
 
 
@@ -37,6 +39,36 @@ def test_an_executor_of_a_standalone_cluster_is_killed(spark: Any, tmp_path: Pat
         victim.kill()
         program.finish()
         assert not psutil.wait_procs(engines, 10)[1], "engines end with their executor"
+    world.check(spark)
+
+
+@EVERYTHING
+def test_the_environment_comes_in_an_archive(spark: Any, tmp_path: Path) -> None:
+    """As docs/operations.md has it: machines have Spark and a Python; Penstock is in the archive alone."""
+    archive, unpacked = tmp_path / "environment.tar.gz", tmp_path / "environment"
+    subprocess.run(["scripts/environment.sh", str(archive)], cwd=REPOSITORY, check=True)
+    unpacked.mkdir()
+    subprocess.run(["tar", "xzf", str(archive), "-C", str(unpacked)], check=True)
+    python = "./environment/bin/python"
+    with standalone(tmp_path / "cluster", python=python) as cluster:
+        submit = (str(HOME / "bin" / "spark-submit"), "--archives", "environment.tar.gz#environment")
+        world = World(
+            tmp_path / "world", 4, command=(*submit, "--master", cluster.master), directory=tmp_path
+        )
+        world.environment |= {
+            "PYSPARK_PYTHON": python,
+            "PYSPARK_DRIVER_PYTHON": python,
+            "SPARK_HOME": str(HOME),
+        }
+        world.environment.pop("PYTHONPATH", None)
+        program = world.start(master=cluster.master, conf={"spark.executor.memory": "512m"})
+        assert program.wait_for_batches(2), program.said()
+        engines = [engine for executor in cluster.executors() for engine in residents(executor.pid)]
+        assert len(engines) >= 2
+        for engine in engines:
+            used = {m.path for m in engine.memory_maps() if "site-packages" in m.path}
+            assert used and all("/work/app-" in p and "/environment/lib/" in p for p in used), used
+        program.finish()
     world.check(spark)
 
 

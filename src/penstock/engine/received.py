@@ -18,6 +18,7 @@ class Received:
     def __init__(self, inputs: Sequence[StageInput]) -> None:
         self._rows = {i.name: 0 for i in inputs if i.kind in ("source", "exchange")}
         self._keys = {i.name: i.key for i in inputs if i.key is not None}
+        self._described = {i.name: _described(i.key, i.schema) for i in inputs if i.key is not None}
         self._heavy = {name: HeavyHitters() for name in self._keys}
 
     def note(self, arrivals: Sequence[Arrival]) -> None:
@@ -35,5 +36,13 @@ class Received:
             self._heavy[name].see(key.cast(pa.string()) if pa.types.is_decimal(key.type) else key)
 
     def metrics(self) -> dict[str, Any]:
-        """Rows by input; by input the heavy values of its key and their part of the rows."""
-        return {"received": dict(self._rows), "heavy": {n: h.parts() for n, h in self._heavy.items()}}
+        """Rows by input; by input its key, and the heavy values of it with their part of the rows."""
+        heavy = {n: h.parts() for n, h in self._heavy.items()}
+        return {"received": dict(self._rows), "heavy": heavy, "keys": self._described}
+
+
+def _described(key: str, schema: pa.Schema) -> dict[str, Any]:
+    """The column as its stream calls it, and whether DDL writes its values in quotes."""
+    kind = schema.field(key).type
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return {"column": key.partition(".")[2], "quoted": not plain and not pa.types.is_boolean(kind)}

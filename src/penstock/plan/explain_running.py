@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.streamon.skew import advice, skew
+
 _COUNTS = ("in", "out", "probes", "results")
 _DECISIONS = 3
 """Newest decisions of each order that are shown."""
@@ -21,6 +23,7 @@ _DECISIONS = 3
 def explain_running(metrics: Sequence[Mapping[str, Any]]) -> str:
     """The engines of a query, as they were after their last step."""
     lines = [line for engine in metrics for line in _engine(engine)]
+    lines += [f"skew: {told}" for found in skew(metrics) if (told := advice(found))]
     return "\n".join(lines) or "no engine of this query has finished a step yet, or none runs on this machine"
 
 

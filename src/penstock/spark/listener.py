@@ -1,7 +1,9 @@
-"""Ends a query's resident engines when the query stops."""
+"""Ends a query's resident engines when the query stops, and warns of keys that keep one of them too busy."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,12 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock.spark import connection
+from penstock.spark.metrics import read_metrics
+from penstock.streamon.skew import advice, skew
+
+_log = logging.getLogger("penstock")
+_EVERY = 30.0
+"""Seconds between two looks at how evenly a query's rows come."""
 
 
 class EndEngines(StreamingQueryListener):
@@ -27,6 +35,8 @@ class EndEngines(StreamingQueryListener):
     def __init__(self, root: Path) -> None:
         self._root = root
         self.runs: set[str] = set()
+        self._warned: set[tuple[str, str]] = set()
+        self._looked = 0.0
 
     def end_stopped(self, running: Iterable[str]) -> bool:
         """End the engines of the runs seen so far that are not running; whether none of those is left."""
@@ -44,7 +54,19 @@ class EndEngines(StreamingQueryListener):
         self.runs.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Nothing to do."""
+        """Now and then."""
+        self.look()
+
+    def look(self) -> None:
+        """Warn, once for each input, of a key that has more rows than one partition should get."""
+        if time.monotonic() - self._looked < _EVERY:
+            return
+        self._looked = time.monotonic()
+        for found in skew(read_metrics(self._root, list(self.runs))):
+            told, what = advice(found), (found["run"], found["input"])
+            if told and what not in self._warned:
+                self._warned.add(what)
+                _log.warning("%s", told)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The run's engines are no longer needed."""
@@ -52,7 +74,7 @@ class EndEngines(StreamingQueryListener):
 
     @property
     def _jlistener(self) -> Any:
-        """Progress events are many, and pyspark's adapter reads each one field by field: keep them out."""
+        """Progress events are many, and pyspark's adapter reads each one field by field: keep that out."""
         if not hasattr(self, "_adapter"):
             jvm = SparkContext._jvm
             assert jvm is not None
@@ -61,7 +83,7 @@ class EndEngines(StreamingQueryListener):
 
 
 class _StartsAndEnds:
-    """What the JVM calls; only a query's start and end are passed on."""
+    """What the JVM calls; of a query's start and end the event is passed on, of its progress that it was."""
 
     def __init__(self, listener: EndEngines) -> None:
         self._listener = listener
@@ -70,7 +92,7 @@ class _StartsAndEnds:
         self._listener.onQueryStarted(QueryStartedEvent.fromJObject(event))
 
     def onQueryProgress(self, event: Any) -> None:
-        pass
+        self._listener.look()
 
     def onQueryIdle(self, event: Any) -> None:
         pass

@@ -21,8 +21,9 @@ from penstock.spark import connection, kafka, pipeline, sources
 from penstock.spark.late_rows import late_schema, opened
 from penstock.spark.listener import EndEngines
 from penstock.spark.local import NEEDED, is_local, local_spark, use_this_python
-from penstock.spark.metrics import read_metrics, skew
+from penstock.spark.metrics import read_metrics
 from penstock.spark.place import Place
+from penstock.streamon.skew import skew
 
 _log = logging.getLogger("penstock")
 
@@ -170,7 +171,8 @@ class Session:
         """How evenly rows come to the partitions: for each input of a stage the rows that each received.
 
         ``busiest`` is how many times its even part the busiest partition has; ``heavy`` are the keys that
-        many rows have, with their part of all rows: declare them with ``HEAVY`` and they are split.
+        many rows have, with their part of all rows. ``declare`` is what to add to the stream's declaration
+        so that those of them are split that keep a partition busy: ``HEAVY k IN (1)``.
         """
         return skew(self.metrics())
 

@@ -17,6 +17,8 @@ from penstock.streamon.thresholds import HEAVY_PART
 COUNTERS = 64
 SAMPLE = 1024
 """Rows that are looked at of each batch, evenly spaced."""
+NULL = "NULL"
+"""How a missing key is shown."""
 
 
 class HeavyHitters:
@@ -56,4 +58,6 @@ class HeavyHitters:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return NULL
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -107,3 +107,5 @@ ACCESS = AccessThresholds()
 
 HEAVY_PART = 0.1
 """The part of a stream's rows from which on a key is heavy."""
+UNEVEN = 1.25
+"""How many times its even part of the rows a partition has when something should be done about it."""
