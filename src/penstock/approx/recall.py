@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 GRID = 512
 """Splits that are tried; recall is smooth in the memory, so more would not be seen in the results."""
@@ -15,9 +18,12 @@ HALVINGS = 60
 
 @dataclass(frozen=True)
 class Side:
-    """One window: the results a unit of time that it gives with some memory, and the memory it can use."""
+    """One window: the results a unit of time that it gives with some memory, and the memory it can use.
 
-    result_rate: Callable[[float], float]
+    All splits of a join's memory are tried at once, so ``result_rate`` takes many amounts of it.
+    """
+
+    result_rate: Callable[[float | Floats], Floats]
     need: float
 
 
@@ -40,7 +46,7 @@ class Join:
             return a.need, b.need
         low, high = max(0.0, memory - b.need), min(memory, a.need)
         tried = np.linspace(low, high, GRID)
-        results = [a.result_rate(m) + b.result_rate(memory - m) for m in tried]
+        results = a.result_rate(tried) + b.result_rate(memory - tried)
         best = float(tried[int(np.argmax(results))])
         return best, memory - best
 
@@ -49,7 +55,7 @@ class Join:
         a, b = self.sides
         whole = a.result_rate(a.need) + b.result_rate(b.need)
         in_a, in_b = self.split(memory)
-        return (a.result_rate(in_a) + b.result_rate(in_b)) / whole if whole else 1.0
+        return float((a.result_rate(in_a) + b.result_rate(in_b)) / whole) if whole else 1.0
 
     def memory_for(self, recall: float) -> float:
         """The least memory with this recall: the f(q) of section 5."""

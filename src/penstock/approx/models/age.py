@@ -58,20 +58,18 @@ class AgeCurve:
             found[age] = ((c[age + 1 :] - c[age]) / np.arange(1, last - age + 1)).max()
         return found
 
-    def result_rate(self, memory: float, rate: float) -> float:
-        """Results a step with room for so many tuples (equation 3)."""
-        age = memory / rate
-        if age <= self.best_age:
-            return memory * float(self.cumulative[self.best_age]) / self.best_age
-        return rate * self.at(age)
+    def result_rate(self, memory: float | Floats, rate: float) -> Floats:
+        """Results a step with room for so many tuples, for each amount that is given (equation 3)."""
+        age, best = np.asarray(memory) / rate, self.best_age
+        return np.where(age <= best, rate * age * self.cumulative[best] / best, rate * self.at(age))[()]
 
     def recall(self, memory: float, rate: float) -> float:
         """The share of this window's results that AGE gives with so much memory."""
-        return self.result_rate(memory, rate) / (rate * self.total) if self.total else 1.0
+        return float(self.result_rate(memory, rate) / (rate * self.total)) if self.total else 1.0
 
-    def at(self, age: float) -> float:
+    def at(self, age: Floats) -> Floats:
         """C at any age, between whole ones by a straight line."""
-        return float(np.interp(age, np.arange(self.window + 1), self.cumulative))
+        return np.interp(age, np.arange(self.window + 1), self.cumulative)
 
     def age_of(self, count: int) -> int:
         """The inverse of C: the smallest age by which a tuple has given so many results."""

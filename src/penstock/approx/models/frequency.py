@@ -26,7 +26,8 @@ class Frequencies:
     @cached_property
     def _shares(self) -> tuple[Floats, Floats]:
         """f1 and f2, the values that the other stream has most often first."""
-        values = sorted(self.own, key=lambda v: -self.other.get(v, 0.0))
+        there = (value for value, share in self.own.items() if share > 0)
+        values = sorted(there, key=lambda v: -self.other.get(v, 0.0))
         own = np.array([self.own[v] for v in values], dtype=np.float64)
         return own, np.array([self.other.get(v, 0.0) for v in values], dtype=np.float64)
 
@@ -40,20 +41,21 @@ class Frequencies:
         own, other = self._shares
         return self.rate * self.other_rate * self.window * float(own @ other)
 
-    def result_rate(self, memory: float) -> float:
-        """Results a unit of time if PROB keeps so many tuples (3.3), a part of one value's among them."""
+    @cached_property
+    def _kept(self) -> tuple[Floats, Floats]:
+        """The share of the window's tuples, and of all pairs, up to and with each value."""
         own, other = self._shares
-        kept = np.minimum(1.0, self._room_after(own, memory) / np.maximum(own, 1e-300))
-        return self.rate * self.other_rate * self.window * float((own * np.clip(kept, 0.0, 1.0)) @ other)
+        return np.append(0.0, np.cumsum(own)), np.append(0.0, np.cumsum(own * other))
 
-    def _room_after(self, own: Floats, memory: float) -> Floats:
-        """The share of the window's tuples that still fits once every likelier value has its own."""
-        taken = np.concatenate(([0.0], np.cumsum(own)[:-1]))
-        return memory / (self.rate * self.window) - taken
+    def result_rate(self, memory: float | Floats) -> Floats:
+        """Results a unit of time if PROB keeps so many tuples (3.3), a part of one value's among them."""
+        tuples, pairs = self._kept
+        share = np.asarray(memory) / (self.rate * self.window)
+        return self.rate * self.other_rate * self.window * np.interp(share, tuples, pairs)
 
     def recall(self, memory: float) -> float:
         """The share of this window's results that PROB gives with so much memory."""
-        return self.result_rate(memory) / self.all_results if self.all_results else 1.0
+        return float(self.result_rate(memory)) / self.all_results if self.all_results else 1.0
 
     def sample_memory(self, fraction: float) -> float:
         """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.2)."""
