@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHON
 # Spark asks what this machine's name resolves to, and in a container that may be nothing.
 export SPARK_LOCAL_IP ?= 127.0.0.1
+# Where modules may not be kept compiled, every worker and engine that starts compiles all its imports: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
@@ -26,8 +28,8 @@ demo: java  ## the network-monitoring query on generated packets, live (ARGS="--
 test: java  ## all tests: those without Spark beside those with it
 	@sh scripts/test.sh $(ARGS)
 
-test-fast: python  ## the tests that need no Spark
-	@$(PYTEST) -m "not spark" $(ARGS)
+test-fast: python  ## engine and language: the tests without Spark that are not slow
+	@$(PYTEST) -m "not spark and not slow" -n 2 --dist worksteal $(ARGS)
 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)

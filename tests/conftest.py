@@ -17,13 +17,16 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("penstock")
+settings.register_profile("fast", settings.get_profile("penstock"), max_examples=20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """How many random cases run against the oracle: all of them, fewer in a run without Spark."""
-    fast = "not spark" in config.option.markexpr
-    os.environ.setdefault("PENSTOCK_CASES", "400" if fast else "2200")
+    """How many random cases run: all of them, or few in a run that leaves out what is slow."""
+    fast = "not slow" in config.option.markexpr
+    settings.load_profile("fast" if fast else "penstock")
+    os.environ.setdefault("PENSTOCK_CASES", "120" if fast else "2200")
+    # No JVM of a test lives for long: what its better compiler makes of the code is not worth the time it takes.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested
 
 

@@ -22,6 +22,7 @@ def run(example):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_evaluate():
     result = run("evaluate.py")
     assert result.returncode == 0, result.stderr

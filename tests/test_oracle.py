@@ -9,7 +9,7 @@ import oracle
 import oracle_text
 import oracle_windows
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from strategies import Case, cases
 
 FOUR = [(1, {"A": 1}), (2, {"A": 2}), (3, {"A": 3}), (4, {"A": 4})]
@@ -130,7 +130,6 @@ def test_docstrings() -> None:
     assert doctest.testmod(oracle).failed == 0
 
 
-@settings(max_examples=50)
 @given(cases())
 def test_all_instants_at_once_is_each_instant_alone(case: Case) -> None:
     try:

@@ -22,6 +22,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
     said = run("--chapter", "4", "--quick", "--out", str(tmp_path))
     assert "claims agree" in said
@@ -52,6 +53,7 @@ def test_what_is_not_there(arguments: list[str], says: str) -> None:
     assert says in result.output
 
 
+@pytest.mark.slow
 def test_window_joins_by_cost(tmp_path: Path) -> None:
     said = run("--paper", "kang", "--figure", "kang 2", "--out", str(tmp_path))
     assert "1 of 1 claims agree" in said

@@ -65,6 +65,7 @@ def test_statements_keep_their_places():
     assert second.index("DROP") - second.rindex("\n") == 3 and second.count("\n") == 2
 
 
+@pytest.mark.slow
 def test_spark_that_does_not_start_says_why(tmp_path, monkeypatch):
     path = tmp_path / "q.cql"
     path.write_text(

@@ -53,7 +53,7 @@ def _element(random: Random) -> tuple:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("windows", (0, 1, 2))
+@pytest.mark.parametrize("windows", (2, *(pytest.param(w, marks=pytest.mark.slow) for w in (0, 1))))
 def test_the_result_is_the_oracles(shape: str, windows: int) -> None:
     drawn = case(shape, windows)
     expected = expect(drawn)

@@ -34,6 +34,8 @@ from penstock.spark.record import Envelope, Record
 from penstock.spark.resident import Order
 from penstock.spark.state_log import StateLog
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 ORDER = Order("run", 0, 0)
 QUERY = Fingerprint(0, 1, "q")
 

@@ -22,7 +22,8 @@ from penstock.errors import DataError, PenstockError
 from penstock.spark.place import Place, Process, engine_socket
 from penstock.spark.protocol import Kind, Message, receive, send
 
-_POLL = 1.0
+_POLL = 0.25
+"""Seconds between looks at whether it should still be there."""
 _PATIENCE = 10.0
 """Seconds a caller may take to say what it wants."""
 

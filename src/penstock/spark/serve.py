@@ -29,7 +29,7 @@ from penstock.spark.program import EngineLike, Program
 from penstock.spark.protocol import Kind, Message, receive, send
 from penstock.spark.record import Record
 
-_POLL = 1.0
+_POLL = 0.25
 """Seconds between looks at whether it should still be there."""
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _CODEC = "zstd"
@@ -47,7 +47,7 @@ class Watchdog(threading.Thread):
         self.last_used = time.monotonic()
 
     def run(self) -> None:
-        """Look once a second."""
+        """Look again and again."""
         while self._wanted():
             time.sleep(_POLL)
         os._exit(0)
