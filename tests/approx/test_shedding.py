@@ -87,7 +87,9 @@ BOTH = Workload(rate_a=200, rate_b=200, window_a=1_000, window_b=1_000)
 EARLY = Workload(rate_a=400, rate_b=200, window_a=2_000, window_b=500)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(s, marks=[] if s == "optimal" else pytest.mark.slow) for s in STRATEGIES]
+)
 @pytest.mark.parametrize(
     ("workload", "within"),
     [
@@ -175,6 +177,7 @@ def test_the_same_rows_are_lost_again(within: Within) -> None:
     assert once.operator.horizon() == BEFORE_TIME
 
 
+@pytest.mark.slow
 def test_what_is_found_does_not_depend_on_steps() -> None:
     """With memory to spare and shares that do not change, the choices alone count."""
     counts = [Feed(join(CPU, Within(rate=100)), CPU, a_second=n).run(60) for n in (1, 5, 40)]

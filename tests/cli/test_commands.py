@@ -1,4 +1,4 @@
-"""The commands as a user starts them: processes of their own, with Spark."""
+"""The commands with Spark: those that are about a process in one of their own, the others in this one."""
 
 import json
 import os
@@ -10,7 +10,11 @@ import time
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+import penstock as library
+from penstock.cli.main import app
 from penstock.workloads.files import write_slices
 from penstock.workloads.packets import PacketWorkload
 
@@ -57,6 +61,22 @@ def _command(process):
 
 
 @pytest.fixture
+def here(spark, monkeypatch):
+    """Runs a command in this process and on the tests' Spark, which it may not stop."""
+    connect, sessions = library.connect, []
+
+    def connected(*args):
+        sessions.append(connect(*args))
+        return sessions[-1]
+
+    monkeypatch.setattr(library, "connect", connected)
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)
+    yield lambda *args: CliRunner().invoke(app, list(args))
+    for session in sessions:
+        session.close()
+
+
+@pytest.fixture
 def script(tmp_path):
     write_slices(tmp_path, PacketWorkload(rate=200).slices(3))
     path = tmp_path / "query.cql"
@@ -74,21 +94,22 @@ def test_run_writes_parquet(script, tmp_path):
     assert sorted(pq.read_table(out)["pid"].to_pylist()) == sorted(set(c) & set(b))
 
 
-def test_run_shows_an_error_in_the_data_in_one_line(script, tmp_path):
+def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path, monkeypatch):
     path = tmp_path / "wrong.cql"
     path.write_text(
         "CREATE STREAM S (a INT, t INT) TIMESTAMP BY t FROM JSON 'data'; SELECT * FROM S [ROWS 1]"
     )
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "rows.json").write_text('{"a": 1}\n')
-    result = penstock("run", str(path), "--trigger", "available-now", cwd=tmp_path)
-    assert result.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    result = here("run", str(path), "--trigger", "available-now")
+    assert result.exit_code == 2
     assert "NULL timestamp" in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_demo_ends_by_itself_with_a_summary():
-    result = penstock("demo", "--seconds", "3", "--rate", "500")
-    assert (result.returncode, result.stderr) == (0, "")
+def test_demo_ends_by_itself_with_a_summary(here):
+    result = here("demo", "--seconds", "3", "--rate", "500")
+    assert (result.exit_code, result.stderr) == (0, "")
     assert "SELECT SUM(C.size)" in result.stdout
     assert "rows in" in result.stdout.splitlines()[-1]
     assert "O: " in result.stdout
@@ -122,9 +143,9 @@ def test_bench_join_compares_systems_with_equal_results():
     assert join["systems"]["penstock"]["results"] == join["systems"]["spark-memory"]["results"] > 0
 
 
-def test_bench_rebuild_is_bounded_by_the_window():
-    result = penstock("bench", "rebuild", "--quick", "--rows", "500")
-    assert result.returncode == 0, result.stderr
+def test_bench_rebuild_is_bounded_by_the_window(here):
+    result = here("bench", "rebuild", "--quick", "--rows", "500")
+    assert result.exit_code == 0, result.output
     short, long = (line.split("|") for line in result.stdout.splitlines()[-2:])
     batches, replayed = 2, 3
     assert int(long[batches]) > int(short[batches])

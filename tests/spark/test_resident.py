@@ -83,7 +83,7 @@ def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
