@@ -87,9 +87,8 @@ BOTH = Workload(rate_a=200, rate_b=200, window_a=1_000, window_b=1_000)
 EARLY = Workload(rate_a=400, rate_b=200, window_a=2_000, window_b=500)
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(s, marks=[] if s == "optimal" else pytest.mark.slow) for s in STRATEGIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("workload", "within"),
     [
@@ -242,6 +241,7 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[st
     return found, [j["within"] for j in joins], plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clause", "most"), [("RATE 12 PER SECOND", 440), ("MEMORY 120 ROWS", 120)])
 def test_a_budget_is_shared_out_to_partitions_by_their_rows(clause: str, most: float) -> None:
     alone, _, _ = spread(clause, 1, most)
@@ -252,6 +252,7 @@ def test_a_budget_is_shared_out_to_partitions_by_their_rows(clause: str, most: f
         assert found == pytest.approx(alone, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_budget_larger_than_the_need_loses_nothing_on_any_number_of_partitions() -> None:
     clause = "MEMORY 10000 ROWS AND RATE 500 PER SECOND"
     assert len({spread(clause, p, 440)[0] for p in (1, 2, 3)}) == 1

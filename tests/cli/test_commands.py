@@ -94,14 +94,14 @@ def test_run_writes_parquet(script, tmp_path):
     assert sorted(pq.read_table(out)["pid"].to_pylist()) == sorted(set(c) & set(b))
 
 
-def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path, monkeypatch):
+def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path):
     path = tmp_path / "wrong.cql"
     path.write_text(
-        "CREATE STREAM S (a INT, t INT) TIMESTAMP BY t FROM JSON 'data'; SELECT * FROM S [ROWS 1]"
+        f"CREATE STREAM S (a INT, t INT) TIMESTAMP BY t FROM JSON '{tmp_path / 'data'}'; "
+        "SELECT * FROM S [ROWS 1]"
     )
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "rows.json").write_text('{"a": 1}\n')
-    monkeypatch.chdir(tmp_path)
     result = here("run", str(path), "--trigger", "available-now")
     assert result.exit_code == 2
     assert "NULL timestamp" in result.stderr and result.stderr.count("\n") == 1
