@@ -13,6 +13,8 @@ from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.cli.local import stderr_to
 from penstock.spark.local import LOCAL
@@ -32,9 +34,13 @@ class Measured:
     system: str
     batch_ms: list[int] = field(default_factory=list)
     rows: int = 0
-    results: int = 0
+    results_by_batch: list[int] = field(default_factory=list)
     memory_bytes: int = 0
     disk_bytes: int = 0
+
+    @property
+    def results(self) -> int:
+        return sum(self.results_by_batch)
 
     @property
     def median_ms(self) -> float:
@@ -47,7 +53,7 @@ class Measured:
     def merge(self, other: Measured) -> None:
         """Add another round of the same system."""
         self.batch_ms += other.batch_ms
-        self.rows, self.results = other.rows, other.results
+        self.rows, self.results_by_batch = other.rows, other.results_by_batch
         self.memory_bytes, self.disk_bytes = other.memory_bytes, other.disk_bytes
 
     def to_json(self) -> dict[str, object]:
@@ -99,9 +105,14 @@ def spark_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[No
 
 
 def measure(
-    system: str, frame: DataFrame, checkpoint: Path, warmup: int, engines: Callable[[], int] | None = None
+    system: str,
+    frame: DataFrame,
+    checkpoint: Path,
+    warmup: int,
+    batches: int,
+    engines: Callable[[], int] | None = None,
 ) -> Measured:
-    """Run to the end of the input into a sink that discards, and take the batches after the first ones.
+    """Run into a sink that discards, and take so many batches after those that warm up.
 
     ``engines`` says how many bytes are held outside of Spark's state stores.
     """
@@ -114,7 +125,9 @@ def measure(
     held = 0
     while not query.awaitTermination(0.5):
         held = max(held, engines() if engines else 0)
-    progress = [p for p in query.recentProgress if p.numInputRows]
+        if len(_with_input(query)) >= warmup + batches:
+            query.stop()
+    progress = _with_input(query)[: warmup + batches]
     disk = sum(f.stat().st_size for f in checkpoint.glob("state/**/*") if f.is_file())
     shutil.rmtree(checkpoint, ignore_errors=True)
     if len(progress) <= warmup:
@@ -124,10 +137,15 @@ def measure(
         system,
         [p.durationMs["triggerExecution"] for p in progress[warmup:]],
         round(median(p.numInputRows for p in progress[warmup:])),
-        sum(p.sink.numOutputRows for p in progress),
+        [p.sink.numOutputRows for p in progress],
         stores + held,
         disk,
     )
+
+
+def _with_input(query: StreamingQuery) -> list[StreamingQueryProgress]:
+    """What the batches with rows said when they ended."""
+    return [p for p in query.recentProgress if p.numInputRows]
 
 
 def fingerprint(frame: DataFrame, columns: list[str], checkpoint: Path) -> tuple[int, int]:

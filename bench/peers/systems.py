@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import penstock
 from bench.peers.harness import STATE, Source
 from penstock.spark.session import Session
-from penstock.workloads.synthetic import JoinWorkload
+from penstock.workloads.synthetic import HEAVY_KEY, JoinWorkload
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state."
 NEWEST_FORMAT = "4"
@@ -49,6 +49,7 @@ def systems(state_format: str = NEWEST_FORMAT) -> list[System]:
         System("spark-rocksdb", {**join, **rocksdb}),
         System("spark-memory", {**join, **memory}),
         System("discard", joins=False),
+        System("penstock-heavy"),
         System("penstock"),
     ]
 
@@ -59,8 +60,8 @@ def result_columns(workload: JoinWorkload) -> list[str]:
 
 def frame(system: System, spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
     """The system's streaming DataFrame over the sources."""
-    if system.name == "penstock":
-        return penstock_join(spark, source, workload)
+    if system.name.startswith("penstock"):
+        return penstock_join(spark, source, workload, declared=system.name == "penstock-heavy")
     if system.name == "discard":
         return discard(spark, source, workload)
     return spark_join(source, workload)
@@ -76,12 +77,16 @@ def cql(workload: JoinWorkload) -> str:
     return f"SELECT ISTREAM({names[0]}.k AS k, {values}) FROM {windows} WHERE {keys}"
 
 
-def penstock_join(spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
+def penstock_join(
+    spark: SparkSession, source: Source, workload: JoinWorkload, declared: bool = False
+) -> DataFrame:
+    """With ``declared``, the key that the first stream has most is declared as heavy."""
     session = _session(spark)
     for name in workload.names:
         with suppress(penstock.CatalogError):
             session.drop(name)
-        session.create_stream(name, source(name), timestamp="ts")
+        heavy = {"k": [HEAVY_KEY]} if declared and name == workload.names[0] else None
+        session.create_stream(name, source(name), timestamp="ts", heavy=heavy)
     joined = session.sql(cql(workload))
     assert joined is not None
     return joined

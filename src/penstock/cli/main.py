@@ -150,6 +150,13 @@ def bench_growth(context: typer.Context) -> None:
         _bench("bench.peers.growth")(context.args)
 
 
+@bench_app.command("profile", **_FORWARDED)
+def bench_profile(context: typer.Context) -> None:
+    """Where the time between reading and joining goes, layer by layer."""
+    with _one_line_errors():
+        _bench("bench.peers.profile")(context.args)
+
+
 @bench_app.command("paper", **_FORWARDED)
 def bench_paper(context: typer.Context) -> None:
     """The papers' experiments again: where our figures agree with theirs; --help lists the options."""

@@ -18,6 +18,9 @@ from penstock.workloads.files import EPOCH, MICROS
 
 _WORDS = pa.array([f"a string of some length, number {n}" for n in range(1000)])
 
+HEAVY_KEY = 0
+"""The key with most rows, in a workload that has one."""
+
 
 @dataclass(frozen=True)
 class JoinWorkload:
@@ -25,6 +28,7 @@ class JoinWorkload:
 
     ``rows`` is the number of rows of all streams together in a slice of ``slice_seconds``. An arriving row
     finds ``matches`` rows, on average, in the window of each other stream, and carries ``strings`` strings.
+    Of the first stream the part ``heavy`` of the rows has one key, as many of whose rows match.
     """
 
     streams: int = 2
@@ -33,6 +37,7 @@ class JoinWorkload:
     window_seconds: float = 10.0
     matches: float = 0.5
     strings: int = 0
+    heavy: float = 0.0
     seed: int = 1
 
     @property
@@ -83,6 +88,8 @@ class JoinWorkload:
         count = self.rows_per_stream
         rng = np.random.default_rng((self.seed, stream, number))
         key = rng.integers(0, self.keys, count, dtype=np.int64)
+        if self.heavy and stream == 0:
+            key[rng.random(count) < self.heavy] = HEAVY_KEY
         row = np.arange(number * count, (number + 1) * count, dtype=np.int64)
         # Evenly spaced over the slice, each stream shifted by a part of the gap: ties are for the tests.
         gap = self.slice_seconds * MICROS / count
