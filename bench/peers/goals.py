@@ -13,7 +13,7 @@ Found = Mapping[str, Sequence[Measured]]
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure: its value, and the least or the most that it should be."""
+    """A figure: its value, and the least or the most that it should be, if either."""
 
     what: str
     value: float
@@ -72,7 +72,7 @@ def _flat(found: Found) -> Iterator[Goal]:
     for system, least in (("penstock", 0.8), ("discard", None)):
         ratio = _ratio(found, (one, system), (two, system))
         if ratio is not None:
-            yield Goal(f"{system}: rows/s a core with 2 cores against 1", ratio / 2, least=least or 0)
+            yield Goal(f"{system}: rows/s a core with 2 cores against 1", ratio / 2, least=least)
     windows = [f"windows: {rows:,} rows in the windows" for rows in (100_000, 10_000_000)]
     ratio = _ratio(found, (windows[0], "penstock"), (windows[1], "penstock"))
     if ratio is not None:

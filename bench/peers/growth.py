@@ -105,6 +105,10 @@ def main(argv: list[str] | None = None) -> None:
     reached = goals({title: measured for title, (_, measured) in found.items()})
     seconds = round(time.monotonic() - began)
     console.print(_goals_table(reached))
+    if options.quick:
+        console.print(
+            f"--quick: one part in {QUICK} of the rows that are named, so these are not the figures"
+        )
     console.print(f"{len(found)} scenarios in {seconds // 60} min {seconds % 60} s")
     if options.json:
         result = {"machine": about, "seconds": seconds, "figures": [asdict(g) for g in reached]}

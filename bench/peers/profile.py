@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pyarrow as pa
@@ -72,6 +72,13 @@ class Layer:
         return self.jvm + self.workers + self.engines
 
 
+class Counts(NamedTuple):
+    """Batches that warm up, and batches that are measured after them."""
+
+    warmup: int
+    batches: int
+
+
 class Silent(Engine):
     """Joins, and keeps its results to itself."""
 
@@ -101,9 +108,12 @@ def main(argv: list[str] | None = None) -> None:
             for setting in options.conf:
                 spark.conf.set(*setting.split("=", 1))
             source = parquet_source(spark, root, workload.ddl, FILES)
-            for name in options.layers.split(","):
+            layers = options.layers.split(",")
+            brief = Counts(1, 1)
+            # A first time for the JVM to compile what the layers share: else the first ones pay for all.
+            for name, counts in [(n, brief) for n in layers] + [(n, options.counts) for n in layers]:
                 frame = _frame(name, spark, source, workload)
-                found[name] = _measure(frame, root / "checkpoint", options, _Processes(spark))
+                found[name] = _measure(frame, root / "checkpoint", counts, _Processes(spark))
         finally:
             spark.stop()
     console = Console(stderr=options.json)
@@ -124,7 +134,9 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add("--layers", default=",".join(LAYERS), help="a list (default %(default)s)")
     add("--conf", action="append", default=[], metavar="K=V", help="a setting of the Spark session")
     add("--json", action="store_true", help="print JSON on standard output")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    options.counts = Counts(options.warmup, options.batches)
+    return options
 
 
 def _frame(name: str, spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:
@@ -196,19 +208,19 @@ def _with_children(process: psutil.Process) -> float:
     return 0.0
 
 
-def _measure(frame: DataFrame, checkpoint: Path, options: argparse.Namespace, processes: _Processes) -> Layer:
+def _measure(frame: DataFrame, checkpoint: Path, counts: Counts, processes: _Processes) -> Layer:
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
     try:
-        _until(query, options.warmup)
+        _until(query, counts.warmup)
         before = processes.seconds()
-        _until(query, options.warmup + options.batches)
+        _until(query, counts.warmup + counts.batches)
         after = processes.seconds()
     finally:
         query.stop()
     shutil.rmtree(checkpoint, ignore_errors=True)
-    measured = _batches(query)[options.warmup :][: options.batches]
-    spent = [(a - b) / options.batches for a, b in zip(after, before, strict=True)]
+    measured = _batches(query)[counts.warmup :][: counts.batches]
+    spent = [(a - b) / counts.batches for a, b in zip(after, before, strict=True)]
     return Layer(median(p.durationMs["triggerExecution"] for p in measured), *spent)
 
 
