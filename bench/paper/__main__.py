@@ -3,7 +3,7 @@
 Each figure writes its numbers (CSV) and its plot (PNG) into ``artifacts/paper``.
 
     penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--out DIRECTORY]
-    penstock bench paper --paper kang [--figure "kang 3"]
+    penstock bench paper --paper kang [--figure 3] [--quick]
 """
 
 from __future__ import annotations
@@ -38,12 +38,17 @@ def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figu
         )
     if not known:
         raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper")
-    found = [f for f in known if number in (None, f.number, f.number.removeprefix("table "))]
+    found = [f for f in known if number in (None, f.number, _short(f.number, paper))]
     if not found:
         numbers = ", ".join(f.number for f in known)
         whole = f"chapter {chapter}" if paper == "thesis" else f"the paper {paper}"
         raise PenstockError(f"{whole} has no figure {number}: choose one of {numbers}")
     return found
+
+
+def _short(number: str, paper: str) -> str:
+    """A figure's number without what goes without saying."""
+    return number.removeprefix("table ").removeprefix(f"{paper} ")
 
 
 def report(results: list[tuple[Figure, list[Claim]]], out: Path, console: Console) -> None:

@@ -47,6 +47,7 @@ class Figure:
     claims: Callable[[list[Row]], list[Claim]]
     by: str = "algorithm"
     log_x: bool = False
+    log_y: bool = False
     kind: str = "lines"
 
     @property
@@ -87,7 +88,9 @@ def plot(figure: Figure, rows: list[Row], path: Path) -> None:
         axes.set_ylabel(y.replace("_", " "))
         if figure.log_x:
             axes.set_xscale("log")
-        if figure.kind != "bars":
+        if figure.log_y:
+            axes.set_yscale("log")
+        elif figure.kind != "bars":
             axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)

@@ -6,6 +6,7 @@ combination costs what its directions cost. What is timed is the CPU time of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import thread_time
 
@@ -24,6 +25,7 @@ MOST_PROBES = 20_000
 """Probes made at once of those that are due; the others take as long."""
 MOST_TUPLES = 5_000_000
 """Tuples that scans read at once, at most."""
+TURNS = 4
 SPREAD = 1_000
 """Keys are this far apart on average; a band is half as wide to each side."""
 
@@ -38,17 +40,15 @@ class OneWay:
     predicate: str = EQUALITY
 
 
-def seconds(way: OneWay, method: str, rows: int, seed: int = 0) -> float:
-    """CPU seconds for one arriving row of the join, over about so many rows (or twice the window)."""
-    total = way.probes + way.updates
-    share = way.updates / total
+def seconds(way: OneWay, method: str, rows: int, seed: int = 0) -> tuple[np.ndarray, int]:
+    """CPU seconds of each step of about so many arriving rows (or twice the window), and how many came."""
+    share = way.updates / (way.probes + way.updates)
     batch = max(min(way.window // 10, BATCH), LEAST_BATCH)
     random, store = np.random.default_rng(seed), Store(pa.schema([]), keys=1)
     life, now = max(way.window // batch, 1), 0
     index = METHODS[method](store, (0,))
-    spent, counted, owed = 0.0, 0, 0.0
-    steps = life + max(int(rows * share) // batch, 10)
-    for step in range(steps):
+    spent, counted, owed = [], 0, 0.0
+    for step in range(life + max(int(rows * share) // batch, 10)):
         first, starts = store.next, np.full(batch, now)
         keys = _keys(random, way, batch)
         before = store.capacity
@@ -60,16 +60,17 @@ def seconds(way: OneWay, method: str, rows: int, seed: int = 0) -> float:
             continue
         began = thread_time()
         index.insert(store, first, batch)
-        spent += thread_time() - began
+        took = thread_time() - began
+        if step < life:
+            continue
         owed += batch * way.probes / way.updates
-        if owed >= 1 and step >= life:
-            spent += _probe(store, index, way, random, int(owed), now)
+        if owed >= 1:
+            took += _probe(store, index, way, random, int(owed), now)
             counted += int(owed)
             owed -= int(owed)
+        spent.append(took)
         counted += batch
-        if step < life:
-            spent, counted, owed = 0.0, 0, 0.0
-    return spent / max(counted, 1)
+    return np.array(spent), counted
 
 
 def _keys(random: np.random.Generator, way: OneWay, count: int) -> np.ndarray:
@@ -95,6 +96,21 @@ def _probe(
     return (thread_time() - began) * owed / count
 
 
-def fastest(way: OneWay, method: str, rows: int, turns: int = 2) -> float:
-    """Seconds a row in the fastest of some turns."""
-    return min(seconds(way, method, rows, seed) for seed in range(turns))
+def compared(way: OneWay, methods: Sequence[str], rows: int, turns: int = TURNS) -> dict[str, float]:
+    """Seconds a row by each method.
+
+    All turns do the same work, so of each step the fastest turn counts: what else the machine did then is
+    left out, unless it did so in every turn. Methods take turns, so that all have quiet moments alike.
+    """
+    found: dict[str, list[np.ndarray]] = {m: [] for m in methods}
+    counts = {}
+    for _ in range(turns):
+        for method in methods:
+            times, counts[method] = seconds(way, method, rows)
+            found[method].append(times)
+    return {m: float(np.min(times, axis=0).sum()) / max(counts[m], 1) for m, times in found.items()}
+
+
+def fastest(way: OneWay, method: str, rows: int, turns: int = TURNS) -> float:
+    """Seconds a row by one method."""
+    return compared(way, (method,), rows, turns)[method]

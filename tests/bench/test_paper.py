@@ -53,27 +53,54 @@ def test_what_is_not_there(arguments: list[str], says: str) -> None:
     assert says in result.output
 
 
+KANG = ["2", "3", "4", "5", "6", "7", "early_4", "early_5", "early_6", "early_7", "early_8", "grid", "probes"]
+
+
 @pytest.mark.slow
-def test_window_joins_by_cost(tmp_path: Path) -> None:
-    said = run("--paper", "kang", "--figure", "kang 2", "--out", str(tmp_path))
-    assert "1 of 1 claims agree" in said
-    said = run("--paper", "kang", "--figure", "kang probes", "--quick", "--out", str(tmp_path))
-    assert "of 2 claims agree" in said
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        f"kang_{n}.{kind}" for n in ("2", "probes") for kind in ("csv", "png")
-    ]
-
-
-def test_one_workload_of_the_grid() -> None:
-    from bench.paper import kang_grid
-    from bench.paper.figure import Scale
+def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.paper import combinations, kang_early_5, kang_grid
     from penstock.plan.access import ByCost
     from penstock.plan.weights import SHIPPED
 
-    way = kang_grid._one_way(ByCost(SHIPPED), "band", 100, (1, 10), Scale(quick=True))
-    row = kang_grid._full("band", 100, (1, 10), way, way)
-    assert float(row["over_best"]) >= 1 and float(row["symmetric_over_best"]) >= 1
-    assert len(kang_grid.claims([row])) == 3
+    for module in (combinations, kang_early_5):
+        monkeypatch.setattr(module, "calibrated", lambda: ByCost(SHIPPED))
+    monkeypatch.setattr(kang_grid, "WINDOWS", (100, 1_000))
+    said = run("--paper", "kang", "--quick", "--out", str(tmp_path))
+    assert "claims agree" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        f"kang_{n}.{kind}" for n in KANG for kind in ("csv", "png")
+    ]
+    assert "1 of 1 claims agree" in run("--paper", "kang", "--figure", "2", "--out", str(tmp_path))
+
+
+def test_what_is_said_of_a_full_join() -> None:
+    from bench.paper.combinations import Costs, FullJoin
+
+    into_a = Costs({"hash": 10.0, "none": 30.0}, {"hash": 9.0, "none": 40.0})
+    into_b = Costs({"hash": 20.0, "none": 15.0}, {"hash": 14.0, "none": 16.0})
+    join = FullJoin(into_a, into_b)
+    assert join.measured() == {"HH": 30, "HN": 25, "NH": 50, "NN": 45}
+    assert join.chosen == "HH"
+    assert join.over_best() == pytest.approx(1.2)
+    assert join.asymmetric_gain() == pytest.approx(0.2)
+    assert join.ordered_alike() == (4, 6)
+
+
+def test_what_is_said_of_budgets() -> None:
+    from bench.paper.budgeted_joins import EQUATION, MEASURED, gain, near_the_equations, order
+
+    found = {"optimal": (10.0, 9.8), "equal": (5.0, 5.1), "max-a": (0.0, 0.0)}
+    rows = [
+        {"strategy": name, "results_a_second": value, "found": how}
+        for name, values in found.items()
+        for how, value in zip((EQUATION, MEASURED), values, strict=True)
+    ]
+    assert near_the_equations(rows).agrees
+    assert order(rows, "", {"optimal"}, {"equal"}, {"max-a"}).agrees
+    assert not order(rows, "", {"equal"}, {"optimal"}).agrees
+    assert gain(rows, "optimal", "", 0.9).agrees and not gain(rows, "optimal", "", 1.0).agrees
+    rows[1]["results_a_second"] = 9.4
+    assert not near_the_equations(rows).agrees
 
 
 def test_a_claim_can_be_wrong() -> None:

@@ -30,6 +30,10 @@ MEMORY_OF_RATES = 10.0
 """Seconds of stream time after which what was counted matters a third."""
 _FOR_EVER = 1e9
 """Seconds that a window without an end is taken to last."""
+LEAST_TOKENS = 30
+"""Probes that a side may save up, where that is more than a second's: few come too unevenly to use all."""
+_EAGER = 1.1
+"""Rows that chance lets through for each that may pass, so that none of what may be used is left over."""
 _SLOTS_A_ROW = 2
 """Slots that a store has for each row it holds, about."""
 
@@ -128,19 +132,18 @@ class Shedder:
             return np.ones(len(starts), np.bool_)
         allowed = (self._allocation.rate_a, self._allocation.rate_b)[i]
         needed = (self._workload.rate_a, self._workload.rate_b)[i]
-        out = admit(
-            self._bucket(i, allowed, starts), draws, allowed / needed if needed else 1.0,
-            allowed / self._node.ticks_per_second, starts,
-        )  # fmt: skip
+        share = _EAGER * allowed / needed if needed else 1.0
+        bucket = self._bucket(i, allowed, starts)
+        out = admit(bucket, draws, share, allowed / self._node.ticks_per_second, starts)
         self.shed["rate"][i] += int(len(out) - out.sum())
         return out
 
     def _bucket(self, i: int, allowed: float, starts: Int64s) -> np.ndarray:
-        """Tokens for a second at most; full at first."""
-        most = max(allowed, 1.0) if allowed > 0 else 0.0
+        """Tokens for a second, or a few; at first those for a second."""
+        most = max(allowed, LEAST_TOKENS) if allowed > 0 else 0.0
         bucket = self._buckets[i]
         if bucket is None:
-            bucket = self._buckets[i] = np.array([most, most, starts.min(initial=0)], np.float64)
+            bucket = self._buckets[i] = np.array([allowed, most, starts.min(initial=0)], np.float64)
         bucket[:2] = min(bucket[0], most), most
         return bucket
 
@@ -152,7 +155,7 @@ class Shedder:
             return enters
         room = (self._allocation.window_a, self._allocation.window_b)[i]
         needed = (self._entering.window_a, self._entering.window_b)[i]
-        out = enters & (draws < (room / needed if needed else 1.0))
+        out = enters & (draws < (_EAGER * room / needed if needed else 1.0))
         self.shed["memory"][i] += int(enters.sum() - out.sum())
         return out
 
