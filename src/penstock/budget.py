@@ -1,8 +1,34 @@
-"""What a query may use: ``WITHIN RATE 100 PER SECOND`` and ``WITHIN MEMORY 1000 ROWS``."""
+"""What a query may use, ``WITHIN RATE 100 PER SECOND`` or ``WITHIN MEMORY 1000 ROWS``, and what for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+POLICIES = ("AGE", "PROB", "RANDOM", "RECENT", "UNTIL_EXPIRY")
+"""Which tuples are kept where the most results are wanted."""
+SCHEMES = ("UNIFORM", "CLUSTER")
+"""How results are sampled."""
+
+
+@dataclass(frozen=True)
+class Maximize:
+    """``MAXIMIZE RESULTS [USING AGE]``: as many results as fit; without ``using`` as fits the streams."""
+
+    using: str | None = None
+
+    def __str__(self) -> str:
+        return "maximize results" + (f" using {self.using}" if self.using else "")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE 0.95]``: a sample that estimates can be made from."""
+
+    scheme: str | None = None
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        return "sample" + (f" {self.scheme}" if self.scheme else "") + f" confidence {self.confidence:g}"
 
 
 @dataclass(frozen=True)
@@ -11,6 +37,7 @@ class Within:
 
     ``least_rate`` and ``least_memory`` are what each stream is given at least of them, in the same unit.
     Where ``before_windows``, a row that may not probe does not enter its window either.
+    ``goal``: what is to be made of memory that does not suffice; None: a random part of the windows is kept.
     """
 
     rate: float | None = None
@@ -19,6 +46,7 @@ class Within:
     least_rate: float = 0.0
     least_memory: float = 0.0
     before_windows: bool = False
+    goal: Maximize | Sample | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -29,7 +57,7 @@ class Within:
             parts.append(f"memory {self.rows:,} rows{_each(self.least_memory)}")
         if self.bytes is not None:
             parts.append(f"memory {self.bytes:,} bytes{_each(self.least_memory)}")
-        return ", ".join(parts)
+        return ", ".join(parts) + (f" {self.goal}" if self.goal else "")
 
 
 def _each(least: float) -> str:

@@ -20,13 +20,14 @@ class Settings:
 
     ``allocation``: how a join under WITHIN shares what is short between its sides. ``engine_memory``: the
     bytes that one engine process may take. ``late_rows``: the directory into which rows go that come too
-    late; without one they are only counted.
+    late; without one they are only counted. ``seed``: of what is left to chance.
     """
 
     filters: str = "a-greedy"
     allocation: str = "optimal"
     engine_memory: int | None = None
     late_rows: str | None = None
+    seed: int = 0
 
     def changed(self, name: str, value: str) -> Settings:
         """With one setting changed."""
@@ -61,6 +62,12 @@ def _size(value: str) -> int | None:
     return int(found[1]) << _UNITS[found[2]]
 
 
+def _number(value: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", value.strip()):
+        raise ValueError("write a whole number such as 7")
+    return int(value)
+
+
 def _directory(value: str) -> str | None:
     return None if value.lower() == "none" else value.rstrip("/")
 
@@ -74,4 +81,5 @@ READERS: dict[str, Callable[[str], Any]] = {
     **{name: _one_of(choices) for name, choices in CHOICES.items()},
     "engine_memory": _size,
     "late_rows": _directory,
+    "seed": _number,
 }

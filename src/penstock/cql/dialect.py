@@ -25,7 +25,7 @@ from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.ddl_parser import STATEMENTS, DDLParser
 from penstock.cql.errors import error, unsupported
-from penstock.cql.nodes import RelationToStream, StreamWindow, WithinClause
+from penstock.cql.nodes import GoalClause, RelationToStream, StreamWindow, WithinClause
 from penstock.errors import CQLError
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
@@ -119,6 +119,9 @@ class CQLParser(DDLParser):
             start = self._curr
             self._advance()
             clauses.append(self._parse_rate_or_memory(start))
+        goal = self._parse_goal() if clauses else None
+        if goal:
+            query.meta["goal"] = goal
         if clauses:
             query.meta["within"] = clauses
         return query
@@ -157,6 +160,21 @@ class CQLParser(DDLParser):
                 raise error("what each stream is given is written AT LEAST 10 EACH", self._curr or self._prev)
         else:
             raise error("a budget is followed by AT LEAST 10 EACH or DROP BEFORE WINDOWS", start)
+
+    def _parse_goal(self) -> GoalClause | None:
+        """After a budget, ``MAXIMIZE RESULTS [USING x]`` or ``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE x]``."""
+        start = self._curr
+        if self._match_text_seq("MAXIMIZE"):
+            if not self._match_text_seq("RESULTS"):
+                raise error("after WITHIN MEMORY stands MAXIMIZE RESULTS", self._curr or self._prev)
+            using = self._parse_var(any_token=True) if self._match_text_seq("USING") else None
+            return self.expression(GoalClause(kind="maximize", this=using), start)
+        if not self._match_text_seq("SAMPLE"):
+            return None
+        plain = self._curr is None or self._curr.text.upper() in ("CONFIDENCE", ";")
+        scheme = None if plain else self._parse_var(any_token=True)
+        level = self._parse_number() if self._match_text_seq("CONFIDENCE") else None
+        return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
         if self._curr and self._curr.text.upper() == "WITHIN" and self._within_what(self._next):

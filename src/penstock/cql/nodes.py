@@ -99,3 +99,9 @@ class WithinClause(exp.Expression):
     """
 
     arg_types = {"kind": True, "this": True, "unit": True, "least": False, "before": False}
+
+
+class GoalClause(exp.Expression):
+    """What a budget is used for: its ``kind`` is maximize or sample, ``this`` the policy or the scheme."""
+
+    arg_types = {"kind": True, "this": False, "confidence": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -9,6 +10,7 @@ from sqlglot import exp
 from penstock.budget import Within
 from penstock.cql.duration import SECONDS
 from penstock.cql.errors import did_you_mean, error, unsupported
+from penstock.cql.goal import bind_goal
 from penstock.cql.nodes import WithinClause
 from penstock.plan import logical
 
@@ -33,7 +35,8 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
     _check(root, clauses[0])
     counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
     rates = {n: float(v) for n, v in budget.items() if n not in counts}
-    return Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
+    within = Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
+    return replace(within, goal=bind_goal(node, root, within))
 
 
 def _rate(clause: WithinClause) -> tuple[str, Fraction]:
@@ -86,16 +89,14 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
 
 def _check(root: logical.Logical, at: exp.Expr) -> None:
     """One join of two windows of time; everything else may stand above it."""
-    joins = [n for n in _walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)]
+    joins = [
+        n for n in logical.walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)
+    ]
     if not joins:
         raise error("WITHIN limits what a join uses, and this query has none", at, "leave WITHIN out")
     if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
         raise unsupported("WITHIN on other than one join of two streams", at)
     for side in joins[0].inputs:
-        windows = [n for n in _walk(side) if isinstance(n, logical.Window)]
+        windows = [n for n in logical.walk(side) if isinstance(n, logical.Window)]
         if len(windows) != 1 or windows[0].spec.by_rows or windows[0].spec.slide is not None:
             raise unsupported("WITHIN over other than windows of time", at, "write [RANGE ...] windows")
-
-
-def _walk(node: logical.Logical) -> list[logical.Logical]:
-    return [node, *(n for below in logical.inputs(node) for n in _walk(below))]

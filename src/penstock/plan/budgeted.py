@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from penstock.budget import Within
 from penstock.engine.element import Pattern
 from penstock.engine.operator import Node
+from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.errors import UnsupportedError
+from penstock.plan import logical
+from penstock.plan.sampled import constant_in_clusters
 from penstock.schema import TimeDomain
+from penstock.settings import Settings
 
 
-def budgeted(within: Within, strategy: str, time: TimeDomain, join: Node) -> Node:
+def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical.Logical, join: Node) -> Node:
     """The join, sharing the budget between its two windows."""
-    # It knows the cost model, which is part of this package.
-    from penstock.approx.shedding import Shedding
-
     assert isinstance(join, MJoin)
     if join.pattern is Pattern.CHANGING:
         raise UnsupportedError("WITHIN takes a join of two [RANGE ...] windows of streams")
+    if within.goal is not None:
+        return _keeping(within, settings.seed, root, join)
+    # It knows the cost model, which is part of this package.
+    from penstock.approx.shedding import Shedding
+
     a, b = (_seconds(part, time) for part in join.parts)
-    return replace(join, shedding=Shedding(within, strategy, (a, b), time.ticks_per_second))
+    shedding = Shedding(within, settings.allocation, (a, b), time.ticks_per_second, settings.seed)
+    return replace(join, shedding=shedding)
+
+
+def _keeping(within: Within, seed: int, root: logical.Logical, join: MJoin) -> Node:
+    """The join that keeps the tuples which serve the goal best."""
+    from penstock.approx.keeper import Keeping
+
+    if getattr(within.goal, "using", None) == "PROB" and not join.classes:
+        raise UnsupportedError(
+            "PROB goes by how often a value comes, and this join has no equality; write USING AGE"
+        )
+    a, b = (_window(part) for part in join.parts)
+    assert a.size is not None and b.size is not None
+    aggregated = any(isinstance(n, logical.Aggregate) for n in logical.walk(root))
+    keeping = Keeping(
+        within, (a.size + 1, b.size + 1), bool(join.classes), aggregated, constant_in_clusters(root), seed
+    )
+    own = {f.name: getattr(join, f.name) for f in fields(MJoin)}
+    return BudgetJoin(**own, keeps=keeping)
+
+
+def _window(part: Node) -> SeqWindow:
+    while not isinstance(part, SeqWindow):
+        part = part.inputs[0]
+    return part
 
 
 def _seconds(part: Node, time: TimeDomain) -> float | None:
     """How long a row stays in a window; None for ever."""
-    while not isinstance(part, SeqWindow):
-        part = part.inputs[0]
-    return None if part.size is None else (part.size + 1) / time.ticks_per_second
+    size = _window(part).size
+    return None if size is None else (size + 1) / time.ticks_per_second

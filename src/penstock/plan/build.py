@@ -182,6 +182,10 @@ class Builder:
                 return (replace(node, input=below), rest) if rest else (node, ())
         return node, ()
 
+    def sampled(self, node: logical.Sampled, needed: Needed) -> Node:
+        """The join as it is: that it is sampled, it knows by its budget."""
+        return self.build(node.input, [n for n in needed if n in node.input.schema.names])
+
     def outer_join(self, node: logical.OuterJoin, needed: Needed) -> Node:
         """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
         wanted = {*needed, *_reads(node.conjuncts)}
@@ -384,6 +388,7 @@ _BUILD: dict[type, Callable[..., Node]] = {
     logical.Select: Builder.select,
     logical.Project: Builder.project,
     logical.Join: Builder.join,
+    logical.Sampled: Builder.sampled,
     logical.OuterJoin: Builder.outer_join,
     logical.SemiJoin: Builder.semi_join,
     logical.SetOperation: Builder.set_operation,

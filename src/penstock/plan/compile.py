@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from penstock.budget import Sample
 from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Stage, StageInput
@@ -15,6 +16,7 @@ from penstock.plan.build import Builder, to_stream
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, choose
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
+from penstock.plan.sampled import sampled
 from penstock.plan.second_stage import TwoStages
 from penstock.plan.update_patterns import distinct_lives
 from penstock.settings import Settings
@@ -30,7 +32,10 @@ def compile(
     rates: Mapping[str, float] | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows a second."""
-    root = logical.numbered(optimize(query.root))
+    root = optimize(query.root)
+    if query.within is not None and isinstance(query.within.goal, Sample):
+        root = sampled(root, query.within.goal)
+    root = logical.numbered(root)
     scheme = _spread(query, root, partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if isinstance(root, logical.ToStream) else "relation"
@@ -62,7 +67,7 @@ class _Compiler:
         routed = (query.time, scheme.routes, None)
         self._builder = Builder(*routed, not by_instants, settings.filters, self._chooser)
         if query.within is not None:
-            self._builder.budgeted = partial(budgeted, query.within, settings.allocation, query.time)
+            self._builder.budgeted = partial(budgeted, query.within, settings, query.time, root)
 
     def stages(self) -> Iterator[PlannedStage]:
         if self._scheme.stages is None:

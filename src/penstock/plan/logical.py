@@ -129,6 +129,17 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """A join of which the query takes a sample: each row with its weight and the number of its cluster."""
+
+    input: Logical
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, ("#weight", pa.float64()), ("#cluster", pa.int64())])
+
+
+@dataclass(frozen=True)
 class OuterJoin:
     """``left``, ``right`` or ``full`` outer join; columns of the side without a match are NULL."""
 
@@ -265,6 +276,7 @@ Logical = (
     | Window
     | Select
     | Join
+    | Sampled
     | OuterJoin
     | SemiJoin
     | SetOperation
@@ -395,6 +407,8 @@ def _describe(node: Logical) -> str:
             return f"Select {_conjunction(conjuncts)}"
         case Join(_, conjuncts, cross):
             return " ".join(["Join", *["CROSS"] * cross, _conjunction(conjuncts)]).strip()
+        case Sampled():
+            return "Sample"
         case Project(_, columns):
             return "Project " + ", ".join(f"{e} AS {name}" for name, e in columns)
         case Aggregate(_, keys, calls):

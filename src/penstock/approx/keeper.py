@@ -1,0 +1,247 @@
+"""Decides which tuples of a join's two windows stay in memory: as many results as possible, or a sample.
+
+A small part of the memory goes to tuples that are kept for life, to learn from and to measure by. Once an
+epoch the models are read off them, the memory is shared between the windows anew, and the policy or the
+sampling fraction follows. Chance is a hash of the seed, a tuple's key and its number, so it is the same
+again, and different in partitions, which share no keys.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx.held import Held
+from penstock.approx.models.observed import Observed
+from penstock.budget import Sample, Within
+from penstock.engine.kernels.hashing import hash_integers
+from penstock.engine.kernels.keeping import watch
+from penstock.engine.operators.budget_join import Arrivals, Results
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MONITORED = 0.05
+"""The part of the memory that goes to tuples that are kept for life."""
+LEAST_WATCHED = 0.1
+"""The part of those that each window has at least."""
+MOST_WATCHED = 4096
+"""No more of them are needed, however much memory there is."""
+EPOCHS = 16
+"""Epochs in the longer window."""
+MEMORY = 4.0
+"""Lengths of the longer window after which what was seen matters a third."""
+SLOTS_A_ROW = 2
+"""Slots that a store has for each row it holds, about."""
+UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """The budget and goal of a join of windows of ``lengths`` ticks; ``keyed`` if it is joined by equality.
+
+    ``aggregated``: whether its results are; ``constant``: whether what is aggregated comes from one side.
+    """
+
+    within: Within
+    lengths: tuple[int, int]
+    keyed: bool
+    aggregated: bool = False
+    constant: bool = False
+    seed: int = 0
+
+    @property
+    def sampled(self) -> bool:
+        """Whether results carry weights."""
+        return isinstance(self.within.goal, Sample)
+
+    def __str__(self) -> str:
+        return f"within {self.within}"
+
+    def start(self) -> Keeper:
+        """With nothing known."""
+        from penstock.approx.maximize import Maximizer
+        from penstock.approx.sampler import Sampler
+
+        return Sampler(self) if self.sampled else Maximizer(self)
+
+
+class Keeper(ABC):
+    """What both goals have in common: tuples at hand, models, memory."""
+
+    def __init__(self, node: Keeping) -> None:
+        self._node = node
+        self.epoch = max(max(node.lengths) // EPOCHS, 1)
+        self._memory = MEMORY * max(node.lengths)
+        self._held = (Held(), Held())
+        self._windows = tuple(Observed(n, node.keyed, self._memory) for n in node.lengths)
+        self._old = [0, 0]
+        self._since: int | None = None
+        self._rows = node.within.rows or UNLIMITED
+        self._watch, self._watched = [0, 0], 0
+        self._sizes = [0, 0]
+        self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
+        self._all = self._found = 0.0
+
+    @abstractmethod
+    def _decide(self, begin: int) -> None:
+        """Set how long the tuples that came are kept."""
+
+    @abstractmethod
+    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+        """Decide on pairs that join."""
+
+    @abstractmethod
+    def _plan(self) -> None:
+        """Use what was learned."""
+
+    @abstractmethod
+    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
+        """The goal's own metrics."""
+
+    @property
+    def memory(self) -> int:
+        """Tuples that may be kept, those that are watched apart."""
+        return max(self._rows - self._watched, 0)
+
+    def _share_watch(self) -> None:
+        """How many tuples of each window are kept to learn from: by what the windows need."""
+        room = int(min(self._rows, MOST_WATCHED / MONITORED) * MONITORED)
+        needs = [w.need for w in self._windows]
+        part = min(max(needs[0] / sum(needs), LEAST_WATCHED), 1 - LEAST_WATCHED) if sum(needs) else 0.5
+        self._watch = [round(part * room), room - round(part * room)]
+        there = [int(h.monitored.sum()) for h in self._held]
+        self._watched = sum(max(w, n) for w, n in zip(self._watch, there, strict=True))
+
+    @property
+    def by_value(self) -> bool:
+        """Whether the frequency-based model fits better than the age-based one."""
+        return self._node.keyed and sum(w.fit for w in self._windows) > 0
+
+    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, share: float) -> None:
+        """Take in what comes, and decide on it."""
+        self._set_rows(slot_bytes, share)
+        if self._since is None:
+            self._since = begin - begin % self.epoch
+            self._share_watch()
+            self._plan()
+        self._old = [len(h) for h in self._held]
+        for i, new in enumerate(arrivals):
+            self._take(i, new)
+            self._windows[i].arrived(new.keys)
+        self._decide(begin)
+
+    def _set_rows(self, slot_bytes: float, share: float) -> None:
+        """The rows that this partition may hold, as it is now."""
+        within = self._node.within
+        if within.rows is not None:
+            self._rows = int(within.rows * share)
+        if within.bytes is not None:
+            self._rows = max(int(within.bytes * share / (SLOTS_A_ROW * slot_bytes)), 1)
+
+    def _take(self, i: int, new: Arrivals) -> None:
+        held, own, other = self._held[i], self._windows[i], self._windows[1 - i]
+        count = len(new.seq)
+        seeds = np.full(count, np.uint64(self._node.seed * 2 + i))
+        hash_integers(new.keys, seeds)
+        hash_integers(new.seq, seeds)
+        share = other.counts.shares(new.keys) if self._node.keyed else np.zeros(count)
+        held.add(
+            count, seq=new.seq, ts=new.starts, end=new.ends, until=new.ends, key=new.keys, seed=seeds,
+            draw=((seeds >> np.uint64(11)) + 0.5) / 2.0**53, share=share,
+            likely=share * other.rate.value * own.length,
+        )  # fmt: skip
+        wanted = held.monitored.copy()
+        again = np.zeros(count, np.uint64)
+        hash_integers(seeds.view(np.int64), again)
+        wanted[self._old[i] :] = (again >> np.uint64(11)) / 2.0**53 < self._watched_part(i)
+        held.monitored = watch(held.ts, held.end, wanted, self._old[i], self._watch[i])
+
+    def _watched_part(self, i: int) -> float:
+        """The part of arrivals to watch: as many as there is room for over a window, less some leeway."""
+        need = self._windows[i].need
+        return 0.8 * self._watch[i] / need if need else 1.0
+
+    def _note(self, earlier: Int64s, places: Int64s, times: Int64s, kept: Bools) -> None:
+        """Learn from the pairs of watched tuples; measure by them what the goal finds.
+
+        ``earlier``: the window of each pair's earlier tuple; ``places``: where it is.
+        """
+        for i, held in enumerate(self._held):
+            mine = np.flatnonzero(earlier == i)
+            seen = mine[held.monitored[places[mine]]]
+            self._windows[i].gave(held, places[seen], times[seen], self._windows[1 - i].rate.value)
+            self._all += len(seen)
+            self._found += float(kept[seen].sum())
+
+    def _earlier(
+        self, pairs: Sequence[Int64s], times: Sequence[Int64s]
+    ) -> tuple[Int64s, Int64s, Int64s, Bools]:
+        """Of each pair: window and place of the earlier tuple, the time of the later, whether it was kept.
+
+        Of one instant the first window's tuples come first; they leave before the second's come.
+        """
+        first = times[0] <= times[1]
+        earlier = np.where(first, 0, 1)
+        later = np.maximum(times[0], times[1])
+        where = [h.places(p) for h, p in zip(self._held, pairs, strict=True)]
+        places = np.where(first, where[0], where[1])
+        until = np.where(
+            first, _at(self._held[0].until, where[0], first), _at(self._held[1].until, where[1], ~first)
+        )
+        # A tuple of the second window that leaves at an instant is there for the first's of that instant.
+        return earlier, places, later, np.where(first, until > later, until >= later)
+
+    def kept(self, i: int, now: int) -> Int64s:
+        """The tuples of window i that are needed after ``now``."""
+        held = self._held[i]
+        kept = held.seq[((held.until >= now) | held.monitored) & (held.end > now)]
+        self._sizes[i] = len(kept)
+        return kept
+
+    def passed(self, now: int) -> None:
+        """Learn from the epochs that are over, forget who is gone, and plan anew."""
+        assert self._since is not None
+        rates = [w.rate.value for w in self._windows]
+        for i, (held, window) in enumerate(zip(self._held, self._windows, strict=True)):
+            window.passed(held, self._since, now, rates[1 - i])
+            gone = (held.until < held.end) & (held.until >= self._since)
+            self.shed["not taken in"][i] += int((gone & (held.until <= held.ts)).sum())
+            self.shed["given up"][i] += int((gone & (held.until > held.ts)).sum())
+            held.keep((held.end > now) & ((held.until > now) | held.monitored))
+        fade = float(np.exp(-(now - self._since) / self._memory))
+        self._all, self._found, self._since = self._all * fade, self._found * fade, now
+        self._share_watch()
+        self._plan()
+
+    def bytes(self) -> int:
+        """Memory used by what is known of tuples and streams."""
+        return sum(h.nbytes() for h in self._held) + sum(w.nbytes() for w in self._windows)
+
+    def metrics(self, labels: Sequence[str]) -> dict[str, Any]:
+        """What is kept, lost and expected."""
+        by_label = lambda values: dict(zip(labels, values, strict=True))  # noqa: E731
+        return {
+            "budget": str(self._node.within),
+            "model": "frequency" if self.by_value else "age",
+            "age curve": by_label([[round(p, 4) for p in w.curve.results] for w in self._windows]),
+            "rates": by_label([w.rate.value for w in self._windows]),
+            "rows needed": by_label([w.need for w in self._windows]),
+            "rows kept": by_label(self._sizes),
+            "rows watched": by_label([int(h.monitored.sum()) for h in self._held]),
+            "shed": {cause: by_label(n) for cause, n in self.shed.items()},
+            "monitored results": self._all,
+            **self._told(labels),
+        }
+
+
+def _at(values: Int64s, places: Int64s, mine: Bools) -> Int64s:
+    """Values at places, of those that are meant."""
+    out = np.zeros(len(places), np.int64)
+    out[mine] = values[places[mine]]
+    return out

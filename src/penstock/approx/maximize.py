@@ -1,0 +1,77 @@
+"""As many results as fit into a memory: MAXIMIZE RESULTS (Srivastava and Widom, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx.keeper import Keeper, Keeping
+from penstock.approx.policies import NO_AGES, POLICIES, Policy
+from penstock.approx.recall import Join, Side
+from penstock.budget import Maximize
+from penstock.engine.kernels.keeping import keep_within
+from penstock.engine.operators.budget_join import Results
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Maximizer(Keeper):
+    """Keeps the tuples that a policy holds most of; what is watched is used as well."""
+
+    def __init__(self, node: Keeping) -> None:
+        super().__init__(node)
+        assert isinstance(node.within.goal, Maximize)
+        self._using = node.within.goal.using
+        self._policy: Policy = POLICIES[self._using or "AGE"]()
+        self._rooms = np.zeros(2, np.int64)
+        self._recall = 1.0
+
+    def _plan(self) -> None:
+        """Choose the policy, and split the memory between the windows so that recall is largest."""
+        if self._using is None:
+            self._policy = POLICIES["PROB" if self.by_value else "AGE"]()
+        a, b = self._windows
+        sides = Side(self._policy.result_rate(a, b), a.need), Side(self._policy.result_rate(b, a), b.need)
+        if a.need + b.need <= 0:
+            self._rooms = np.array([self.memory // 2, self.memory - self.memory // 2])
+            return
+        join = Join(sides)
+        room = join.split(self.memory)
+        self._recall = join.recall(self.memory)
+        self._rooms = np.array([int(room[0]), int(room[1])])
+
+    def _decide(self, begin: int) -> None:
+        a, b = self._held
+        tables = [self._policy.by_age(w) for w in self._windows]
+        steps = [w.step if t is not None else 0.0 for w, t in zip(self._windows, tables, strict=True)]
+        first, second = (NO_AGES if t is None else t for t in tables)
+        priorities = (
+            self._policy.priorities(a, *self._windows),
+            self._policy.priorities(b, *reversed(self._windows)),
+        )
+        keep_within(
+            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), priorities, (first, second),
+            np.array(steps), np.array(self._old), self._rooms, self.memory, begin,
+        )  # fmt: skip
+
+    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+        """All pairs whose earlier tuple is there."""
+        earlier, places, later, kept = self._earlier(pairs, times)
+        self._note(earlier, places, later, kept)
+        watched = np.zeros(len(places), np.bool_)
+        for i, held in enumerate(self._held):
+            mine = earlier == i
+            watched[mine] = held.monitored[places[mine]]
+        none = np.zeros(len(places))
+        return Results(kept | watched, none, none.astype(np.int64))
+
+    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "policy": self._policy.name,
+            "rows to keep": dict(zip(labels, self._rooms.tolist(), strict=True)),
+            "expected recall": self._recall,
+            "measured recall": self._found / self._all if self._all else None,
+        }

@@ -1,0 +1,66 @@
+"""How often values come, in small space: what was counted fades, and only the most frequent are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+VALUES = 4096
+"""Values that are counted one by one; the rest is known by its sum."""
+
+
+class Counts:
+    """Decaying counts of int64 keys."""
+
+    def __init__(self, values: int = VALUES) -> None:
+        self._most = values
+        self._keys: Int64s = np.empty(0, np.int64)
+        self._counts: Floats = np.empty(0, np.float64)
+        self.total = 0.0
+
+    def see(self, keys: Int64s) -> None:
+        """Count the keys of some tuples."""
+        if not len(keys):
+            return
+        new, counts = np.unique(keys, return_counts=True)
+        every = np.concatenate([self._keys, new])
+        order = np.argsort(every, kind="stable")
+        every, weights = every[order], np.concatenate([self._counts, counts])[order]
+        first = np.concatenate(([True], every[1:] != every[:-1]))
+        self._keys = every[first]
+        self._counts = np.add.reduceat(weights, np.flatnonzero(first)).astype(np.float64)
+        self.total += len(keys)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Forget the least frequent values, half of the room at a time."""
+        if len(self._keys) > 2 * self._most:
+            kept = np.sort(np.argpartition(-self._counts, self._most)[: self._most])
+            self._keys, self._counts = self._keys[kept], self._counts[kept]
+
+    def fade(self, factor: float) -> None:
+        """Let what was counted matter less."""
+        self._counts *= factor
+        self.total *= factor
+        if len(self._keys) and self._counts.min() < 1e-3:
+            kept = self._counts >= 1e-3
+            self._keys, self._counts = self._keys[kept], self._counts[kept]
+
+    def shares(self, keys: Int64s) -> Floats:
+        """The part of the stream with each key: 0 if nothing is known; of one never seen, half a tuple."""
+        if not len(self._keys):
+            return np.zeros(len(keys))
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[at] == keys, self._counts[at], 0.5) / max(self.total, 1.0)
+
+    def known(self) -> dict[int, float]:
+        """The counted keys with their parts."""
+        parts = self._counts / max(self.total, 1.0)
+        return dict(zip(self._keys.tolist(), parts.tolist(), strict=True))
+
+    def nbytes(self) -> int:
+        """Memory used."""
+        return self._keys.nbytes + self._counts.nbytes

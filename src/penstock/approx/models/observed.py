@@ -1,0 +1,160 @@
+"""The models of a window, learned from its stream (Srivastava and Widom, section 2.3).
+
+A small fraction of the tuples is kept for life. The results that they give, by age, over the time that they
+were watched at that age, are the age curve; how often each value comes on both streams are the frequencies.
+What was seen fades with stream time, so that drift is followed.
+
+Which model fits is told by how well each one foresaw the results of the watched tuples: by the ratio of the
+likelihoods, each result a Poisson event whose rate is the other stream's share of the tuple's value, or the
+age curve as it was known before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx.held import Held
+from penstock.approx.models.age import AgeCurve
+from penstock.approx.models.counts import Counts
+from penstock.approx.models.frequency import Frequencies
+
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+STEPS = 32
+"""Ages that are told apart."""
+TRUST = 1.0
+"""Watched tuples that an age must have had before its own results outweigh the average of all ages."""
+SMOOTHING = np.array([0.25, 0.5, 0.25])
+"""Weights of an age and its neighbours: the curve of few watched tuples is rough."""
+
+
+@dataclass
+class Rate:
+    """Tuples a tick, of late."""
+
+    count: float = 0.0
+    ticks: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """0 while nothing is known."""
+        return self.count / self.ticks if self.ticks else 0.0
+
+
+class Observed:
+    """What is known of one window of ``length`` ticks; ``keyed`` if it is joined by equality.
+
+    What was seen ``memory`` ticks ago matters a third.
+    """
+
+    def __init__(self, length: int, keyed: bool, memory: float) -> None:
+        self.length, self.keyed, self._memory = length, keyed, memory
+        self.steps = int(min(STEPS, length))
+        self.step = length / self.steps
+        self.rate, self.counts = Rate(), Counts()
+        self._results, self._watched = np.zeros(self.steps), np.zeros(self.steps)
+        self._ended, self._ended_squares, self._ended_count = 0.0, 0.0, 0.0
+        self._new: list[Int64s] = []
+        self.fit = 0.0
+        self.curve = AgeCurve((1.0,) * self.steps)
+
+    def arrived(self, keys: Int64s) -> None:
+        """Tuples came on this window's stream; they count once the time has passed."""
+        self._new.append(keys)
+
+    def gave(self, held: Held, rows: Int64s, times: Int64s, other_rate: float) -> None:
+        """Watched tuples gave results, at these times."""
+        ages = np.minimum(((times - held.ts[rows]) / self.step).astype(np.int64), self.steps - 1)
+        np.add.at(self._results, ages, 1.0)
+        np.add.at(held.seen, rows, 1)
+        told = held.share[rows] > 0
+        if self._foresees and told.any():
+            foreseen = np.maximum(np.asarray(self.curve.results)[ages[told]], 1e-9)
+            by_value = np.maximum(held.share[rows[told]] * other_rate * self.step, 1e-9)
+            self.fit += float(np.log(by_value / foreseen).sum())
+
+    def passed(self, held: Held, begin: int, end: int, other_rate: float) -> None:
+        """Time went on from ``begin`` to ``end``: the watched tuples grew older, and what was seen fades."""
+        seen = np.flatnonzero(held.monitored & (held.ts < end) & (held.end > begin))
+        edges = np.arange(self.steps) * self.step
+        young = np.clip(begin - held.ts[seen], 0, self.length)[:, None]
+        old = np.clip(end - held.ts[seen], 0, self.length)[:, None]
+        parts = np.clip(np.minimum(old, edges + self.step) - np.maximum(young, edges), 0, None) / self.step
+        self._watched += parts.sum(axis=0)
+        told = held.share[seen] > 0
+        if self._foresees and told.any():
+            by_value = held.share[seen[told]] * other_rate * self.step
+            foreseen = parts[told] @ np.asarray(self.curve.results)
+            self.fit -= float((by_value * parts[told].sum(axis=1) - foreseen).sum())
+        self._note_ended(held, seen[held.end[seen] <= end])
+        self._count()
+        self._fade(np.exp(-(end - begin) / self._memory), end - begin)
+        self.curve = self._curve()
+
+    @property
+    def _foresees(self) -> bool:
+        """Whether the models are there to be compared: the lives of a few tuples have been watched."""
+        return self.keyed and bool(self._watched.sum() > 4 * self.steps)
+
+    def _count(self) -> None:
+        keys = np.concatenate([np.empty(0, np.int64), *self._new])
+        self._new = []
+        self.rate.count += len(keys)
+        if self.keyed:
+            self.counts.see(keys)
+
+    def _note_ended(self, held: Held, rows: Int64s) -> None:
+        """How far the results of tuples were from what the better model expected of them."""
+        if not len(rows):
+            return
+        by_frequency = self.fit > 0
+        expected = held.likely[rows] if by_frequency else np.full(len(rows), self.curve.total)
+        self._ended += float(expected.sum())
+        self._ended_squares += float(((held.seen[rows] - expected) ** 2).sum())
+        self._ended_count += len(rows)
+
+    def _fade(self, factor: float, passed: int) -> None:
+        self._results *= factor
+        self._watched *= factor
+        self.rate.count *= factor
+        self.rate.ticks = (self.rate.ticks + passed) * factor
+        self.fit *= factor
+        self._ended *= factor
+        self._ended_squares *= factor
+        self._ended_count *= factor
+        self.counts.fade(float(factor))
+
+    def _curve(self) -> AgeCurve:
+        """Results over watched time by age; an age not watched for long is taken to be like the average."""
+        watched = self._watched.sum()
+        average = self._results.sum() / watched if watched else 0.0
+        rough = (self._results + TRUST * average) / (self._watched + TRUST)
+        if watched < TRUST and not average:
+            return AgeCurve((1.0,) * self.steps)
+        padded = np.concatenate([rough[:1], rough, rough[-1:]])
+        return AgeCurve(tuple(np.convolve(padded, SMOOTHING, "valid").tolist()))
+
+    @property
+    def surprise(self) -> float:
+        """How far tuples are from the results expected of them, as a part of these: 0 is a perfect model."""
+        if not self._ended:
+            return float("inf")
+        return float(np.sqrt(self._ended_squares * self._ended_count)) / self._ended
+
+    def frequencies(self, other: Observed) -> Frequencies:
+        """The frequency model of the window; ``other`` is the other one's."""
+        rates = max(self.rate.value, 1e-12), other.rate.value
+        return Frequencies(self.counts.known(), other.counts.known(), *rates, float(self.length))
+
+    @property
+    def need(self) -> float:
+        """Tuples of the whole window."""
+        return self.rate.value * self.length
+
+    def nbytes(self) -> int:
+        """Memory used by what was learned."""
+        return self.counts.nbytes() + self._results.nbytes + self._watched.nbytes

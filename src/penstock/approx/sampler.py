@@ -1,0 +1,155 @@
+"""A sample of a join's results inside a memory: SAMPLE (Srivastava and Widom, section 4).
+
+A result in the sample carries its weight, one over the chance that it had to be there, and the number of
+its cluster; ``plan.sampled`` makes estimates and their bounds of them. Where chance asks for more memory
+than there is, a cluster sample gives up those clusters that had least chance of all, which lowers the
+chance of the others; a uniform one has to break its promise, says so, and aims lower from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx import sampling
+from penstock.approx.held import Held
+from penstock.approx.keeper import UNLIMITED, Keeper, Keeping
+from penstock.approx.models.observed import Observed
+from penstock.approx.policies import NO_AGES
+from penstock.budget import Sample
+from penstock.engine.kernels.keeping import decide_first, keep_within, sample_results
+from penstock.engine.operators.budget_join import Results
+
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+LOWER = 0.9
+"""By what factor the aim is lowered after a uniform sample did not fit."""
+
+
+class Sampler(Keeper):
+    """Keeps tuples by chance."""
+
+    def __init__(self, node: Keeping) -> None:
+        super().__init__(node)
+        assert isinstance(node.within.goal, Sample)
+        self._wanted = node.within.goal.scheme
+        self._scheme = "EQ_CLUSTER"
+        self._fraction, self._aim = 1.0, 1.0
+        self._pairs = 0
+        self.shed["no room"] = [0, 0]
+
+    def _plan(self) -> None:
+        known = [w.surprise for w in self._windows if w.length > 1]
+        surprise = max(known, default=np.inf)
+        self._scheme = sampling.pick(
+            self._wanted, self._node.aggregated, self._node.constant, self.by_value, surprise
+        )
+        if self._rows >= UNLIMITED:
+            return
+        memory = self._aim * sampling.safe(self.memory)
+        if sum(w.need for w in self._windows) <= memory:
+            self._fraction = 1.0 if self._scheme != "PPS_CLUSTER" else np.inf
+        elif self._scheme == "UNIFORM":
+            self._fraction = sampling.uniform_fraction(self._windows, self.by_value, memory)
+        elif self._scheme == "EQ_CLUSTER":
+            self._fraction = sampling.equal_fraction(self._windows, memory)
+        else:
+            self._fraction = sampling.size_fraction(self._windows, memory)
+
+    def _decide(self, begin: int) -> None:
+        for i, held in enumerate(self._held):
+            new = np.arange(self._old[i], len(held))
+            if self._scheme == "UNIFORM":
+                self._decide_uniform(held, new, self._windows[i])
+            else:
+                self._decide_clusters(i, held, new)
+        self._give_up_surplus(begin)
+
+    def _decide_uniform(self, held: Held, new: Int64s, own: Observed) -> None:
+        """Give up whoever is not expected to give the first result that chance would take."""
+        expected = held.likely[new] if self.by_value else np.full(len(new), own.curve.total)
+        doubt = 1.0 + min(own.surprise, 1.0)
+        held.chance[new] = self._fraction
+        held.expected[new] = np.inf if self._fraction >= 1.0 else np.ceil(expected * doubt - 1e-9)
+        following, until = held.following[new], held.until[new]
+        decide_first(held.seed[new], self._fraction, held.expected[new], held.ts[new], following, until)
+        held.following[new], held.until[new] = following, until
+
+    def _decide_clusters(self, i: int, held: Held, new: Int64s) -> None:
+        """Take each in with its chance, for life."""
+        if self._scheme == "PPS_CLUSTER":
+            size = sampling.sizes(held.key[new], self._windows[i], self._windows[1 - i])
+        else:
+            size = np.ones(len(new))
+        held.expected[new] = size
+        held.chance[new] = np.minimum(1.0, self._fraction * size)
+        held.until[new] = np.where(held.draw[new] < held.chance[new], held.until[new], held.ts[new])
+        # UNIFORM may have left some behind: all their results are in the sample now, or none.
+        held.following[new] = np.inf
+
+    def _give_up_surplus(self, begin: int) -> None:
+        """Where there are too many all the same: those that would have been left out first."""
+        a, b = self._held
+        before = [h.until.copy() for h in self._held]
+        last = keep_within(
+            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (self._luck(a), self._luck(b)),
+            (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old), np.zeros(2, np.int64), self.memory, begin,
+        )  # fmt: skip
+        for i, held in enumerate(self._held):
+            if last[i] < 0:
+                continue
+            self.shed["no room"][i] += int((before[i] != held.until).sum())
+            if self._scheme == "UNIFORM":
+                self._aim *= LOWER
+            else:
+                most = held.draw[last[i]] / held.expected[last[i]]
+                held.chance = np.minimum(held.chance, most * held.expected)
+
+    def _luck(self, held: Held) -> Floats:
+        """By how much tuples were in the sample rather than out; in a uniform one all are alike."""
+        return -held.draw if self._scheme == "UNIFORM" else held.expected / held.draw
+
+    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+        """The pairs that are in the sample, in the order of time."""
+        order = np.lexsort((pairs[0], pairs[1], np.maximum(times[0], times[1])))
+        earlier, places, later, kept = self._earlier([p[order] for p in pairs], [t[order] for t in times])
+        chance, clusters = np.ones(len(order)), np.zeros(len(order), np.int64)
+        taken = np.zeros(len(order), np.bool_)
+        for i, held in enumerate(self._held):
+            mine = np.flatnonzero(earlier == i)
+            rows = places[mine]
+            taken[mine] = self._sampled(held, rows, later[mine], kept[mine])
+            chance[mine] = held.chance[rows]
+            by_itself = held.following[rows] < np.inf
+            own = 2 * held.seq[rows] + i
+            alone = -1 - (self._pairs + mine)
+            clusters[mine] = np.where(by_itself, alone, own)
+        self._note(earlier, places, later, taken)
+        self._pairs += len(order)
+        back = np.argsort(order)
+        return Results(taken[back], (1.0 / np.maximum(chance, 1e-12))[back], clusters[back])
+
+    def _sampled(self, held: Held, rows: Int64s, times: Int64s, kept: Bools) -> Bools:
+        """All results of clusters; of others those whose turn it is."""
+        whole = ~(held.following[rows] < np.inf)
+        out = kept & whole
+        single = np.flatnonzero(kept & ~whole)
+        alive = np.ones(len(held), np.bool_)
+        out[single] = sample_results(
+            rows[single], times[single], alive, held.seed, held.chance, held.expected, held.number,
+            held.following, held.until,
+        )  # fmt: skip
+        return out
+
+    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
+        return {
+            "scheme": self._scheme,
+            "sampling fraction": float(self._fraction),
+            "measured fraction": self._found / self._all if self._all else None,
+            "surprise": dict(zip(labels, (w.surprise for w in self._windows), strict=True)),
+        }

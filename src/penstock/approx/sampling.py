@@ -1,0 +1,109 @@
+"""Samples of a join's results that fit into a memory (Srivastava and Widom, section 4).
+
+UNIFORM takes every result with the same chance, each by itself. Of a *cluster*, the results that one kept
+tuple gives to later ones, a cluster sample has all or none: EQ_CLUSTER takes each cluster with the same
+chance, PPS_CLUSTER by its expected size. How large the chance may be follows from the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.approx.models.observed import Observed
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+MARGIN = 3.0
+"""Standard deviations by which the memory in use is meant to stay below what there is."""
+LEAST_SIZE = 0.1
+"""The expected size of a cluster, as a part of the average, below which no estimate is believed."""
+ACCURATE = 0.5
+"""How far from its expected results a tuple may be, as a part of these, for UNIFORM to rely on them."""
+HALVINGS = 50
+
+
+def safe(memory: float) -> float:
+    """The tuples to aim at, so that chance will hardly ever ask for more than the memory."""
+    return max((sqrt(memory + MARGIN**2 / 4) - MARGIN / 2) ** 2, 0.0)
+
+
+def sizes(keys: Int64s, own: Observed, other: Observed) -> Floats:
+    """The expected number of results of tuples by their value, never nearly none."""
+    expected = other.rate.value * own.length * other.counts.shares(keys)
+    return np.maximum(expected, LEAST_SIZE * average_size(own, other))
+
+
+def average_size(own: Observed, other: Observed) -> float:
+    """The expected number of results of a tuple."""
+    model = own.frequencies(other)
+    return model.all_results / model.rate
+
+
+def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float) -> float:
+    """The fraction of a uniform sample whose tuples fit (theorems 4.2 and 4.3)."""
+    a, b = windows
+
+    def used(fraction: float) -> float:
+        return sum(_uniform_memory(own, other, by_value, fraction) for own, other in ((a, b), (b, a)))
+
+    return largest(used, memory)
+
+
+def _uniform_memory(own: Observed, other: Observed, by_value: bool, fraction: float) -> float:
+    if by_value:
+        return own.frequencies(other).sample_memory(fraction)
+    return own.curve.sample_memory(fraction, own.rate.value * own.step)
+
+
+def equal_fraction(windows: Sequence[Observed], memory: float) -> float:
+    """The fraction of clusters that fit, each with the same chance."""
+    need = sum(w.need for w in windows)
+    return min(1.0, memory / need) if need else 1.0
+
+
+def size_fraction(windows: Sequence[Observed], memory: float) -> float:
+    """The chance of a cluster for each result of its expected size, at which the clusters fit."""
+    a, b = windows
+    parts = []
+    for own, other in ((a, b), (b, a)):
+        known = own.counts.known()
+        keys = np.fromiter(known, np.int64, len(known))
+        parts.append(
+            (own.need * np.fromiter(known.values(), np.float64, len(known)), sizes(keys, own, other))
+        )
+
+    def used(per_result: float) -> float:
+        return sum(float(tuples @ np.minimum(1.0, per_result * size)) for tuples, size in parts)
+
+    least = min((float(size.min()) for _, size in parts if len(size)), default=1.0)
+    return largest(used, memory, most=1.0 / max(least, 1e-12))
+
+
+def largest(used: Callable[[float], float], memory: float, most: float = 1.0) -> float:
+    """The largest value up to ``most`` that uses no more than the memory."""
+    if used(most) <= memory:
+        return most
+    low, high = 0.0, most
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if used(middle) <= memory else (low, middle)
+    return low
+
+
+def pick(scheme: str | None, aggregated: bool, constant: bool, by_value: bool, surprise: float) -> str:
+    """The scheme (4.3.2): ``constant`` if what is aggregated is the same all over a cluster.
+
+    UNIFORM has to know what to expect of a tuple; while nothing is known, clusters are taken.
+    """
+    if surprise == np.inf:
+        return "EQ_CLUSTER"
+    if scheme == "UNIFORM" or (scheme is None and not aggregated):
+        return "UNIFORM"
+    if scheme is None and constant and surprise <= ACCURATE:
+        return "UNIFORM"
+    return "PPS_CLUSTER" if by_value else "EQ_CLUSTER"

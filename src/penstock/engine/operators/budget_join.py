@@ -1,0 +1,216 @@
+"""budget-join: the join of two time windows that keeps only as many tuples as it may.
+
+What is right: every tuple probes the other window when it comes. A pair is found by the later of the two
+(of one instant, by that of the second input) if the other was still kept. What is found is there for the
+whole of its life, as in the exact join.
+
+How: which tuples are kept is decided one arrival after the other, in the order of time, by a keeper; what
+it learns from it uses from the next epoch on, a stretch of stream time of fixed length. So the same input
+gives the same results, however it is cut into steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators.mjoin import MJoin, _MJoin, _Tuples
+
+WEIGHT, CLUSTER = "#weight", "#cluster"
+"""Columns of a sampled join: how many results a row stands for, and which rows were in or out together."""
+SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Tuples of one window in the order of time: their numbers, lives, and keys (0 without one)."""
+
+    seq: Int64s
+    starts: Int64s
+    ends: Int64s
+    keys: Int64s
+
+
+@dataclass(frozen=True)
+class Results:
+    """Which pairs are results, and of a sample their weights and clusters."""
+
+    found: Bools
+    weights: np.ndarray
+    clusters: Int64s
+
+
+class Keeper(Protocol):
+    """Decides which tuples of two windows stay in memory."""
+
+    epoch: int
+
+    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, share: float) -> None:
+        """Decide on tuples that come; ``begin`` is the instant from which the step runs.
+
+        ``slot_bytes``: what a slot for a row takes. ``share``: the part of the budget that is this
+        partition's.
+        """
+
+    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+        """Decide on pairs that join, given the numbers and times of both tuples."""
+
+    def kept(self, i: int, now: int) -> Int64s:
+        """The numbers of the tuples of window i that are needed after ``now``, in order."""
+
+    def passed(self, now: int) -> None:
+        """An epoch is over."""
+
+    def bytes(self) -> int:
+        """Memory used by what is known of tuples and streams."""
+
+    def metrics(self, labels: Sequence[str]) -> dict[str, Any]:
+        """What is kept, lost and expected."""
+
+
+class Keeps(Protocol):
+    """How to keep, before it runs."""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether results carry weights."""
+
+    def start(self) -> Keeper:
+        """With nothing known."""
+
+
+@dataclass(frozen=True)
+class BudgetJoin(MJoin):
+    """Two inputs with known ends of life, and what decides on their tuples."""
+
+    keeps: Keeps | None = None
+
+    name = "budget-join"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The output columns; of a sample also weight and cluster."""
+        own = super().schema
+        return pa.schema([*own, *SAMPLED]) if self.keeps and self.keeps.sampled else own
+
+    @property
+    def waits(self) -> bool:
+        """Who came first matters."""
+        return True
+
+    def describe(self) -> str:
+        """The predicates it joins on, and the budget."""
+        return f"{super().describe()}, {self.keeps}"
+
+    def start(self) -> Operator:
+        """With empty windows."""
+        return _BudgetJoin(self)
+
+
+class _BudgetJoin(_MJoin):
+    _node: BudgetJoin
+
+    def __init__(self, node: BudgetJoin) -> None:
+        super().__init__(node)
+        assert node.keeps is not None
+        self._keeper = node.keeps.start()
+        self._arrived = [0, 0]
+        self._epoch: int | None = None
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        out = []
+        for begin, end, parts in self._epochs([c.in_order() for c in inputs], clock.now):
+            out.append(self._part(parts, begin, end, clock.share))
+        self._joined.reconsider()
+        joined = Chunk.concat(out, self._schema)
+        self._results += len(joined)
+        return joined
+
+    def _epochs(self, inputs: Sequence[Chunk], now: int) -> Iterator[tuple[int, int, list[Chunk]]]:
+        """The step, cut where epochs end: begin, end and elements of each part."""
+        length = self._keeper.epoch
+        numbers = [c.ts // length for c in inputs]
+        for epoch in np.unique(np.concatenate(numbers)):
+            self._close(int(epoch))
+            cuts = [(np.searchsorted(n, epoch, "left"), np.searchsorted(n, epoch, "right")) for n in numbers]
+            parts = [c.slice(int(a), int(b)) for c, (a, b) in zip(inputs, cuts, strict=True)]
+            first = min(int(c.ts[0]) for c in parts if len(c))
+            yield first, min((int(epoch) + 1) * length, max(now, first + 1)), parts
+        if self._epoch is not None and now < FOREVER:
+            self._close(now // length)
+            for i in range(2):
+                self._forget(i, now)
+
+    def _close(self, epoch: int) -> None:
+        """Time has come to another epoch: what was learned in those before is used now."""
+        if self._epoch is not None and epoch > self._epoch:
+            self._keeper.passed(epoch * self._keeper.epoch)
+        self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
+
+    def _part(self, inputs: Sequence[Chunk], begin: int, now: int, share: float) -> Chunk:
+        rows, found = [], []
+        for i, chunk in enumerate(inputs):
+            numbers = np.arange(self._arrived[i], self._arrived[i] + len(chunk))
+            self._arrived[i] += len(chunk)
+            rows.append(self._joined.insert(i, replace(chunk, rid=numbers)))
+            found += self._pipeline(i, rows[i])
+        slot = sum(s.nbytes() for s in self._stores) / sum(s.capacity for s in self._stores)
+        self._keeper.step([self._arrivals(i, r) for i, r in enumerate(rows)], begin, slot, share)
+        chunk = self._decided(_concat(found))
+        for i in range(2):
+            self._forget(i, now)
+        return chunk
+
+    def _arrivals(self, i: int, rows: Int64s) -> Arrivals:
+        starts, ends = self._stores[i].life(rows)
+        keys = self._joined.key(i, 0, rows)[0] if self._node.classes else np.zeros(len(rows), np.int64)
+        return Arrivals(self._numbers(i, rows), starts, ends, keys)
+
+    def _numbers(self, i: int, rows: Int64s) -> Int64s:
+        """The number that each row came with: the last key of its store."""
+        store = self._stores[i]
+        return store.key(len(store.keys) - 1, rows)[0]
+
+    def _decided(self, tuples: _Tuples) -> Chunk:
+        """The pairs that are results."""
+        pairs = [self._numbers(i, tuples.rows[i]) for i in range(2)]
+        times = [self._stores[i].life(tuples.rows[i])[0] for i in range(2)]
+        results = self._keeper.results(pairs, times)
+        found = tuples.where(results.found)
+        columns = [self._gather(found, c) for c in self._node.output]
+        if self._node.keeps and self._node.keeps.sampled:
+            columns += [pa.array(a[results.found]) for a in (results.weights, results.clusters)]
+        payload = batch_of(columns, self._schema, len(found))
+        end = found.ends if self._node.pattern is Pattern.EXPIRING else None
+        return Chunk.of(found.starts, payload, end=end)
+
+    def _forget(self, i: int, now: int) -> None:
+        store = self._stores[i]
+        alive = store.alive(now)
+        numbers, kept = self._numbers(i, alive), self._keeper.kept(i, now)
+        at = np.minimum(np.searchsorted(kept, numbers), max(len(kept) - 1, 0))
+        gone = kept[at] != numbers if len(kept) else np.ones(len(numbers), np.bool_)
+        store.end(alive[gone], np.full(int(gone.sum()), BEFORE_TIME))
+        store.expire(now)
+
+    def horizon(self) -> int:
+        # What was given up is not known from the rows of the windows: all of the past is needed.
+        return int(BEFORE_TIME)
+
+    def bytes(self) -> int:
+        return super().bytes() + self._keeper.bytes()
+
+    def metrics(self) -> dict[str, Any]:
+        return {**super().metrics(), "within": self._keeper.metrics(self._node.labels)}
+
+
+def _concat(parts: Sequence[_Tuples]) -> _Tuples:
+    rows = {i: np.concatenate([p.rows[i] for p in parts]) for i in range(2)}
+    starts, ends = (np.concatenate([getattr(p, n) for p in parts]) for n in ("starts", "ends"))
+    return _Tuples(rows, starts, ends)

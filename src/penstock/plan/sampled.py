@@ -1,0 +1,180 @@
+"""Estimates from a sample: what a query under SAMPLE computes instead of its aggregates.
+
+Every result of a sampled join stands for ``w`` results, one over its chance to be there, and belongs to a
+cluster whose results were in or out together. With the total t of a cluster in a group:
+
+    SUM    sum of w t,  its variance estimated as the sum of w (w - 1) t^2   (Horvitz and Thompson)
+    COUNT  the same with the cluster's count c for t
+    AVG    SUM over COUNT, r; its variance the sum of w (w - 1) (t - r c)^2 over COUNT^2
+
+So a SUM becomes two aggregates, by cluster and then over clusters, of which ``<name>``, ``<name>_low`` and
+``<name>_high`` are computed. Without aggregates a row shows its ``weight``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import NormalDist
+
+import pyarrow as pa
+
+from penstock.budget import Sample
+from penstock.expression import Call, Column, Expression, Literal, columns
+from penstock.plan import logical
+from penstock.plan.logical import Aggregate, AggregateCall, Join, Logical, Project, Sampled, Select, ToStream
+
+DOUBLE = pa.float64()
+WEIGHT, CLUSTER = Column("#weight", DOUBLE), Column("#cluster", pa.int64())
+
+
+def sampled(root: Logical, goal: Sample) -> Logical:
+    """The plan over a sample of its join."""
+    z = NormalDist().inv_cdf((1 + goal.confidence) / 2)
+    return _over_sample(root, z, _estimates(root))
+
+
+def constant_in_clusters(root: Logical) -> bool:
+    """Whether what is aggregated comes from one side of the join alone, so that its clusters are alike."""
+    joins = [n for n in logical.walk(root) if isinstance(n, Join)]
+    for aggregate in (n for n in logical.walk(root) if isinstance(n, Aggregate)):
+        read = set().union(*(columns(c.argument) for _, c in aggregate.calls if c.argument is not None))
+        return bool(read) and any(read <= set(i.schema.names) for j in joins for i in j.inputs)
+    return False
+
+
+def _estimates(root: Logical) -> set[str]:
+    return {name for n in logical.walk(root) if isinstance(n, Aggregate) for name, _ in n.calls}
+
+
+def _over_sample(node: Logical, z: float, calls: set[str]) -> Logical:
+    match node:
+        case Join():
+            return Sampled(node)
+        case ToStream() | Select():
+            return replace(node, input=_over_sample(node.input, z, calls))
+        case Aggregate():
+            return _estimated(replace(node, input=_over_sample(node.input, z, calls)), z)
+        case Project():
+            return _projected(replace(node, input=_over_sample(node.input, z, calls)), calls)
+    raise AssertionError(f"{type(node).__name__} over a sampled join")
+
+
+def _projected(node: Project, calls: set[str]) -> Project:
+    """With the bounds of estimates, or the weights of rows."""
+    below = node.input.schema.names
+    if WEIGHT.name in below:
+        return replace(node, columns=(*node.columns, ("weight", WEIGHT)))
+    shown: list[tuple[str, Expression]] = []
+    for name, e in node.columns:
+        shown.append((name, e if e.type == DOUBLE or not _is_call(e, calls) else Column(str(e), DOUBLE)))
+        if _is_call(e, calls):
+            shown += [(f"{name}_{b}", Column(f"{e}_{b}", DOUBLE)) for b in ("low", "high")]
+    return replace(node, columns=tuple(shown))
+
+
+def _is_call(e: Expression, calls: set[str]) -> bool:
+    return isinstance(e, Column) and e.name in calls
+
+
+def _estimated(node: Aggregate, z: float) -> Logical:
+    """Two aggregates in the place of one, and the estimates from them."""
+    totals: dict[str, AggregateCall] = {}
+    for _, call in node.calls:
+        totals.update(_totals(call))
+    within = (*node.keys, (CLUSTER.name, CLUSTER), (WEIGHT.name, WEIGHT))
+    clusters = Aggregate(node.input, within, tuple(totals.items()))
+    keys = tuple((name, Column(name, e.type)) for name, e in node.keys)
+    sums = {name: e for _, call in node.calls for name, e in _sums(call).items()}
+    over = Aggregate(clusters, keys, tuple((n, AggregateCall("sum", e, DOUBLE)) for n, e in sums.items()))
+    shown = [column for name, call in node.calls for column in _bounds(name, call, z)]
+    return Project(over, (*keys, *shown))
+
+
+def _totals(call: AggregateCall) -> dict[str, AggregateCall]:
+    """What is needed of each cluster."""
+    count = AggregateCall("count", call.argument, pa.int64())
+    found = {} if call.function == "sum" else {str(count): count}
+    if call.function != "count":
+        assert call.argument is not None
+        total = AggregateCall("sum", _cast(call.argument), DOUBLE)
+        found[_total(call)] = total
+    return found
+
+
+def _total(call: AggregateCall) -> str:
+    return f"total {call.argument}"
+
+
+def _parts(call: AggregateCall) -> tuple[Expression, Expression]:
+    """Total and count of a cluster."""
+    count = str(AggregateCall("count", call.argument, pa.int64()))
+    return Column(_total(call), DOUBLE), _cast(Column(count, pa.int64()))
+
+
+def _sums(call: AggregateCall) -> dict[str, Expression]:
+    """What is summed over clusters, by name: estimates, and variances by pairs of factors."""
+    total, count = _parts(call)
+    spread = _times(WEIGHT, _minus(WEIGHT, _number(1.0)))
+    named = {"t": total, "c": count}
+    wanted = {"sum": ("t", "tt"), "count": ("c", "cc"), "avg": ("t", "c", "tt", "tc", "cc")}[call.function]
+    found: dict[str, Expression] = {}
+    for factors in wanted:
+        if len(factors) == 1:
+            found[_sum(call, factors)] = _times(WEIGHT, named[factors])
+        else:
+            found[_sum(call, factors)] = _times(spread, _times(named[factors[0]], named[factors[1]]))
+    return found
+
+
+def _sum(call: AggregateCall, factors: str) -> str:
+    return f"{factors} of {call.argument}"
+
+
+def _bounds(name: str, call: AggregateCall, z: float) -> list[tuple[str, Expression]]:
+    """The estimate and its bounds."""
+    got: dict[str, Expression] = {f: Column(_sum(call, f), DOUBLE) for f in ("t", "c", "tt", "tc", "cc")}
+    estimate: Expression
+    width: Expression
+    if call.function == "avg":
+        estimate = Call("/", (got["t"], got["c"]), DOUBLE)
+        square = _times(estimate, estimate)
+        cross = _times(_number(2.0), _times(estimate, got["tc"]))
+        variance = _plus(_minus(got["tt"], cross), _times(square, got["cc"]))
+        width = Call("/", (_root(variance), got["c"]), DOUBLE)
+    else:
+        letter = "t" if call.function == "sum" else "c"
+        estimate, width = got[letter], _root(got[letter * 2])
+        if letter == "c":
+            estimate, width = _or_none(estimate), _or_none(width)
+    reach = _times(_number(z), width)
+    low, high = _minus(estimate, reach), _plus(estimate, reach)
+    return [(name, estimate), (f"{name}_low", low), (f"{name}_high", high)]
+
+
+def _number(value: float) -> Expression:
+    return Literal(value, DOUBLE)
+
+
+def _cast(e: Expression) -> Expression:
+    return e if e.type == DOUBLE else Call("cast", (e,), DOUBLE)
+
+
+def _times(a: Expression, b: Expression) -> Expression:
+    return Call("*", (a, b), DOUBLE)
+
+
+def _plus(a: Expression, b: Expression) -> Expression:
+    return Call("+", (a, b), DOUBLE)
+
+
+def _minus(a: Expression, b: Expression) -> Expression:
+    return Call("-", (a, b), DOUBLE)
+
+
+def _root(e: Expression) -> Expression:
+    """Rounding may leave a little less than nothing."""
+    return Call("sqrt", (Call("greatest", (e, _number(0.0)), DOUBLE),), DOUBLE)
+
+
+def _or_none(e: Expression) -> Expression:
+    return Call("coalesce", (e, _number(0.0)), DOUBLE)

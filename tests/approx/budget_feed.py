@@ -1,0 +1,139 @@
+"""Streams for joins inside a budget, and a way to run the operator alone on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.approx.keeper import Keeping
+from penstock.budget import Maximize, Sample, Within
+from penstock.engine.element import Chunk
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.operators.budget_join import BudgetJoin
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.source import Source
+
+Int64s = npt.NDArray[np.int64]
+Goal = Maximize | Sample
+
+AGES = 20
+"""Buckets of an age curve in section 6.2.1 of the paper."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Tuples of one stream: time, key, and a number of their own."""
+
+    ts: Int64s
+    keys: Int64s
+    values: npt.NDArray[np.float64]
+
+
+def curve(shape: str) -> npt.NDArray[np.float64]:
+    """The age curves of section 6.2.2, with n = 5 results a tuple."""
+    k = np.arange(1.0, AGES + 1)
+    found = {
+        "INC": k**2,
+        "DEC": (AGES - k) ** 2,
+        "BELL": np.where(k <= AGES / 2, k**2, (AGES - k) ** 2),
+    }[shape]
+    return 5 * found / found.sum()
+
+
+def evenly(rate: float, ticks: int) -> Int64s:
+    """Arrivals at a constant rate a tick."""
+    return (np.arange(int(ticks * rate)) / rate).astype(np.int64)
+
+
+def by_age(shape: str, length: int, rate: float, ticks: int, seed: int = 0) -> tuple[Stream, Stream]:
+    """Section 6.2.1: unique ids on the first stream; the second picks one by the age that a curve says."""
+    random = np.random.default_rng(seed)
+    first, second = evenly(rate, ticks), evenly(5 * rate, ticks)
+    buckets = random.choice(AGES, len(second), p=curve(shape) / 5)
+    low = np.searchsorted(first, second - (buckets + 1) * length / AGES, "right")
+    high = np.searchsorted(first, second - buckets * length / AGES, "right")
+    there = high > low
+    ids = (low + (random.random(len(second)) * (high - low)).astype(np.int64))[there]
+    second = second[there]
+    return (
+        Stream(first, np.arange(len(first)), random.normal(100, 20, len(first))),
+        Stream(second, ids, random.normal(100, 20, len(second))),
+    )
+
+
+def zipf(z: float, values: int = 50) -> npt.NDArray[np.float64]:
+    """The shares of values, the most frequent first."""
+    shares = 1.0 / np.arange(1, values + 1) ** z
+    return shares / shares.sum()
+
+
+def by_value(
+    shares: Sequence[npt.NDArray[np.float64]], rates: Sequence[float], ticks: int, seed: int = 0
+) -> tuple[Stream, Stream]:
+    """Section 6.2.3: values of fixed frequencies on both streams."""
+    random = np.random.default_rng(seed)
+    streams = []
+    for share, rate in zip(shares, rates, strict=True):
+        ts = evenly(rate, ticks)
+        keys = random.choice(len(share), len(ts), p=share)
+        streams.append(Stream(ts, keys, random.normal(100, 20, len(ts))))
+    return streams[0], streams[1]
+
+
+def budget_join(rows: int, goal: Goal, lengths: tuple[int, int], **more: Any) -> BudgetJoin:
+    """A join by key of two windows of so many ticks, of which it may hold ``rows``."""
+    parts = tuple(
+        SeqWindow(
+            Source(n, pa.schema([(f"{n}.k", pa.int64()), (f"{n}.n", pa.int64())])), "range", t - 1, (), ""
+        )
+        for n, t in zip("AB", lengths, strict=True)
+    )
+    keeps = Keeping(Within(rows=rows, goal=goal), lengths, keyed=True, **more)
+    keys = (((0, "A.k"), (1, "B.k")),)
+    return BudgetJoin(parts, ("A", "B"), keys, (), ("A.n", "B.n"), keeps=keeps)
+
+
+class Run:
+    """The operator fed with two streams, in steps; what it gave, and the most rows that it held."""
+
+    def __init__(self, node: BudgetJoin, streams: Sequence[Stream], steps: int = 20) -> None:
+        self.node, self.streams = node, streams
+        self.operator: Operator = node.start()
+        self.most, self.chunks = 0, list[Chunk]()
+        end = max(int(s.ts[-1]) for s in streams) + 1
+        cuts = np.linspace(0, end, steps + 1).astype(np.int64)
+        for begin, stop in zip(cuts[:-1], cuts[1:], strict=True):
+            self.step(int(begin), int(stop))
+
+    def step(self, begin: int, stop: int) -> None:
+        """Let time pass."""
+        chunks = [self._chunk(i, begin, stop) for i in range(2)]
+        self.chunks.append(self.operator.run(chunks, Clock(begin, stop, 0)))
+        self.most = max(self.most, self.operator.rows())
+
+    def _chunk(self, i: int, begin: int, stop: int) -> Chunk:
+        part, stream = self.node.parts[i], self.streams[i]
+        assert isinstance(part, SeqWindow) and part.size is not None
+        a, b = np.searchsorted(stream.ts, [begin, stop])
+        columns = [pa.array(stream.keys[a:b]), pa.array(np.arange(a, b))]
+        ts = stream.ts[a:b]
+        return Chunk.of(ts, pa.RecordBatch.from_arrays(columns, schema=part.schema), end=ts + part.size + 1)
+
+    def columns(self, *names: str) -> list[npt.NDArray[Any]]:
+        """Columns of all results."""
+        every = Chunk.concat(self.chunks, self.node.schema)
+        return [every.column(n).to_numpy(zero_copy_only=False) for n in names]
+
+    def pairs(self) -> set[tuple[int, int]]:
+        """All results, by the numbers of their tuples."""
+        return set(zip(*(c.tolist() for c in self.columns("A.n", "B.n")), strict=True))
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The metrics of the budget."""
+        return dict(self.operator.metrics()["within"])

@@ -1,0 +1,207 @@
+"""SAMPLE: every result has the chance that it says, so estimates are unbiased and their bounds hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from budget_feed import Run, Stream, budget_join, by_value, zipf
+
+import penstock
+from penstock import budget
+from penstock.approx.models.counts import Counts
+from penstock.approx.sampling import pick, safe
+from penstock.budget import Maximize, Sample
+
+Floats = npt.NDArray[np.float64]
+LENGTH = 100
+SLICES = 4
+"""Parts of a run of which each is estimated by itself."""
+
+
+def estimates(run: Run, edges: Sequence[float]) -> list[tuple[float, float, float, float]]:
+    """SUM and AVG of the first stream's values in each slice of time, and their deviations."""
+    weights, clusters, rows, others = run.columns("#weight", "#cluster", "A.n", "B.n")
+    values = run.streams[0].values[rows]
+    times = np.maximum(run.streams[0].ts[rows], run.streams[1].ts[others])
+    found = []
+    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        some = (begin <= times) & (times < end)
+        found.append(_estimate(weights[some], clusters[some], values[some]))
+    return found
+
+
+def _estimate(weights: Floats, clusters: npt.NDArray[np.int64], values: Floats) -> tuple[float, ...]:
+    _, cluster = np.unique(clusters, return_inverse=True)
+    total, count = np.bincount(cluster, values), np.bincount(cluster).astype(np.float64)
+    w = np.zeros(len(count))
+    w[cluster] = weights
+    spread = w * (w - 1)
+    number = float(w @ count)
+    sum_, average = float(w @ total), float(w @ total) / number
+    off = total - average * count
+    return sum_, float(spread @ total**2) ** 0.5, average, float(spread @ off**2) ** 0.5 / number
+
+
+def many_runs(
+    streams: tuple[Stream, Stream], rows: int, runs: int, goal: Sample, lengths: tuple[int, int]
+) -> tuple[Floats, Floats, list[str]]:
+    """Relative errors and coverage of SUM and AVG in each slice of each run."""
+    every = Run(budget_join(10**6, Maximize("RECENT"), lengths), streams)
+    a, b = every.columns("A.n", "B.n")
+    times = np.maximum(streams[0].ts[a], streams[1].ts[b])
+    edges = np.linspace(2 * LENGTH, times.max() + 1, SLICES + 1)
+    slices = zip(edges[:-1], edges[1:], strict=True)
+    true = [streams[0].values[a][(x <= times) & (times < y)] for x, y in slices]
+    errors, covered, schemes = [], [], []
+    for seed in range(runs):
+        run = Run(budget_join(rows, goal, lengths, seed=seed, aggregated=True), streams, steps=3)
+        assert run.most <= rows
+        schemes.append(run.told["scheme"])
+        for (s, s_off, m, m_off), t in zip(estimates(run, edges.tolist()), true, strict=True):
+            errors.append([s / t.sum() - 1, m / t.mean() - 1])
+            covered.append([abs(s - t.sum()) <= 1.96 * s_off, abs(m - t.mean()) <= 1.96 * m_off])
+    return np.array(errors), np.array(covered, np.float64), schemes
+
+
+def unbiased(errors: Floats) -> bool:
+    """Whether the mean error of each column is within its noise."""
+    noise = errors.std(axis=0) / np.sqrt(len(errors) / SLICES)
+    return bool((np.abs(errors.mean(axis=0)) <= 3 * noise).all())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["PPS_CLUSTER", "EQ_CLUSTER"])
+def test_estimates_from_clusters_are_unbiased_and_their_bounds_hold(scheme: str) -> None:
+    skew = 1.2 if scheme == "PPS_CLUSTER" else 0.0
+    streams = by_value((zipf(skew, 20)[::-1], zipf(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
+    errors, covered, schemes = many_runs(streams, 160, 200, Sample("CLUSTER"), (LENGTH, LENGTH))
+    assert unbiased(errors)
+    assert 0.93 <= covered[:, 0].mean() <= 0.97
+    assert 0.93 <= covered[:, 1].mean() <= 0.97
+    if scheme == "PPS_CLUSTER":
+        assert scheme in schemes
+
+
+@pytest.mark.slow
+def test_estimates_are_unbiased_even_with_wrong_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters are taken by sizes that have nothing to do with them."""
+
+    def wrong(self: Counts, keys: npt.NDArray[np.int64]) -> Floats:
+        return np.where(keys % 3 == 0, 0.1, 0.01)
+
+    monkeypatch.setattr(Counts, "shares", wrong)
+    streams = by_value((zipf(1.0, 20)[::-1], zipf(1.0, 20)), (2, 2), 4 * LENGTH, seed=6)
+    errors, _, _ = many_runs(streams, 160, 100, Sample("CLUSTER"), (LENGTH, LENGTH))
+    assert unbiased(errors)
+
+
+def steady(ticks: int) -> tuple[Stream, Stream]:
+    """Each tuple of the first stream gives five results, at the same ages."""
+    ts = np.repeat(np.arange(ticks), 2)
+    first = Stream(ts, np.arange(len(ts)), np.ones(len(ts)))
+    ages = np.array([5, 20, 40, 60, 90])
+    times, keys = (ts[:, None] + ages).ravel(), np.repeat(first.keys, len(ages))
+    order = np.argsort(times, kind="stable")
+    order = order[times[order] < ticks]
+    return first, Stream(times[order], keys[order], np.ones(len(order)))
+
+
+def test_a_uniform_sample_has_every_result_with_the_same_chance_by_itself() -> None:
+    streams, runs = steady(10 * LENGTH), 60
+    late = np.searchsorted(streams[1].ts, 6 * LENGTH)
+    there = np.zeros((runs, len(streams[1].ts) - late))
+    for seed in range(runs):
+        run = Run(budget_join(60, Sample("UNIFORM"), (LENGTH, 1), seed=seed), streams, steps=2)
+        assert run.told["scheme"] == "UNIFORM"
+        weights, rows = run.columns("#weight", "B.n")
+        there[seed, rows[rows >= late] - late] = 1
+        assert there[seed].mean() * weights[rows >= late].mean() == pytest.approx(1.0, abs=0.35)
+        assert run.most <= 60
+    chance, count = there.mean(), there.shape[1]
+    statistic = ((there.sum(axis=0) - runs * chance) ** 2).sum() / (runs * chance * (1 - chance))
+    assert abs(statistic - count) < 5 * np.sqrt(2 * count)
+    _assert_independent(there, streams[1].keys[late:], chance)
+
+
+def _assert_independent(there: Floats, keys: npt.NDArray[np.int64], chance: float) -> None:
+    """Two results of the same tuple are in the sample together as often as any two."""
+    order = np.argsort(keys, kind="stable")
+    same = keys[order][1:] == keys[order][:-1]
+    both = there[:, order][:, 1:][:, same] * there[:, order][:, :-1][:, same]
+    noise = chance / np.sqrt(both.size)
+    assert abs(both.mean() - chance**2) < 5 * noise
+
+
+def test_which_scheme_is_taken() -> None:
+    """Section 4.3.2."""
+    said = {"aggregated": True, "constant": False, "by_value": False, "surprise": 0.1}
+    cases: list[tuple[str | None, dict[str, Any], str]] = [
+        (None, {}, "EQ_CLUSTER"),
+        (None, {"by_value": True}, "PPS_CLUSTER"),
+        (None, {"aggregated": False}, "UNIFORM"),
+        (None, {"constant": True}, "UNIFORM"),
+        (None, {"constant": True, "surprise": 2.0}, "EQ_CLUSTER"),
+        ("CLUSTER", {"constant": True}, "EQ_CLUSTER"),
+        ("UNIFORM", {"surprise": 2.0}, "UNIFORM"),
+        ("UNIFORM", {"surprise": np.inf}, "EQ_CLUSTER"),
+    ]
+    for scheme, other, expected in cases:
+        assert pick(scheme, **{**said, **other}) == expected
+
+
+def test_the_aim_leaves_a_margin() -> None:
+    assert safe(10_000) + 3 * np.sqrt(safe(10_000)) == pytest.approx(10_000)
+    assert safe(0) == 0
+
+
+ROWS = {n: [(t // 4, {"k": t % 7, "g": t % 2, n.lower(): float(t % 11)}) for t in range(600)] for n in "AB"}
+FROM = "FROM A [RANGE 20], B [RANGE 20] WHERE A.k = B.k"
+
+
+def last(text: str, **more: Any) -> dict[str, Any]:
+    return dict(penstock.evaluate(text, ROWS, until=160, **more)[-1][2])
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_bounds_in_cql(partitions: int) -> None:
+    text = f"SELECT RSTREAM(SUM(A.a) AS s, COUNT(*) AS n, AVG(B.b) AS m) {FROM}"
+    exact = last(text)
+    goal = "WITHIN MEMORY 120 ROWS SAMPLE CLUSTER"
+    some = last(f"{text} {goal} CONFIDENCE 0.999", partitions=partitions)
+    assert list(some) == ["s", "s_low", "s_high", "n", "n_low", "n_high", "m", "m_low", "m_high"]
+    for name, value in exact.items():
+        assert some[f"{name}_low"] < some[name] < some[f"{name}_high"]
+        assert some[f"{name}_low"] <= value <= some[f"{name}_high"]
+    narrow = last(f"{text} {goal} CONFIDENCE 0.5", partitions=partitions)
+    assert narrow["s"] == pytest.approx(some["s"])
+    assert narrow["s_high"] - narrow["s"] == pytest.approx(0.2050 * (some["s_high"] - some["s"]), rel=0.01)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_with_memory_for_all_the_estimate_is_the_answer(partitions: int) -> None:
+    items = "A.g, SUM(A.a) AS s, COUNT(B.b) AS n, AVG(B.b) AS m"
+    text = f"SELECT RSTREAM({items}) {FROM} GROUP BY A.g HAVING COUNT(*) > 1"
+    exact = penstock.evaluate(text, ROWS)
+    every = penstock.evaluate(f"{text} WITHIN MEMORY 5000 ROWS SAMPLE", ROWS, partitions=partitions)
+    shown = [(t, s, {k: v for k, v in r.items() if k in ("g", "s", "n", "m")}) for t, s, r in every]
+    key = lambda e: (e[0], e[2]["g"])  # noqa: E731
+    for got, true in zip(sorted(shown, key=key), sorted(exact, key=key), strict=True):
+        assert got[:2] == true[:2]
+        assert got[2] == pytest.approx(true[2])
+    assert all(r["s_low"] == r["s"] == r["s_high"] for _, _, r in every)
+
+
+def test_rows_show_their_weight_and_the_seed_matters() -> None:
+    text = f"SELECT ISTREAM(A.a, B.b) {FROM} WITHIN MEMORY 100 ROWS SAMPLE CLUSTER"
+    one, again = (penstock.evaluate(text, ROWS) for _ in range(2))
+    assert one == again
+    assert all(row["weight"] >= 1.0 for _, _, row in one)
+    assert penstock.evaluate(f"SET penstock.seed = 7; {text}", ROWS) != one
+
+
+def test_the_names_are_the_schemes() -> None:
+    assert budget.SCHEMES == ("UNIFORM", "CLUSTER")
