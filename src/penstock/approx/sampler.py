@@ -146,10 +146,17 @@ class Sampler(Keeper):
         )  # fmt: skip
         return out
 
+    def _average_chance(self) -> float | None:
+        """Of the tuples at hand; those that were left out had it as well."""
+        if self._scheme != "PPS_CLUSTER":
+            return float(self._fraction)
+        chances = np.concatenate([h.chance for h in self._held])
+        return float(1 / np.mean(1 / np.maximum(chances, 1e-12))) if len(chances) else None
+
     def _told(self, labels: Sequence[str]) -> dict[str, Any]:
         return {
             "scheme": self._scheme,
-            "sampling fraction": float(self._fraction),
+            "sampling fraction": self._average_chance(),
             "measured fraction": self._found / self._all if self._all else None,
             "surprise": dict(zip(labels, (w.surprise for w in self._windows), strict=True)),
         }

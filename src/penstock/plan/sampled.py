@@ -63,7 +63,8 @@ def _projected(node: Project, calls: set[str]) -> Project:
     """With the bounds of estimates, or the weights of rows."""
     below = node.input.schema.names
     if WEIGHT.name in below:
-        return replace(node, columns=(*node.columns, ("weight", WEIGHT)))
+        name = "weight" if "weight" not in node.schema.names else "sample_weight"
+        return replace(node, columns=(*node.columns, (name, WEIGHT)))
     shown: list[tuple[str, Expression]] = []
     for name, e in node.columns:
         shown.append((name, e if e.type == DOUBLE or not _is_call(e, calls) else Column(str(e), DOUBLE)))
