@@ -37,6 +37,7 @@ class Within:
 
     ``least_rate`` and ``least_memory`` are what each stream is given at least of them, in the same unit.
     Where ``before_windows``, a row that may not probe does not enter its window either.
+    Where ``shared``, the bytes are the session's, and the query has a part of them by its ``weight``.
     ``goal``: what is to be made of memory that does not suffice; None: a random part of the windows is kept.
     """
 
@@ -47,6 +48,8 @@ class Within:
     least_memory: float = 0.0
     before_windows: bool = False
     goal: Maximize | Sample | None = None
+    weight: float = 1.0
+    shared: bool = False
 
     def __str__(self) -> str:
         parts = []
@@ -56,7 +59,8 @@ class Within:
         if self.rows is not None:
             parts.append(f"memory {self.rows:,} rows{_each(self.least_memory)}")
         if self.bytes is not None:
-            parts.append(f"memory {self.bytes:,} bytes{_each(self.least_memory)}")
+            shared = f" shared by weight {self.weight:g}" if self.shared else ""
+            parts.append(f"memory {self.bytes:,} bytes{_each(self.least_memory)}{shared}")
         return ", ".join(parts) + (f" {self.goal}" if self.goal else "")
 
 

@@ -21,6 +21,8 @@ class Settings:
     ``allocation``: how a join under WITHIN shares what is short between its sides. ``engine_memory``: the
     bytes that one engine process may take. ``late_rows``: the directory into which rows go that come too
     late; without one they are only counted. ``seed``: of what is left to chance.
+    ``memory``: the bytes that queries under MAXIMIZE RESULTS share, where they have no memory of their own;
+    ``weight``: how much the next ones matter beside others.
     """
 
     filters: str = "a-greedy"
@@ -28,6 +30,8 @@ class Settings:
     engine_memory: int | None = None
     late_rows: str | None = None
     seed: int = 0
+    memory: int | None = None
+    weight: float = 1.0
 
     def changed(self, name: str, value: str) -> Settings:
         """With one setting changed."""
@@ -68,6 +72,12 @@ def _number(value: str) -> int:
     return int(value)
 
 
+def _weight(value: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or not float(value):
+        raise ValueError("write a number greater than 0, such as 2")
+    return float(value)
+
+
 def _directory(value: str) -> str | None:
     return None if value.lower() == "none" else value.rstrip("/")
 
@@ -82,4 +92,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "engine_memory": _size,
     "late_rows": _directory,
     "seed": _number,
+    "memory": _size,
+    "weight": _weight,
 }

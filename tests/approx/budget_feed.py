@@ -112,11 +112,12 @@ class Run:
 
     def step(self, begin: int, stop: int) -> None:
         """Let time pass."""
-        chunks = [self._chunk(i, begin, stop) for i in range(2)]
+        chunks = [self.chunk(i, begin, stop) for i in range(2)]
         self.chunks.append(self.operator.run(chunks, Clock(begin, stop, 0)))
         self.most = max(self.most, self.operator.rows())
 
-    def _chunk(self, i: int, begin: int, stop: int) -> Chunk:
+    def chunk(self, i: int, begin: int, stop: int) -> Chunk:
+        """What comes on one stream in a stretch of time."""
         part, stream = self.node.parts[i], self.streams[i]
         assert isinstance(part, SeqWindow) and part.size is not None
         a, b = np.searchsorted(stream.ts, [begin, stop])

@@ -228,3 +228,15 @@ def test_in_cql_a_part_of_the_exact_answer(partitions: int) -> None:
 
 def test_the_names_are_the_policies() -> None:
     assert set(budget.POLICIES) == set(POLICIES)
+
+
+def test_less_room_than_was_planned_with() -> None:
+    """Nobody is given up of a window that holds nobody, however much room the plan left it."""
+    ts, nobody = np.arange(20), np.empty(0, np.int64)
+    for step in (0.0, 1.0):
+        until = ts + 100
+        keep_within(
+            (ts, nobody), (ts + 100, nobody), (until, nobody), (ts * 1.0, np.empty(0)),
+            (np.ones(101), NO_AGES), np.array([step, 0.0]), np.zeros(2, np.int64), np.array([50, 0]), 10, 0,
+        )  # fmt: skip
+        assert (until == ts + 100).sum() == 10

@@ -21,6 +21,7 @@ from penstock.approx.models.observed import Observed
 from penstock.budget import Sample, Within
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
+from penstock.engine.operator import Clock
 from penstock.engine.operators.budget_join import Arrivals, Results
 
 Int64s = npt.NDArray[np.int64]
@@ -84,7 +85,7 @@ class Keeper(ABC):
         self._since: int | None = None
         self._rows = node.within.rows or UNLIMITED
         self._watch, self._watched = [0, 0], 0
-        self._sizes = [0, 0]
+        self._sizes, self._row_bytes = [0, 0], 1.0
         self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
         self._all = self._found = 0.0
 
@@ -123,9 +124,9 @@ class Keeper(ABC):
         """Whether the frequency-based model fits better than the age-based one."""
         return self._node.keyed and sum(w.fit for w in self._windows) > 0
 
-    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, share: float) -> None:
+    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock) -> None:
         """Take in what comes, and decide on it."""
-        self._set_rows(slot_bytes, share)
+        self._set_rows(slot_bytes, clock)
         if self._since is None:
             self._since = begin - begin % self.epoch
             self._share_watch()
@@ -136,13 +137,15 @@ class Keeper(ABC):
             self._windows[i].arrived(new.keys)
         self._decide(begin)
 
-    def _set_rows(self, slot_bytes: float, share: float) -> None:
+    def _set_rows(self, slot_bytes: float, clock: Clock) -> None:
         """The rows that this partition may hold, as it is now."""
         within = self._node.within
+        self._row_bytes = SLOTS_A_ROW * slot_bytes
         if within.rows is not None:
-            self._rows = int(within.rows * share)
+            self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
-            self._rows = max(int(within.bytes * share / (SLOTS_A_ROW * slot_bytes)), 1)
+            mine = within.bytes * clock.share if clock.memory is None else clock.memory
+            self._rows = max(int(mine / self._row_bytes), 1)
 
     def _take(self, i: int, new: Arrivals) -> None:
         held, own, other = self._held[i], self._windows[i], self._windows[1 - i]

@@ -18,6 +18,10 @@ from penstock.engine.operators.budget_join import Results
 Int64s = npt.NDArray[np.int64]
 
 
+POINTS = 33
+"""Memories at which the recall is told, so that others can see what a join could do with them."""
+
+
 class Maximizer(Keeper):
     """Keeps the tuples that a policy holds most of; what is watched is used as well."""
 
@@ -28,6 +32,7 @@ class Maximizer(Keeper):
         self._policy: Policy = POLICIES[self._using or "AGE"]()
         self._rooms = np.zeros(2, np.int64)
         self._recall = 1.0
+        self._join: Join | None = None
 
     def _plan(self) -> None:
         """Choose the policy, and split the memory between the windows so that recall is largest."""
@@ -38,9 +43,9 @@ class Maximizer(Keeper):
         if a.need + b.need <= 0:
             self._rooms = np.array([self.memory // 2, self.memory - self.memory // 2])
             return
-        join = Join(sides)
-        room = join.split(self.memory)
-        self._recall = join.recall(self.memory)
+        self._join = Join(sides)
+        room = self._join.split(self.memory)
+        self._recall = self._join.recall(self.memory)
         self._rooms = np.array([int(room[0]), int(room[1])])
 
     def _decide(self, begin: int) -> None:
@@ -68,8 +73,20 @@ class Maximizer(Keeper):
         none = np.zeros(len(places))
         return Results(kept | watched, none, none.astype(np.int64))
 
+    def _demand(self) -> dict[str, Any]:
+        """What ALLOC has to know: the recall that this join would have with other memories."""
+        within = self._node.within
+        if not within.shared or self._join is None:
+            return {}
+        rows = np.linspace(0.0, self._join.need, POINTS)
+        recall = [self._join.recall(n) for n in rows]
+        watched = self._watched * self._row_bytes
+        sizes = (rows * self._row_bytes + watched).tolist()
+        return {"demand": {"of": within.bytes, "weight": within.weight, "bytes": sizes, "recall": recall}}
+
     def _told(self, labels: Sequence[str]) -> dict[str, Any]:
         return {
+            **self._demand(),
             "policy": self._policy.name,
             "rows to keep": dict(zip(labels, self._rooms.tolist(), strict=True)),
             "expected recall": self._recall,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,31 @@ class Join:
         return _least(lambda memory: self.recall(memory) >= recall, self.need)
 
 
-def alloc(joins: Sequence[Join], memory: float) -> list[float]:
+class Demand(Protocol):
+    """Whoever wants a part of a memory."""
+
+    @property
+    def weight(self) -> float:
+        """How much it matters beside others."""
+
+    def memory_for(self, recall: float) -> float:
+        """The least memory with this recall."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The demand of a join that told its recall at some memories, in rising order."""
+
+    memories: tuple[float, ...]
+    recalls: tuple[float, ...]
+    weight: float = 1.0
+
+    def memory_for(self, recall: float) -> float:
+        """The least memory with this recall; between what was told, by a straight line."""
+        return float(np.interp(recall, self.recalls, self.memories))
+
+
+def alloc(joins: Sequence[Demand], memory: float) -> list[float]:
     """The memory of each join with which the least recall by weight is largest: all equal (theorem 5.1)."""
 
     def needed(level: float) -> list[float]:

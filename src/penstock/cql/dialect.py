@@ -119,7 +119,7 @@ class CQLParser(DDLParser):
             start = self._curr
             self._advance()
             clauses.append(self._parse_rate_or_memory(start))
-        goal = self._parse_goal() if clauses else None
+        goal = self._parse_goal()
         if goal:
             query.meta["goal"] = goal
         if clauses:
@@ -161,6 +161,10 @@ class CQLParser(DDLParser):
         else:
             raise error("a budget is followed by AT LEAST 10 EACH or DROP BEFORE WINDOWS", start)
 
+    def _starts_goal(self) -> bool:
+        words = [t.text.upper() for t in (self._curr, self._next) if t]
+        return words == ["MAXIMIZE", "RESULTS"]
+
     def _parse_goal(self) -> GoalClause | None:
         """After a budget, ``MAXIMIZE RESULTS [USING x]`` or ``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE x]``."""
         start = self._curr
@@ -177,7 +181,9 @@ class CQLParser(DDLParser):
         return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
-        if self._curr and self._curr.text.upper() == "WITHIN" and self._within_what(self._next):
+        if self._curr and (
+            self._starts_goal() or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
+        ):
             return None
         return super()._parse_table_alias(*args, **kwargs)
 

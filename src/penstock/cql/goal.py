@@ -20,7 +20,7 @@ def bind_goal(node: exp.Expr, root: logical.Logical, within: Within) -> Maximize
     if clause is None:
         return None
     name = "MAXIMIZE RESULTS" if clause.args["kind"] == "maximize" else "SAMPLE"
-    if within.rows is None and within.bytes is None:
+    if within.rows is None and within.bytes is None and (not within.shared or name == "SAMPLE"):
         raise error(f"{name} says what memory is used for, and there is no WITHIN MEMORY", clause,
                     "write WITHIN MEMORY 20000 ROWS")  # fmt: skip
     if within.rate is not None:

@@ -21,7 +21,7 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
     """The budget that a query says, if it says one, and is of a kind that can keep it."""
     clauses = node.meta.get("within") or []
     if not clauses:
-        return None
+        return _shared(node, root)
     budget: dict[str, Fraction] = {}
     for clause in clauses:
         kind = clause.args["kind"]
@@ -36,6 +36,15 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
     counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
     rates = {n: float(v) for n, v in budget.items() if n not in counts}
     within = Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
+    return replace(within, goal=bind_goal(node, root, within))
+
+
+def _shared(node: exp.Expr, root: logical.Logical) -> Within | None:
+    """MAXIMIZE RESULTS by itself: with a part of the session's memory."""
+    if "goal" not in node.meta:
+        return None
+    _check(root, node.meta["goal"])
+    within = Within(shared=True)
     return replace(within, goal=bind_goal(node, root, within))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from penstock.engine.operator import Clock
 from penstock.engine.received import Received
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.source_partitions import SourcePartitions
-from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import END, MEMORY, SIGN, TS, Arrival, Stage, StepOutput
 
 
 class Engine:
@@ -59,9 +60,11 @@ class Engine:
     def step(self, arrivals: Sequence[Arrival]) -> StepOutput:
         """Take in one micro-batch."""
         before = self._inputs.progress.copy()
-        arrivals = self._sources.check(arrivals)
+        memory = [a.total for a in arrivals if a.input == MEMORY]
+        arrivals = self._sources.check([a for a in arrivals if a.input != MEMORY])
         self._received.note(arrivals)
         clock, released = self._inputs.accept(arrivals)
+        clock = replace(clock, memory=memory[0] if memory else None)
         self._feed_tables(clock)
         for name, chunk in released.items():
             self._scheduler.feeds[name].put(chunk)

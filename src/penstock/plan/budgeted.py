@@ -20,6 +20,8 @@ from penstock.settings import Settings
 def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical.Logical, join: Node) -> Node:
     """The join, sharing the budget between its two windows."""
     assert isinstance(join, MJoin)
+    if within.shared:
+        within = _of_session(within, settings)
     if join.pattern is Pattern.CHANGING:
         raise UnsupportedError("WITHIN takes a join of two [RANGE ...] windows of streams")
     if within.goal is not None:
@@ -30,6 +32,15 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
     a, b = (_seconds(part, time) for part in join.parts)
     shedding = Shedding(within, settings.allocation, (a, b), time.ticks_per_second, settings.seed)
     return replace(join, shedding=shedding)
+
+
+def _of_session(within: Within, settings: Settings) -> Within:
+    if settings.memory is None:
+        raise UnsupportedError(
+            "MAXIMIZE RESULTS without WITHIN MEMORY takes a part of the session's memory, and it has none; "
+            "SET penstock.memory = '256 MB' first, or write WITHIN MEMORY 20000 ROWS"
+        )
+    return replace(within, bytes=settings.memory, weight=settings.weight)
 
 
 def _keeping(within: Within, seed: int, root: logical.Logical, join: MJoin) -> Node:

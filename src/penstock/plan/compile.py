@@ -39,7 +39,8 @@ def compile(
     scheme = _spread(query, root, partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if isinstance(root, logical.ToStream) else "relation"
-    return PhysicalPlan(stages, query.time, kind, root.schema, query.notes)
+    shared = settings.memory if settings and query.within and query.within.shared else None
+    return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared)
 
 
 def _spread(

@@ -69,6 +69,7 @@ class PlannedStage:
 class PhysicalPlan:
     """A chain of stages; the last one's elements are the result.
 
+    ``shared_memory``: the bytes that the first stage shares with other queries, if it does.
     ``kind`` is ``"stream"`` (only insertions) or ``"relation"`` (a changelog). ``schema`` is the
     payload of a result element.
     """
@@ -78,3 +79,4 @@ class PhysicalPlan:
     kind: str
     schema: pa.Schema
     notes: tuple[str, ...] = field(default=())
+    shared_memory: int | None = None

@@ -39,7 +39,8 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
         finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
         output = from_arrow_schema(schema) if last else exchange.BLOBS
         keys = placements[number]
-        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprints[number], finish)
+        memory = plan.shared_memory if number == 0 else None
+        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprints[number], finish, memory)
         blobs = _blobs(planned, keys, df)
         df = blobs.groupBy("partition").transformWithStateInPandas(relay, output, "Append", "None")
     if df is None:

@@ -32,6 +32,7 @@ from penstock.spark.place import Place, spark_ancestors
 from penstock.spark.protocol import Kind, Message, send
 from penstock.spark.record import Envelope, Record
 from penstock.spark.resident import Order
+from penstock.spark.shared_memory import allotment
 from penstock.spark.state_log import StateLog
 from penstock.spark.worker import settle
 
@@ -60,16 +61,26 @@ class Finish(Protocol):
 
 
 class Relay(StatefulProcessor):
-    """One stage's processor. Pickled into every task, so the program stays packed until it is needed."""
+    """One stage's processor. Pickled into every task, so the program stays packed until it is needed.
+
+    ``memory``: the bytes that its engines share with those of other queries, if they do.
+    """
 
     def __init__(
-        self, program: bytes, stage: int, keys: tuple[int, ...], fingerprint: Fingerprint, finish: Finish
+        self,
+        program: bytes,
+        stage: int,
+        keys: tuple[int, ...],
+        fingerprint: Fingerprint,
+        finish: Finish,
+        memory: int | None = None,
     ) -> None:
         self.program = program
         self.stage = stage
         self.keys = keys
         self.fingerprint = fingerprint
         self.finish = finish
+        self.memory = memory
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the one state variable."""
@@ -82,7 +93,10 @@ class Relay(StatefulProcessor):
         """One partition's step."""
         log = StateLog(self.entries, self.fingerprint, fresh=_batch() == 0)
         visit = Visit(log, self.program, self._order(self.keys.index(key[0])))
-        yield from self.finish(visit.step(Record.of(_items(rows))))
+        items = list(_items(rows))
+        if self.memory is not None:
+            items.append(allotment(self.memory, len(self.keys), visit.place, visit.order))
+        yield from self.finish(visit.step(Record.of(items)))
         settle()
 
     def close(self) -> None:

@@ -150,7 +150,9 @@ def keep_within(
         else:
             size[side] = _push(heaps[side], size[side], row, priority[side])
         while many[0] + many[1] > total:
-            out = 0 if many[0] - rooms[0] >= many[1] - rooms[1] and many[0] > 0 else 1
+            out = 0 if many[0] - rooms[0] >= many[1] - rooms[1] else 1
+            if many[out] == 0:  # there may be less room than was planned with
+                out = 1 - out
             if steps[out] > 0:
                 new = row if out == side else -1
                 gone = _least_by_age(

@@ -51,10 +51,10 @@ class Keeper(Protocol):
 
     epoch: int
 
-    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, share: float) -> None:
+    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock) -> None:
         """Decide on tuples that come; ``begin`` is the instant from which the step runs.
 
-        ``slot_bytes``: what a slot for a row takes. ``share``: the part of the budget that is this
+        ``slot_bytes``: what a slot for a row takes. The clock has the part of the budget that is this
         partition's.
         """
 
@@ -126,7 +126,7 @@ class _BudgetJoin(_MJoin):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = []
         for begin, end, parts in self._epochs([c.in_order() for c in inputs], clock.now):
-            out.append(self._part(parts, begin, end, clock.share))
+            out.append(self._part(parts, begin, end, clock))
         self._joined.reconsider()
         joined = Chunk.concat(out, self._schema)
         self._results += len(joined)
@@ -153,7 +153,7 @@ class _BudgetJoin(_MJoin):
             self._keeper.passed(epoch * self._keeper.epoch)
         self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
 
-    def _part(self, inputs: Sequence[Chunk], begin: int, now: int, share: float) -> Chunk:
+    def _part(self, inputs: Sequence[Chunk], begin: int, now: int, clock: Clock) -> Chunk:
         rows, found = [], []
         for i, chunk in enumerate(inputs):
             numbers = np.arange(self._arrived[i], self._arrived[i] + len(chunk))
@@ -161,7 +161,7 @@ class _BudgetJoin(_MJoin):
             rows.append(self._joined.insert(i, replace(chunk, rid=numbers)))
             found += self._pipeline(i, rows[i])
         slot = sum(s.nbytes() for s in self._stores) / sum(s.capacity for s in self._stores)
-        self._keeper.step([self._arrivals(i, r) for i, r in enumerate(rows)], begin, slot, share)
+        self._keeper.step([self._arrivals(i, r) for i, r in enumerate(rows)], begin, slot, clock)
         chunk = self._decided(_concat(found))
         for i in range(2):
             self._forget(i, now)
