@@ -1,4 +1,4 @@
-"""Budgets of memory through all of Spark: the same rows are kept as without it, and queries share a memory."""
+"""Budgets of memory through Spark: the same rows are kept as without it, and queries share a memory."""
 
 from __future__ import annotations
 
