@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 
 import numpy as np
@@ -11,7 +12,7 @@ from penstock.catalog import StreamDef
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
-from penstock.plan import compile
+from penstock.plan import compile, explain_budget
 from penstock.plan.explain_running import explain_running
 from penstock.schema import TimeDomain
 
@@ -54,3 +55,13 @@ def test_joins_name_paths() -> None:
 
 def test_no_engine_yet() -> None:
     assert explain_running([]).startswith("no engine of this query has finished a step yet")
+
+
+def test_budgets_say_what_they_promise_and_what_they_cost() -> None:
+    assert doctest.testmod(explain_budget).failed == 0
+    for goal in ("MAXIMIZE RESULTS", "SAMPLE CLUSTER", ""):
+        join = "SELECT ISTREAM(x.a) FROM S [RANGE 500] AS x, S [RANGE 500] AS y WHERE x.a = y.a"
+        metrics = engine_after(f"{join} WITHIN MEMORY 100 ROWS {goal}", 5000).metrics()
+        text = explain_running([json.loads(json.dumps(metrics, default=str))])
+        assert f"within memory 100 rows{' ' if goal else ''}{goal.lower().split(' ')[0]}" in text
+        assert "rows kept: x " in text

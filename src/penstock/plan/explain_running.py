@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.plan.explain_budget import explain_budget
 from penstock.streamon.skew import advice, skew
 
 _COUNTS = ("in", "out", "probes", "results")
@@ -38,6 +39,7 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[str]:
         for label, order in operator["orders"].items():
             yield f"    {label}: {', '.join(order)}"
             yield from _why(operator.get("streamon", {}).get(label))
+        yield from explain_budget(operator.get("within"))
 
 
 def _why(streamon: Mapping[str, Any] | None) -> Iterator[str]:
