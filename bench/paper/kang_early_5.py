@@ -9,7 +9,7 @@ from bench.paper.window_joins import LEAST_BATCH, OneWay
 
 WINDOWS = (250, 500, 1_000, 2_000, 5_000, 10_000)
 AROUND = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5)
-FACTOR = 3
+FACTOR = 2.5
 
 
 def measure(scale: Scale) -> list[Row]:

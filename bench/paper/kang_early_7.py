@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bench.paper.combinations import full_join
 from bench.paper.figure import Claim, Figure, Row, Scale
-from bench.paper.kang_early_4 import METHODS, WINDOW
+from bench.paper.kang_early_4 import METHODS, WINDOW, crossing
 from penstock.plan.cost import Workload
 
 NAMES = ("HH", "HN")
@@ -27,24 +27,26 @@ def measure(scale: Scale) -> list[Row]:
             # A window holds as many keys as rows, so each row that is served finds one.
             rows.append(
                 {"rows_of_B_a_second": RATE_OF_A * ratio, "results_a_second": min(arrive, most),
-                 "keeps_up": int(arrive <= most), "most_rows_a_second": most, "combination": name}
+                 "most_rows_a_second": most, "combination": name}
             )  # fmt: skip
     return rows
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    reach = {
-        n: max((float(r["rows_of_B_a_second"]) for r in rows if r["combination"] == n and r["keeps_up"]),
-               default=0.0)
-        for n in NAMES
-    }  # fmt: skip
+    reach = {n: _reach([r for r in rows if r["combination"] == n]) for n in NAMES}
     most = {n: max(float(r["results_a_second"]) for r in rows if r["combination"] == n) for n in NAMES}
-    told = ", ".join(f"{n} up to {reach[n] / 1e6:.0f} million rows of B a second" for n in NAMES)
+    told = ", ".join(f"{n} up to {reach[n] / 1e6:.1f} million rows of B a second" for n in NAMES)
     return [
-        Claim("the asymmetric join keeps up with a faster stream", told, reach["HN"] >= reach["HH"] > 0),
+        Claim("the asymmetric join keeps up with a faster stream", told, reach["HN"] > reach["HH"]),
         Claim("at its peak it gives more results (the paper: 18,939 to 11,844, 1.6 times)",
               f"{most['HN'] / most['HH']:.1f} times", most["HN"] > most["HH"]),
     ]  # fmt: skip
+
+
+def _reach(rows: list[Row]) -> float:
+    """The rate of B at which as many rows arrive as can be served."""
+    arrive = {float(r["rows_of_B_a_second"]): float(r["rows_of_B_a_second"]) + RATE_OF_A for r in rows}
+    return crossing(arrive, {float(r["rows_of_B_a_second"]): float(r["most_rows_a_second"]) for r in rows})
 
 
 FIGURE = Figure("kang early 7", "results a second of a core, windows of 1,000 rows", "rows_of_B_a_second",

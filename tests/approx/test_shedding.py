@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.engine.stage import TS
 from penstock.evaluation import plan_of, read_inputs
 from penstock.local import LocalRun
 from penstock.plan.cost import Workload
@@ -217,6 +219,46 @@ def test_dropped_before_the_windows_a_row_is_nowhere() -> None:
     assert told["rows to keep"] == pytest.approx({"A": 750, "B": 375}, rel=0.01)
     assert told["rows kept"] == pytest.approx({"A": 750, "B": 375}, rel=0.1)
     assert told["budget"] == "rate 300 per second drop before windows"
+
+
+ROW_WINDOWS = "FROM A [ROWS 50], B [{}] WHERE A.k = B.k"
+
+
+@pytest.mark.parametrize("other", ["ROWS 100", "RANGE 5"])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_rate_over_row_windows(other: str, partitions: int) -> None:
+    """Nothing is taken back that was not shown; what is shown is there in the whole join at that instant."""
+    random = np.random.default_rng(1)
+    rows = {n: [(t // 20, {"k": int(k), "n": t}) for t, k in enumerate(random.integers(0, 10, 400))]
+            for n in "AB"}  # fmt: skip
+    text = "SELECT A.n, B.n AS m " + ROW_WINDOWS.format(other)
+    whole = penstock.evaluate(text, rows)
+    plenty = penstock.evaluate(f"{text} WITHIN RATE 1000 PER SECOND", rows, partitions=partitions)
+    assert Counter(map(str, plenty)) == Counter(map(str, whole))
+    for clause in ("RATE 9 PER SECOND", "RATE 9 PER SECOND DROP BEFORE WINDOWS"):
+        some = penstock.evaluate(f"{text} WITHIN {clause}", rows, partitions=partitions)
+        assert 0 < len(some) < 0.6 * len(whole)
+        assert not Counter(map(str, some)) - Counter(map(str, whole))
+        there: Counter[str] = Counter()
+        for _, sign, row in some:
+            there[str(row)] += 1 if sign == "+" else -1
+            assert there[str(row)] >= 0
+
+
+def test_a_rate_over_row_windows_finds_what_the_equations_say() -> None:
+    """The papers' windows of rows: 100 and 200, 800 and 200 rows a second, of which 100 probe."""
+    random, found = np.random.default_rng(1), 0
+    finite = read_inputs({n: [(0, {"k": 0})] for n in "AB"}, {}, TimeDomain("integer", "milliseconds"))
+    text = "SELECT ISTREAM(A.k) FROM A [ROWS 100], B [ROWS 200] WHERE A.k = B.k WITHIN RATE 100 PER SECOND"
+    run = LocalRun(plan_of(text, finite.catalog(), [], 1), {})
+    for second in range(60):
+        batches = {}
+        for name, count in (("A", 800), ("B", 200)):
+            ts = second * 1_000 + np.arange(count) * 1_000 // count
+            batches[name] = pa.record_batch({TS: ts, "k": random.integers(0, KEYS, count)})
+        got = sum(b.num_rows for b in run.step(batches))
+        found += got if second >= 10 else 0
+    assert found / 50 == pytest.approx(200, rel=0.05)
 
 
 def test_the_settings_are_the_strategies() -> None:

@@ -40,13 +40,17 @@ _SLOTS_A_ROW = 2
 
 @dataclass(frozen=True)
 class Shedding:
-    """The budget of a join of two windows that last ``seconds``; ``strategy`` shares it between the sides."""
+    """The budget of a join of two windows that last ``seconds``; ``strategy`` shares it between the sides.
+
+    ``sizes`` are those of row windows, which hold so many rows of all partitions.
+    """
 
     within: Within
     strategy: str
     seconds: tuple[float | None, float | None]
     ticks_per_second: int
     seed: int = 0
+    sizes: tuple[int | None, int | None] = (None, None)
 
     def __str__(self) -> str:
         return f"within {self.within} ({self.strategy})"
@@ -84,8 +88,9 @@ class Shedder:
         self._part(slot_bytes, share)
         rates = [c / self._time if self._time else 0.0 for c in self._counts]
         lasts = [_FOR_EVER if s is None else s for s in self._node.seconds]
-        (a, b), (long_a, long_b) = rates, lasts
-        self._workload = Workload.timed(a, b, long_a, long_b)
+        holds = [r * t if n is None else n * share
+                 for r, t, n in zip(rates, lasts, self._node.sizes, strict=True)]  # fmt: skip
+        self._workload = Workload(rates[0], rates[1], holds[0], holds[1])
         self._allocation = given = allocate(self._workload, self._budget(share), self._node.strategy)
         early = self._node.within.before_windows
         self._entering = self._workload.regulated(given.rate_a, given.rate_b) if early else self._workload

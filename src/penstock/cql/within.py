@@ -32,7 +32,7 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
         budget[f"least_{kind}"] = _least(clause, kind.upper()) * unit
     if "rows" in budget and "bytes" in budget:
         raise error("MEMORY stands twice after WITHIN", clauses[-1], "say it in ROWS or in MB")
-    _check(root, clauses[0])
+    _check(root, clauses[0], next((c for c in clauses if c.args["kind"] == "memory"), None))
     counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
     rates = {n: float(v) for n, v in budget.items() if n not in counts}
     within = Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def _shared(node: exp.Expr, root: logical.Logical) -> Within | None:
     """MAXIMIZE RESULTS by itself: with a part of the session's memory."""
     if "goal" not in node.meta:
         return None
-    _check(root, node.meta["goal"])
+    _check(root, node.meta["goal"], node.meta["goal"])
     within = Within(shared=True)
     return replace(within, goal=bind_goal(node, root, within))
 
@@ -96,8 +96,8 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
     return value
 
 
-def _check(root: logical.Logical, at: exp.Expr) -> None:
-    """One join of two windows of time; everything else may stand above it."""
+def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None:
+    """One join of two windows, of time where memory is limited; everything else may stand above it."""
     joins = [
         n for n in logical.walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)
     ]
@@ -106,6 +106,9 @@ def _check(root: logical.Logical, at: exp.Expr) -> None:
     if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
         raise unsupported("WITHIN on other than one join of two streams", at)
     for side in joins[0].inputs:
-        windows = [n for n in logical.walk(side) if isinstance(n, logical.Window)]
-        if len(windows) != 1 or windows[0].spec.by_rows or windows[0].spec.slide is not None:
-            raise unsupported("WITHIN over other than windows of time", at, "write [RANGE ...] windows")
+        specs = [n.spec for n in logical.walk(side) if isinstance(n, logical.Window)]
+        if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:
+            raise unsupported("WITHIN over other than [RANGE ...] and [ROWS n] windows", at)
+        if specs[0].by_rows and memory is not None:
+            raise error("a row window says itself how many rows it holds, and MEMORY takes none from it",
+                        memory, "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip

@@ -22,7 +22,8 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
     assert isinstance(join, MJoin)
     if within.shared:
         within = _of_session(within, settings)
-    if join.pattern is Pattern.CHANGING:
+    by_rows = any(_window(p).kind == "rows" for p in join.parts)
+    if join.pattern is Pattern.CHANGING and not (by_rows and within.goal is None):
         raise UnsupportedError("WITHIN takes a join of two [RANGE ...] windows of streams")
     if within.goal is not None:
         return _keeping(within, settings.seed, root, join)
@@ -30,8 +31,9 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
     from penstock.approx.shedding import Shedding
 
     a, b = (_seconds(part, time) for part in join.parts)
-    shedding = Shedding(within, settings.allocation, (a, b), time.ticks_per_second, settings.seed)
-    return replace(join, shedding=shedding)
+    rows_a, rows_b = (_window(p).size if _window(p).kind == "rows" else None for p in join.parts)
+    shared = within, settings.allocation, (a, b), time.ticks_per_second, settings.seed
+    return replace(join, shedding=Shedding(*shared, sizes=(rows_a, rows_b)))
 
 
 def _of_session(within: Within, settings: Settings) -> Within:

@@ -28,7 +28,8 @@ BY_RANGE = ("b+tree", "t-tree", "none")
 class JoinStores:
     """Stores of ``parts``, joined on key ``classes`` and ``bands``; ``read`` are columns that are read later.
 
-    The keys of a store are those of its classes, those of its bands, and the row id that − elements name.
+    The keys of a store are those of its classes, those of its bands, the row id that − elements name, and
+    where only ``some_probe`` whether the row does.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class JoinStores:
         read: Collection[str],
         bands: Sequence[Band] = (),
         chooser: Chooser | None = None,
+        some_probe: bool = False,
     ) -> None:
         self.bands = bands
         self._chooser = chooser
@@ -53,14 +55,18 @@ class JoinStores:
         self._kept = [pa.schema([f for f in p.schema if f.name in wanted]) for p in parts]
         sides = [side for b in bands for side in (b.left, b.right)]
         self._band_columns = [sorted({c for k, c in sides if k == i}) for i in range(len(parts))]
-        keys = [len(c) + len(b) + 1 for c, b in zip(self.classes_of, self._band_columns, strict=True)]
+        more = 2 if some_probe else 1
+        keys = [len(c) + len(b) + more for c, b in zip(self.classes_of, self._band_columns, strict=True)]
         self.stores = [Store(s, keys=k) for s, k in zip(self._kept, keys, strict=True)]
 
     def __len__(self) -> int:
         return len(self.stores)
 
-    def insert(self, i: int, chunk: Chunk) -> Int64s:
-        """Store the + elements of input i; the rows they became. A NULL key never joins: not stored."""
+    def insert(self, i: int, chunk: Chunk, probing: Bools | None = None) -> Int64s:
+        """Store the + elements of input i; the rows they became. A NULL key never joins: not stored.
+
+        ``probing``: which of them probe, if only some do.
+        """
         keys = [self.key_column(chunk, i, c) for c in self.classes_of[i]]
         keys += [order_keys_of(chunk.column(c)) for c in self._band_columns[i]]
         if keys:
@@ -68,9 +74,11 @@ class JoinStores:
             if not usable.all():
                 chunk = chunk.where(usable)
                 keys = [(k[usable], v[usable]) for k, v in keys]
+                probing = None if probing is None else probing[usable]
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
         every = [*keys, (ids, np.full(len(chunk), chunk.rid is not None))]
+        every += [] if probing is None else [(ids, probing)]
         return self.stores[i].insert(chunk.ts, ends, every, [chunk.column(f.name) for f in self._kept[i]])
 
     def key_column(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
@@ -91,6 +99,10 @@ class JoinStores:
         found = rows >= 0
         store.end(rows[found], gone.ts[found])
         return rows[found], found
+
+    def probes(self, i: int, rows: Int64s) -> Bools:
+        """Which rows of input i probe the others."""
+        return self.stores[i].key(len(self.classes_of[i]) + len(self._band_columns[i]) + 1, rows)[1]
 
     def shared(self, j: int, bound: Collection[int]) -> list[int]:
         """Classes that join input j to bound ones."""

@@ -53,6 +53,26 @@ class ShedsRows(Protocol):
         """With nothing counted."""
 
 
+def later(stores: Sequence[Store], i: int, own: Int64s, others: Int64s) -> Bools:
+    """Of pairs of a row of input i and one of the other input: where the first is the later."""
+    start, other = stores[i].life(own)[0], stores[1 - i].life(others)[0]
+    return np.asarray((other < start) | ((other == start) & (i == 1)))
+
+
+def slot_bytes(stores: Sequence[Store]) -> float:
+    """What a slot for a row takes."""
+    return sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores)
+
+
+def choose_probing(
+    sheds: Sheds, stores: Sequence[Store], starts: Sequence[Int64s], share: float
+) -> list[tuple[Bools, Bools]]:
+    """Of the rows that begin at these instants: which probe, and which enter their windows."""
+    sheds.arrived(starts, slot_bytes(stores), share)
+    probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
+    return [(p, sheds.keeping(i, p)) for i, p in enumerate(probing)]
+
+
 class ShedStep:
     """The choices for the rows of one step."""
 
@@ -60,10 +80,8 @@ class ShedStep:
         self._stores, self._rows = stores, rows
         self._firsts = [s.next - len(r) for s, r in zip(stores, rows, strict=True)]
         starts = [s.life(r)[0] for s, r in zip(stores, rows, strict=True)]
-        slot_bytes = sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores)
-        sheds.arrived(starts, slot_bytes, share)
-        self._probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
-        self._kept = [sheds.keeping(i, p) for i, p in enumerate(self._probing)]
+        chosen = choose_probing(sheds, stores, starts, share)
+        self._probing, self._kept = [p for p, _ in chosen], [k for _, k in chosen]
 
     def probing(self, i: int) -> Int64s:
         """The rows of input i that probe."""
@@ -72,12 +90,10 @@ class ShedStep:
     def found(self, i: int, own: Int64s, others: Int64s) -> Bools:
         """Which pairs of a row of input i that probes and one of the other input are found so."""
         j = 1 - i
-        start, other = self._stores[i].life(own)[0], self._stores[j].life(others)[0]
-        later = (other < start) | ((other == start) & (j < i))
         new = others >= self._firsts[j]
         kept = np.ones(len(others), np.bool_)
         kept[new] = self._kept[j][others[new] - self._firsts[j]]
-        return later & kept
+        return later(self._stores, i, own, others) & kept
 
     def forget(self, sheds: Sheds, now: int) -> None:
         """Let rows go that are not kept, and whatever is still too much."""
@@ -115,7 +131,7 @@ class Monitor:
         """Join the monitored elements of a step."""
         keys = [self._joined.key_column(c, i, 0)[0] for i, c in enumerate(inputs)]
         some = [c.where(monitored(k)) for c, k in zip(inputs, keys, strict=True)]
-        self._all += len(self._whole.run(some, clock))
+        self._all += int((self._whole.run(some, clock).sign > 0).sum())
 
     def found(self, i: int, rows: Int64s) -> None:
         """Results with these rows of input i were found."""

@@ -38,7 +38,7 @@ from penstock.engine.operators._drop_probing import DropProbing
 from penstock.engine.operators._join_stores import JoinStores, KeyClass
 from penstock.engine.operators._pipeline import Pipeline
 from penstock.engine.operators._predicates import passes_all
-from penstock.engine.operators._shed_join import Monitor, Sheds, ShedsRows, ShedStep
+from penstock.engine.operators._shed_join import Monitor, Sheds, ShedsRows, ShedStep, choose_probing, later
 from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
@@ -135,7 +135,8 @@ class _MJoin(Operator):
         self._changing = node.pattern is Pattern.CHANGING
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         read = set(node.output).union(*(columns(r) for r in node.residual))
-        self._joined = JoinStores(node.parts, node.classes, read, node.bands, node.chooser)
+        some_probe = self._changing and node.shedding is not None
+        self._joined = JoinStores(node.parts, node.classes, read, node.bands, node.chooser, some_probe)
         self._stores = self._joined.stores
         self._reads = [{self._owner[c] for c in columns(r)} for r in node.residual]
         self._pipelines = [
@@ -171,7 +172,9 @@ class _MJoin(Operator):
         return any(j in r and r - {j} <= bound for r in reads)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        if self._changing:
+        if self._changing and self._sheds is not None:
+            out = self._run_probing_some(inputs, clock, self._sheds)
+        elif self._changing:
             out = self._run_changing(inputs, clock)
         elif self._sheds is not None:
             out = self._run_shedding(inputs, clock, self._sheds)
@@ -199,6 +202,33 @@ class _MJoin(Operator):
         for i, (rows, _) in enumerate(ended):
             least = [FOREVER if j < i else clock.before for j in range(len(self._stores))]
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, least)]
+        return Chunk.concat(chunks, self._schema).in_order()
+
+    def _run_probing_some(self, inputs: Sequence[Chunk], clock: Clock, sheds: Sheds) -> Chunk:
+        """Row windows of which not every row probes; what was not found is not taken back."""
+        gone, come = ([c.where(c.sign * sign > 0) for c in inputs] for sign in (-1, 1))
+        ended = [self._joined.end(i, chunk) for i, chunk in enumerate(gone)]
+        probing = choose_probing(sheds, self._stores, [c.ts for c in come], clock.share)
+        new = []
+        for i, (chunk, (probes, enters)) in enumerate(zip(come, probing, strict=True)):
+            new.append(self._joined.insert(i, chunk.where(enters), probes[enters]))
+            here = self._joined.end(i, gone[i].where(~ended[i][1]))
+            ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
+        if self._monitor is not None:
+            self._monitor.arrived(inputs, clock)
+        chunks = []
+        for i, rows in enumerate(new):
+            for t in self._pipeline(i, rows[self._joined.probes(i, rows)]):
+                found = t.where(later(self._stores, i, t.rows[i], t.rows[1 - i]))
+                if self._monitor is not None:
+                    self._monitor.found(i, found.rows[i])
+                chunks.append(self._chunk(found, found.starts, 1))
+        for i, (rows, _) in enumerate(ended):
+            least = [FOREVER if j < i else clock.before for j in range(2)]
+            for t in self._pipeline(i, rows, least):
+                own, other = (self._joined.probes(k, t.rows[k]) for k in (i, 1 - i))
+                was = np.where(later(self._stores, i, t.rows[i], t.rows[1 - i]), own, other)
+                chunks.append(self._chunk(t.where(was), t.where(was).ends, -1))
         return Chunk.concat(chunks, self._schema).in_order()
 
     def _run_shedding(self, inputs: Sequence[Chunk], clock: Clock, sheds: Sheds) -> Chunk:
