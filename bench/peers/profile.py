@@ -183,8 +183,9 @@ class _Processes:
         own = self._jvm.cpu_times()
         engines = [p for p in psutil.process_iter() if _is_engine(p, self._jvm.pid)]
         workers = [p for p in self._jvm.children(recursive=True) if p not in engines]
-        # Workers that ended are in what their daemon says of its children.
-        return own.user + own.system, sum(map(_with_children, workers)), sum(map(_own, engines))
+        # What workers and daemons that have ended took is in what their parents say of their children.
+        ended = own.children_user + own.children_system
+        return own.user + own.system, ended + sum(map(_with_children, workers)), sum(map(_own, engines))
 
 
 def _is_engine(process: psutil.Process, jvm: int) -> bool:

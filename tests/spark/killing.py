@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 PROGRAM = Path(__file__).with_name("program_to_kill.py")
 QUERY = "SELECT L.k, COUNT(*) AS n, SUM(R.v) AS s FROM L [RANGE 20], R [ROWS 25] WHERE L.k = R.k GROUP BY L.k"
-_PATIENCE = 600
+_PATIENCE = 240
 """Seconds that a busy machine may take for a start and a batch."""
 
 
@@ -143,7 +143,17 @@ class Program:
 
     def finish(self) -> None:
         """To the end, which must be a good one."""
-        assert self.process.wait(_PATIENCE) == 0, self.said()
+        assert self.end() == 0, self.said()
+
+    def end(self) -> int:
+        """Its exit code; however long it takes, as long as batches are committed."""
+        seen, deadline = self.world.batches(), time.monotonic() + _PATIENCE
+        while (code := self.process.poll()) is None:
+            if self.world.batches() > seen:
+                seen, deadline = self.world.batches(), time.monotonic() + _PATIENCE
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+        return code
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
@@ -162,7 +172,7 @@ def finish(world: World, **told: Any) -> None:
     """To the end. A query that fails because of what is killed meanwhile is started again, as one does."""
     for _ in range(10):
         program = world.start(**told)
-        if program.process.wait(_PATIENCE) == 0:
+        if program.end() == 0:
             return
     raise AssertionError(program.said())
 
@@ -193,14 +203,14 @@ def residents(jvm: int) -> list[psutil.Process]:
     """The engines of a JVM and their host; they are nobody's children."""
     found = []
     for process in psutil.process_iter():
-        line = _line(process)
+        line = command_line(process)
         if "penstock.spark.resident" in line and str(jvm) in line:
             found.append(process)
     return found
 
 
 def _kind(process: psutil.Process) -> str:
-    line = " ".join(_line(process))
+    line = " ".join(command_line(process))
     if "penstock.spark.resident" in line:
         return "resident"
     if "pyspark.daemon" in line:
@@ -208,7 +218,8 @@ def _kind(process: psutil.Process) -> str:
     return _name(process)
 
 
-def _line(process: psutil.Process | None) -> list[str]:
+def command_line(process: psutil.Process | None) -> list[str]:
+    """Nothing of one that has gone."""
     try:
         return process.cmdline() if process else []
     except psutil.Error:

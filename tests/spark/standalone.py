@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pyspark
+from killing import command_line
 
 HOME = Path(pyspark.__file__).parent
 _PATIENCE = 120
@@ -32,7 +33,7 @@ class Standalone:
             child
             for worker in self.workers
             for child in psutil.Process(worker.pid).children(recursive=True)
-            if any("CoarseGrainedExecutorBackend" in part for part in _line(child))
+            if any("CoarseGrainedExecutorBackend" in part for part in command_line(child))
         ]
 
 
@@ -91,10 +92,3 @@ def _free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
-
-
-def _line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

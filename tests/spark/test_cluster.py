@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from killing import World, residents
+from killing import World, command_line, residents
 from standalone import HOME, standalone
 
 pytestmark = pytest.mark.spark
@@ -77,7 +77,7 @@ def test_an_executor_of_a_local_cluster_is_killed(spark: Any, tmp_path: Path) ->
     world = World(tmp_path, 8)
     program = world.start(master="local-cluster[2,1,1024]", conf=CONF)
     assert program.wait_for_batches(2), program.said()
-    executors = [p for p in program.family() if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())]
+    executors = [p for p in program.family() if "CoarseGrainedExecutorBackend" in " ".join(command_line(p))]
     assert len(executors) == 2
     executors[0].kill()
     program.finish()

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 _FRAME = struct.Struct("<BIQ")
 _MOST_PARTS = 512
 """sendmsg takes no more buffers at once than the system's IOV_MAX (1024 on Linux)."""
@@ -80,7 +82,7 @@ def _drop(views: list[memoryview], sent: int) -> list[memoryview]:
 
 
 def _exactly(sock: socket.socket, size: int) -> memoryview:
-    view = memoryview(bytearray(size))
+    view = np.empty(size, np.uint8).data  # a bytearray would be filled with zeros first
     filled = 0
     while filled < size:
         got = sock.recv_into(view[filled:])
