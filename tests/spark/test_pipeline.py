@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from penstock.catalog import StreamDef
-from penstock.engine.operator import Node
+from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import Stage, StageInput
 from penstock.expression import Call, Column, Literal
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
@@ -86,8 +86,8 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
     condition = None if minimum is None else Call(">", (k, Literal(minimum, pa.int64())), pa.bool_())
     route = Route((Axis(partitions, (k,)),) if partitions > 1 else ())
     source = SourceInput("S", "S", definition, (("k", k),), condition, route)
-    root: Node = None  # type: ignore[assignment]
-    stage = Stage(root, (StageInput("S", pa.schema([("k", pa.int64())])),))
+    read = pa.schema([("k", pa.int64())])
+    stage = Stage(SourceNode("S", read), (StageInput("S", read),))
     return PhysicalPlan(
         (PlannedStage(stage, partitions, (source,)),), TimeDomain(), "stream", fake_engine.ROW
     )
@@ -255,7 +255,8 @@ def test_another_plan_refuses_the_checkpoint(
     run.all()
     run.query.stop()
     files.add([(2, 2)])
-    failure = error_of(counted(spark, files, partitions=1), tmp_path / "c")
+    derived = counted(spark, files, partitions=1).filter("true")
+    failure = error_of(derived, tmp_path / "c")
     assert "written with 2 partitions and this query has 1; connect with" in failure.splitlines()[0]
 
 
