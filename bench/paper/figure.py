@@ -83,7 +83,10 @@ def plot(figure: Figure, rows: list[Row], path: Path) -> None:
                 axes.bar([i + at * width for i in range(len(xs))], ys, width, label=str(line))
                 axes.set_xticks(range(len(xs)), [str(x) for x in xs])
             else:
-                axes.plot(xs, ys, label=str(line), marker="o" if len(xs) < 40 else None, markersize=3)
+                points = figure.kind == "points"
+                marker = "o" if points or len(xs) < 40 else None
+                style = "none" if points else "-"
+                axes.plot(xs, ys, label=str(line), marker=marker, markersize=3, linestyle=style)
         axes.set_xlabel(figure.x.replace("_", " "))
         axes.set_ylabel(y.replace("_", " "))
         if figure.log_x:

@@ -1,4 +1,7 @@
-"""Figure 7, and 10 of the earlier text: 10 probes a second and memory for 100 rows."""
+"""Figure 7, and 10 of the earlier text: 10 probes a second and memory for 100 rows.
+
+Memory and probes go to opposite sides, both to one side, or in equal parts to both.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from penstock.plan.cost import Workload
 
 JOIN = Budgeted(Workload(50, 50, 1_000, 1_000), Within(rate=10, rows=100), keys=100)
 STRATEGIES = {
-    "one window, other rate": "optimal",
-    "window A, rate A": "max-a",
-    "window B, rate B": "max-b",
+    "opposite": "optimal",
+    "both A": "max-a",
+    "both B": "max-b",
     "equal": "equal",
 }
 
@@ -22,7 +25,7 @@ def measure(scale: Scale) -> list[Row]:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    best, same = "one window, other rate", {"window A, rate A", "window B, rate B"}
+    best, same = "opposite", {"both A", "both B"}
     says = "all memory to one window and all probes to the other side find most; the same side least"
     return [
         near_the_equations(rows),
