@@ -28,7 +28,7 @@ class JoinWorkload:
 
     ``rows`` is the number of rows of all streams together in a slice of ``slice_seconds``. An arriving row
     finds ``matches`` rows, on average, in the window of each other stream, and carries ``strings`` strings.
-    Of the first stream the part ``heavy`` of the rows has one key, as many of whose rows match.
+    Of the first stream the part ``heavy`` of the rows has one key, of the others one row in every slice.
     """
 
     streams: int = 2
@@ -88,8 +88,9 @@ class JoinWorkload:
         count = self.rows_per_stream
         rng = np.random.default_rng((self.seed, stream, number))
         key = rng.integers(0, self.keys, count, dtype=np.int64)
-        if self.heavy and stream == 0:
-            key[rng.random(count) < self.heavy] = HEAVY_KEY
+        if self.heavy:
+            key[key == HEAVY_KEY] += 1
+            key[rng.random(count) < self.heavy if stream == 0 else count // 2] = HEAVY_KEY
         row = np.arange(number * count, (number + 1) * count, dtype=np.int64)
         # Evenly spaced over the slice, each stream shifted by a part of the gap: ties are for the tests.
         gap = self.slice_seconds * MICROS / count
