@@ -28,7 +28,11 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MONITORED = 0.05
-"""The part of the memory that goes to tuples that are kept for life."""
+"""The part of the memory that goes to tuples that are kept for life, at most."""
+MONITORED_OF_MUCH = 0.02
+"""The same where that is more than ``ENOUGH_WATCHED``: kept beyond their best age they cost results."""
+ENOUGH_WATCHED = 32
+"""Tuples from which the models can be learned."""
 LEAST_WATCHED = 0.1
 """The part of those that each window has at least."""
 MOST_WATCHED = 4096
@@ -112,7 +116,8 @@ class Keeper(ABC):
 
     def _share_watch(self) -> None:
         """How many tuples of each window are kept to learn from: by what the windows need."""
-        room = int(min(self._rows, MOST_WATCHED / MONITORED) * MONITORED)
+        wanted = max(MONITORED_OF_MUCH * self._rows, ENOUGH_WATCHED)
+        room = int(min(MONITORED * self._rows, wanted, MOST_WATCHED))
         needs = [w.need for w in self._windows]
         part = min(max(needs[0] / sum(needs), LEAST_WATCHED), 1 - LEAST_WATCHED) if sum(needs) else 0.5
         self._watch = [round(part * room), room - round(part * room)]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from penstock.approx import sampling
 from penstock.approx.held import Held
 from penstock.approx.keeper import UNLIMITED, Keeper, Keeping
+from penstock.approx.models.frequency import limit
 from penstock.approx.models.observed import Observed
 from penstock.approx.policies import NO_AGES
 from penstock.budget import Sample
@@ -27,8 +28,14 @@ Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+NEARLY = 0.5
+"""By how much, for each result, the logarithm of what frequencies foresaw may be below that of ages."""
+HARDLY = 0.05
+"""The part of the results below which a window's own do not matter."""
 LOWER = 0.9
-"""By what factor the aim is lowered after a uniform sample did not fit."""
+"""By what factor the aim is lowered after an epoch in which a uniform sample did not fit."""
+RAISE = 1.02
+"""By what factor it is raised after one in which it did."""
 
 
 class Sampler(Keeper):
@@ -39,18 +46,27 @@ class Sampler(Keeper):
         assert isinstance(node.within.goal, Sample)
         self._wanted = node.within.goal.scheme
         self._scheme = "EQ_CLUSTER"
-        self._fraction, self._aim = 1.0, 1.0
+        self._fraction, self._aim, self._overran = 1.0, 1.0, False
         self._pairs = 0
         self.shed["no room"] = [0, 0]
 
+    @property
+    def by_value(self) -> bool:
+        """Also where frequencies foresee results nearly as well as ages do.
+
+        Few of the watched tuples are of the rare values with large clusters, for which they are needed.
+        """
+        judged = sum(w.judged for w in self._windows)
+        return self._node.keyed and sum(w.fit for w in self._windows) > -NEARLY * judged
+
     def _plan(self) -> None:
-        known = [w.surprise for w in self._windows if w.length > 1]
-        surprise = max(known, default=np.inf)
         self._scheme = sampling.pick(
-            self._wanted, self._node.aggregated, self._node.constant, self.by_value, surprise
+            self._wanted, self._node.aggregated, self._node.constant, self.by_value, self._surprise()
         )
         if self._rows >= UNLIMITED:
             return
+        self._aim = self._aim * LOWER if self._overran else min(self._aim * RAISE, 1.0)
+        self._overran = False
         memory = self._aim * sampling.safe(self.memory)
         if sum(w.need for w in self._windows) <= memory:
             self._fraction = 1.0 if self._scheme != "PPS_CLUSTER" else np.inf
@@ -60,6 +76,12 @@ class Sampler(Keeper):
             self._fraction = sampling.equal_fraction(self._windows, memory)
         else:
             self._fraction = sampling.size_fraction(self._windows, memory)
+
+    def _surprise(self) -> float:
+        """The largest of the windows whose tuples give later ones results; often those of one give none."""
+        given = [w.rate.value * w.curve.total for w in self._windows]
+        known = [w.surprise for w, n in zip(self._windows, given, strict=True) if n > HARDLY * sum(given)]
+        return max(known, default=np.inf)
 
     def _decide(self, begin: int) -> None:
         for i, held in enumerate(self._held):
@@ -73,9 +95,8 @@ class Sampler(Keeper):
     def _decide_uniform(self, held: Held, new: Int64s, own: Observed) -> None:
         """Give up whoever is not expected to give the first result that chance would take."""
         expected = held.likely[new] if self.by_value else np.full(len(new), own.curve.total)
-        doubt = 1.0 + min(own.surprise, 1.0)
         held.chance[new] = self._fraction
-        held.expected[new] = np.inf if self._fraction >= 1.0 else np.ceil(expected * doubt - 1e-9)
+        held.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.doubt)
         following, until = held.following[new], held.until[new]
         decide_first(held.seed[new], self._fraction, held.expected[new], held.ts[new], following, until)
         held.following[new], held.until[new] = following, until
@@ -105,7 +126,7 @@ class Sampler(Keeper):
                 continue
             self.shed["no room"][i] += int((before[i] != held.until).sum())
             if self._scheme == "UNIFORM":
-                self._aim *= LOWER
+                self._overran = True
             else:
                 most = held.draw[last[i]] / held.expected[last[i]]
                 held.chance = np.minimum(held.chance, most * held.expected)

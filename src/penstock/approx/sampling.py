@@ -56,8 +56,8 @@ def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float)
 
 def _uniform_memory(own: Observed, other: Observed, by_value: bool, fraction: float) -> float:
     if by_value:
-        return own.frequencies(other).sample_memory(fraction)
-    return own.curve.sample_memory(fraction, own.rate.value * own.step)
+        return own.frequencies(other).sample_memory(fraction, own.doubt)
+    return own.curve.sample_memory(fraction, own.rate.value * own.step, own.doubt)
 
 
 def equal_fraction(windows: Sequence[Observed], memory: float) -> float:

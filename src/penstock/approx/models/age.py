@@ -75,8 +75,16 @@ class AgeCurve:
         """The inverse of C: the smallest age by which a tuple has given so many results."""
         return int(np.searchsorted(self.cumulative, count - 1e-9))
 
-    def sample_memory(self, fraction: float, rate: float) -> float:
-        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.3)."""
+    def sample_memory(self, fraction: float, rate: float, doubt: float = 0.0) -> float:
+        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.3).
+
+        With ``doubt`` each waits for more results than are expected of it, as results come by chance.
+        """
+        if doubt:
+            given = (self.cumulative[1:] + self.cumulative[:-1]) / 2
+            return rate * float(
+                np.sum(1 - (1 - fraction) ** (np.ceil(self.total * (1 + doubt) - 1e-9) - given))
+            )
         n = round(self.total)
         counts = np.arange(1, n + 1)
         ages = np.array([self.age_of(int(i)) for i in counts], dtype=np.float64)

@@ -57,11 +57,23 @@ class Frequencies:
         """The share of this window's results that PROB gives with so much memory."""
         return float(self.result_rate(memory)) / self.all_results if self.all_results else 1.0
 
-    def sample_memory(self, fraction: float) -> float:
-        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.2)."""
+    def sample_memory(self, fraction: float, doubt: float = 0.0) -> float:
+        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.2).
+
+        With ``doubt`` each waits for more results than are expected of it, as results come by chance.
+        """
         own, other = self._shares
         joins, q = self.other_rate * self.window * other, 1 - fraction
         with np.errstate(divide="ignore", invalid="ignore"):
-            waiting = 1 - q * (1 - q**joins) / (fraction * joins)
+            if not doubt or not q:
+                waiting = 1 - q * (1 - q**joins) / (fraction * joins)
+            else:
+                beyond = q ** (limit(joins, doubt) - joins)
+                waiting = 1 - beyond * (1 - q**joins) / (-np.log(q) * joins)
         kept = np.where(joins > 0, waiting, 0.0)
         return self.rate * self.window * float(own @ kept)
+
+
+def limit(expected: Floats, doubt: float) -> Floats:
+    """The number of results up to which a tuple of a uniform sample waits for one that is taken."""
+    return np.ceil(expected * (1 + doubt) - 1e-9)

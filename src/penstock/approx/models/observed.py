@@ -24,12 +24,14 @@ from penstock.approx.models.frequency import Frequencies
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-STEPS = 32
+STEPS = 128
 """Ages that are told apart."""
 TRUST = 1.0
 """Watched tuples that an age must have had before its own results outweigh the average of all ages."""
-SMOOTHING = np.array([0.25, 0.5, 0.25])
-"""Weights of an age and its neighbours: the curve of few watched tuples is rough."""
+RESULTS_AN_AGE = 16.0
+"""Results that the curve at an age rests on, about: of fewer, more ages are taken together."""
+LEAST_SPREAD, MOST_SPREAD = 0.7, 1 / 16
+"""Standard deviation of the smoothing: in steps, and as a part of the window."""
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Observed:
         self._results, self._watched = np.zeros(self.steps), np.zeros(self.steps)
         self._ended, self._ended_squares, self._ended_count = 0.0, 0.0, 0.0
         self._new: list[Int64s] = []
-        self.fit = 0.0
+        self.fit, self.judged = 0.0, 0.0
         self.curve = AgeCurve((1.0,) * self.steps)
 
     def arrived(self, keys: Int64s) -> None:
@@ -76,6 +78,7 @@ class Observed:
             foreseen = np.maximum(np.asarray(self.curve.results)[ages[told]], 1e-9)
             by_value = np.maximum(held.share[rows[told]] * other_rate * self.step, 1e-9)
             self.fit += float(np.log(by_value / foreseen).sum())
+            self.judged += float(told.sum())
 
     def passed(self, held: Held, begin: int, end: int, other_rate: float) -> None:
         """Time went on from ``begin`` to ``end``: the watched tuples grew older, and what was seen fades."""
@@ -123,6 +126,7 @@ class Observed:
         self.rate.count *= factor
         self.rate.ticks = (self.rate.ticks + passed) * factor
         self.fit *= factor
+        self.judged *= factor
         self._ended *= factor
         self._ended_squares *= factor
         self._ended_count *= factor
@@ -135,8 +139,15 @@ class Observed:
         rough = (self._results + TRUST * average) / (self._watched + TRUST)
         if watched < TRUST and not average:
             return AgeCurve((1.0,) * self.steps)
-        padded = np.concatenate([rough[:1], rough, rough[-1:]])
-        return AgeCurve(tuple(np.convolve(padded, SMOOTHING, "valid").tolist()))
+        return AgeCurve(tuple(self._smooth(rough).tolist()))
+
+    def _smooth(self, rough: Floats) -> Floats:
+        """The curve of few watched tuples is rough, and what is not there would be taken for minima."""
+        wide = self.steps * RESULTS_AN_AGE / max(float(self._results.sum()), 1.0) / np.sqrt(2 * np.pi)
+        spread = float(np.clip(wide, LEAST_SPREAD, max(self.steps * MOST_SPREAD, LEAST_SPREAD)))
+        reach = int(np.ceil(3 * spread))
+        weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / spread) ** 2)
+        return np.convolve(np.pad(rough, reach, "edge"), weights / weights.sum(), "valid")
 
     @property
     def surprise(self) -> float:
@@ -144,6 +155,11 @@ class Observed:
         if not self._ended:
             return float("inf")
         return float(np.sqrt(self._ended_squares * self._ended_count)) / self._ended
+
+    @property
+    def doubt(self) -> float:
+        """By which part more results than expected a uniform sample allows for."""
+        return min(self.surprise, 1.0)
 
     def frequencies(self, other: Observed) -> Frequencies:
         """The frequency model of the window; ``other`` is the other one's."""
