@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 SHOWN = {
     "network_traffic.py": r"\| *total\|",
     "own_dataframes.py": r"\| *shop\| *143\|",
+    "auctions.py": r"SAMPLE CLUSTER: \d",
 }
 
 

@@ -4,12 +4,14 @@ Each figure writes its numbers (CSV) and its plot (PNG) into ``artifacts/paper``
 
     penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--out DIRECTORY]
     penstock bench paper --paper kang [--figure 3] [--quick]
+    penstock bench paper --paper srivastava [--figure 6] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -25,8 +27,11 @@ HERE = Path(__file__).parent
 
 def figures(part: str) -> list[Figure]:
     """All figures of a chapter or a paper: the modules named after it."""
-    names = sorted(m.name for m in iter_modules([str(HERE)]) if m.name.startswith(f"{part}_"))
-    return [import_module(f"bench.paper.{name}").FIGURE for name in names]
+    names = (m.name for m in iter_modules([str(HERE)]) if m.name.startswith(f"{part}_"))
+    in_order = sorted(
+        names, key=lambda name: ([int(p) if p.isdigit() else inf for p in name.split("_")], name)
+    )
+    return [import_module(f"bench.paper.{name}").FIGURE for name in in_order]
 
 
 def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figure]:
@@ -34,7 +39,7 @@ def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figu
     known = figures(f"ch{chapter}" if paper == "thesis" else paper)
     if paper != "thesis" and not known:
         raise PenstockError(
-            f"there is no experiment of the paper {paper} in bench/paper: choose thesis or kang"
+            f"there is no experiment of the paper {paper} in bench/paper: choose thesis, kang or srivastava"
         )
     if not known:
         raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper")
@@ -68,7 +73,11 @@ def report(results: list[tuple[Figure, list[Claim]]], out: Path, console: Consol
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("penstock bench paper", description=__doc__.split("\n")[0])
-    parser.add_argument("--paper", default="thesis", help="thesis, or kang for window joins by cost")
+    parser.add_argument(
+        "--paper",
+        default="thesis",
+        help="thesis, kang for window joins by cost, or srivastava for joins in little memory",
+    )
     parser.add_argument("--chapter", type=int, default=4, help="chapter of the thesis")
     parser.add_argument("--figure", help="one figure only, such as 4.13")
     parser.add_argument("--quick", action="store_true", help="few tuples: shows that it runs, proves nothing")

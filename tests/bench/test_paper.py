@@ -12,6 +12,7 @@ from penstock.cli.main import app
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
+from bench.paper.__main__ import figures  # noqa: E402
 
 FIGURES = [f"ch4_{n}" for n in range(11, 25)] + ["ch4_table_2"]
 
@@ -112,3 +113,11 @@ def test_a_claim_can_be_wrong() -> None:
         for a, f in (("optimal", 1.0), ("a-greedy", 1.2), ("independent", 1.1))
     ]
     assert [bool(c.agrees) for c in ch4_11.claims(rows)] == [False, False, False, False]
+
+
+def test_joins_in_little_memory(tmp_path: Path) -> None:
+    said = run("--paper", "srivastava", "--figure", "5", "--quick", "--out", str(tmp_path))
+    assert "3 of 3 claims agree" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["srivastava_5.csv", "srivastava_5.png"]
+    every = [figure.number for figure in figures("srivastava")]
+    assert every == [f"srivastava {n}" for n in range(5, 12)]

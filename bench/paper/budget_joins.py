@@ -1,0 +1,104 @@
+"""Joins that get less memory than they need, run by the operator of the query's own plan.
+
+A run has ``LEARNS`` windows' length to learn from before anything is counted: the paper takes its models from
+an initial pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.paper.figure import Scale
+from penstock.approx.keeper import Keeping
+from penstock.cli.explain import bound_queries
+from penstock.engine.element import Chunk
+from penstock.engine.operator import Clock, Node
+from penstock.engine.operators.budget_join import BudgetJoin
+from penstock.plan import compile
+from penstock.workloads.memory_limited import SECOND, Streams, results_of
+
+WINDOW = 500
+"""W1 of section 6.2, in its time units."""
+LEARNS = 4
+MEMORY = range(10, 101, 10)
+"""Percent of what the whole window takes."""
+_QUERY = """
+CREATE STREAM S1 (k BIGINT, v DOUBLE, t BIGINT) TIMESTAMP BY t IN MILLISECONDS FROM PARQUET 'S1';
+CREATE STREAM S2 (k BIGINT, v DOUBLE, t BIGINT) TIMESTAMP BY t IN MILLISECONDS FROM PARQUET 'S2';
+SELECT ISTREAM(S1.v) FROM S1 [RANGE {window} SECONDS], S2 [NOW] WHERE {where} WITHIN MEMORY {rows} ROWS {goal}
+"""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Two streams, the window on S1 in seconds, and by how much keys differ, if not by nothing."""
+
+    streams: Streams
+    window: int = WINDOW
+    band: tuple[int, int] | None = None
+
+    @property
+    def from_(self) -> int:
+        """When counting begins."""
+        return LEARNS * self.window * SECOND
+
+    @property
+    def rows(self) -> float:
+        """Tuples in the whole window."""
+        ts = self.streams[0].ts
+        return len(ts) * self.window * SECOND / int(ts[-1])
+
+    def plan(self, rows: float, goal: str) -> BudgetJoin:
+        """The join as it is planned; ``rows`` is what it may hold."""
+        where = "S1.k = S2.k"
+        if self.band is not None:
+            where = f"S2.k BETWEEN S1.k + {self.band[0]} AND S1.k + {self.band[1]}"
+        text = _QUERY.format(window=self.window, where=where, rows=max(round(rows), 1), goal=goal)
+        ((bound, settings),) = bound_queries(text)
+        node: Node = compile(bound, 1, settings).stages[0].stage.root
+        while not isinstance(node, BudgetJoin):
+            (node,) = node.inputs
+        return node
+
+    def run(self, node: BudgetJoin) -> tuple[Chunk, dict[str, Any]]:
+        """All results, and what the join tells of itself at the end."""
+        operator = node.start()
+        end = max(int(s.ts[-1]) for s in self.streams) + 1
+        cuts = np.arange(0, end + self.window * SECOND // 4, self.window * SECOND // 4).tolist()
+        found = [
+            operator.run(self._step(node, begin, stop), Clock(begin, stop, 0))
+            for begin, stop in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+        return Chunk.concat(found, node.schema), operator.metrics()["within"]
+
+    def _step(self, node: BudgetJoin, begin: int, stop: int) -> list[Chunk]:
+        chunks = []
+        for part, tuples, size in zip(node.parts, self.streams, (self.window * SECOND, 0), strict=True):
+            a, b = np.searchsorted(tuples.ts, [begin, stop])
+            by_name = {"k": tuples.key[a:b], "v": tuples.deviation[a:b]}
+            columns = [pa.array(by_name[f.name.split(".")[1]]) for f in part.schema]
+            batch = pa.RecordBatch.from_arrays(columns, schema=part.schema)
+            chunks.append(Chunk.of(tuples.ts[a:b], batch, end=tuples.ts[a:b] + size + 1))
+        return chunks
+
+    def recall(self, rows: float, using: str) -> float:
+        """The part of all results that a policy found with so many rows, after it had learned."""
+        found, _ = self.run(self.plan(rows, f"MAXIMIZE RESULTS USING {using}"))
+        every = results_of(self.streams, self.window, self.band)[self.streams[1].ts >= self.from_].sum()
+        return float((found.ts >= self.from_).sum() / every)
+
+
+def seeded(node: BudgetJoin, seed: int, by_value: bool = True) -> BudgetJoin:
+    """With other chance; not ``by_value``: as if nothing were known of how often values come."""
+    assert isinstance(node.keeps, Keeping)
+    return replace(node, keeps=replace(node.keeps, seed=seed, keyed=node.keeps.keyed and by_value))
+
+
+def percents(scale: Scale) -> Iterator[int]:
+    """Memory to try."""
+    return iter((20, 60) if scale.quick else MEMORY)
