@@ -32,21 +32,24 @@ class Maximizer(Keeper):
         self._policy: Policy = POLICIES[self._using or "AGE"]()
         self._rooms = np.zeros(2, np.int64)
         self._recall = 1.0
-        self._join: Join | None = None
 
     def _plan(self) -> None:
         """Choose the policy, and split the memory between the windows so that recall is largest."""
         if self._using is None:
             self._policy = POLICIES["PROB" if self.by_value else "AGE"]()
-        a, b = self._windows
-        sides = Side(self._policy.result_rate(a, b), a.need), Side(self._policy.result_rate(b, a), b.need)
-        if a.need + b.need <= 0:
+        join = self._join()
+        if not join.need:
             self._rooms = np.array([self.memory // 2, self.memory - self.memory // 2])
             return
-        self._join = Join(sides)
-        room = self._join.split(self.memory)
-        self._recall = self._join.recall(self.memory)
+        room = join.split(self.memory)
+        self._recall = join.recall(self.memory)
         self._rooms = np.array([int(room[0]), int(room[1])])
+
+    def _join(self) -> Join:
+        """What each window gives with some memory; made anew, as a snapshot takes no functions."""
+        a, b = self._windows
+        give = self._policy.result_rate
+        return Join((Side(give(a, b), a.need), Side(give(b, a), b.need)))
 
     def _decide(self, begin: int) -> None:
         a, b = self._held
@@ -76,10 +79,11 @@ class Maximizer(Keeper):
     def _demand(self) -> dict[str, Any]:
         """What ALLOC has to know: the recall that this join would have with other memories."""
         within = self._node.within
-        if not within.shared or self._join is None:
+        join = self._join()
+        if not within.shared or not join.need:
             return {}
-        rows = np.linspace(0.0, self._join.need, POINTS)
-        recall = [self._join.recall(n) for n in rows]
+        rows = np.linspace(0.0, join.need, POINTS)
+        recall = [join.recall(n) for n in rows]
         watched = self._watched * self._row_bytes
         sizes = (rows * self._row_bytes + watched).tolist()
         return {"demand": {"of": within.bytes, "weight": within.weight, "bytes": sizes, "recall": recall}}
