@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -81,3 +82,9 @@ def test_what_is_no_script(script: str, message: str) -> None:
 def test_what_is_no_function(name: str, function: Any, message: str) -> None:
     with pytest.raises(penstock.CatalogError, match=message):
         penstock.evaluate("SELECT k FROM S", S, functions={name: function})
+
+
+@pytest.mark.parametrize("element", [(dt.datetime(2026, 1, 1), {"v": 1}), ("1", {"v": 1}), (1,), 7])
+def test_what_is_no_element(element: Any) -> None:
+    with pytest.raises(penstock.CatalogError, match="an element of 'S' is .* with ts a whole number, not"):
+        penstock.evaluate("SELECT v FROM S [NOW]", {"S": [element]}, schemas={"S": "v INT"})

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 SHOWN = {
@@ -40,6 +43,12 @@ def test_on_spark(example):
 
 def test_all_examples_are_run():
     assert {p.name for p in (ROOT / "examples").glob("*.py")} == {"evaluate.py", *SHOWN}
+
+
+def test_a_file_is_explained():
+    result = CliRunner().invoke(app, ["explain", str(ROOT / "examples" / "beats.cql")])
+    assert result.exit_code == 0, result.output
+    assert "seq-window [RANGE 3 SECONDS]" in result.output
 
 
 def test_readme_shows_an_example_that_runs():

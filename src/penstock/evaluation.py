@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
@@ -177,6 +178,10 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
 
 
 def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
+    for element in elements:
+        if not isinstance(element, Sequence) or len(element) < 2 or not isinstance(element[0], Integral):
+            form = "(ts, row), or (ts, '+' or '-', row) for a relation, with ts a whole number"
+            raise CatalogError(f"an element of {name!r} is {form}, not {element!r}")
     ordered = sorted(elements, key=lambda e: e[0])
     table = _table(name, [e[-1] for e in ordered], schema)
     if ordered and len(ordered[0]) == 3:

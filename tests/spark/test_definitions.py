@@ -76,3 +76,16 @@ def test_marks_other_than_plus_and_minus_are_refused(spark: SparkSession, tmp_pa
     with pytest.raises(Exception, match="1 rows are marked neither '\\+' nor '-'"):
         query.awaitTermination()
     ps.close()
+
+
+def test_a_stream_whose_first_batch_has_no_tasks(spark: SparkSession) -> None:
+    """Spark's rate source has none until a second has passed, and batch 0 does not wait for it."""
+    ps = penstock.connect(spark, partitions=2)
+    df = ps.sql((Path(__file__).parents[2] / "examples" / "beats.cql").read_text())
+    query = df.writeStream.format("memory").queryName("beats").start()
+    try:
+        while spark.table("beats").isEmpty():
+            query.awaitTermination(0.5)
+    finally:
+        query.stop()
+    assert spark.sql("SELECT * FROM beats WHERE newest = 0 AND op = '+'").count() == 1

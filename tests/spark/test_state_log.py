@@ -98,12 +98,6 @@ def test_another_query_is_refused(other: Fingerprint, message: str) -> None:
     assert store.entries == before
 
 
-def test_a_checkpoint_without_a_log_is_refused_after_the_first_batch() -> None:
-    assert StateLog(FakeStore(), QUERY, fresh=True).control.version == 0
-    with pytest.raises(CatalogError, match="no log for a partition"):
-        StateLog(FakeStore(), QUERY, fresh=False)
-
-
 def flipped(data: bytes) -> bytes:
     """One bit is another."""
     middle = len(data) // 2

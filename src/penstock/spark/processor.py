@@ -91,7 +91,7 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One partition's step."""
-        log = StateLog(self.entries, self.fingerprint, fresh=_batch() == 0)
+        log = StateLog(self.entries, self.fingerprint)
         visit = Visit(log, self.program, self._order(self.keys.index(key[0])))
         items = list(_items(rows))
         if self.memory is not None:
@@ -108,12 +108,6 @@ class Relay(StatefulProcessor):
         run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
         query_id = context.getLocalProperty("sql.streaming.queryId") or "batch"
         return Order(run_id, self.stage, partition, query_id)
-
-
-def _batch() -> int:
-    """The number of the micro-batch."""
-    context = TaskContext.get()
-    return int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)
 
 
 def _items(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[Envelope, bytes]]:

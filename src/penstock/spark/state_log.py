@@ -124,17 +124,16 @@ class Entry:
 
 
 class StateLog:
-    """The log of one partition, during one step."""
+    """The log of one partition, during one step.
 
-    def __init__(self, entries: MapState, fingerprint: Fingerprint, fresh: bool = True) -> None:
-        """``fresh``: whether there may be no log yet, as before a query's first batch is committed."""
+    No log means that no step was taken, whatever the batch's number: a source may have no tasks in a query's
+    first batches (Spark's rate source, Kafka from the latest offsets). The log of partition 0 is there as
+    soon as any query has taken a step, so one partition at least sees that a checkpoint is another query's.
+    """
+
+    def __init__(self, entries: MapState, fingerprint: Fingerprint) -> None:
         self._entries = entries
         row = entries.getValue(_CONTROL)
-        if row is None and not fresh:
-            raise CatalogError(
-                "the checkpoint has no log for a partition of this query: another query wrote it; start "
-                "that one, or use a new checkpoint"
-            )
         self.control = Control(fingerprint) if row is None else Control.decode(row[0])
         fingerprint.check(self.control.fingerprint)
 
