@@ -59,9 +59,15 @@ class Sampler(Keeper):
         judged = sum(w.judged for w in self._windows)
         return self._node.keyed and sum(w.fit for w in self._windows) > -NEARLY * judged
 
+    @property
+    def _by_size(self) -> bool:
+        """Clusters of equal sizes are not told apart by sizes that differ by chance."""
+        a, b = self._windows
+        return self.by_value and (sampling.unequal(a, b) or sampling.unequal(b, a))
+
     def _plan(self) -> None:
         self._scheme = sampling.pick(
-            self._wanted, self._node.aggregated, self._node.constant, self.by_value, self._surprise()
+            self._wanted, self._node.aggregated, self._node.constant, self._by_size, self._surprise()
         )
         if self._rows >= UNLIMITED:
             return

@@ -24,6 +24,8 @@ LEAST_SIZE = 0.1
 """The expected size of a cluster, as a part of the average, below which no estimate is believed."""
 ACCURATE = 0.5
 """How far from its expected results a tuple may be, as a part of these, for UNIFORM to rely on them."""
+MORE_THAN_CHANCE = 4.0
+"""How many times the variance that counting has by chance is taken for a difference."""
 HALVINGS = 50
 
 
@@ -42,6 +44,18 @@ def average_size(own: Observed, other: Observed) -> float:
     """The expected number of results of a tuple."""
     model = own.frequencies(other)
     return model.all_results / model.rate
+
+
+def unequal(own: Observed, other: Observed) -> bool:
+    """Whether clusters differ in their expected sizes by more than counting few tuples explains."""
+    known = own.counts.known()
+    parts = np.fromiter(known.values(), np.float64, len(known))
+    shares = other.counts.shares(np.fromiter(known, np.int64, len(known)))
+    if not parts.sum() or not other.counts.total:
+        return False
+    parts = parts / parts.sum()
+    spread = float(parts @ (shares - parts @ shares) ** 2)
+    return spread > MORE_THAN_CHANCE * float(parts @ shares) / other.counts.total
 
 
 def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float) -> float:
