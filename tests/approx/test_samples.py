@@ -78,7 +78,9 @@ def unbiased(errors: Floats) -> bool:
 def test_estimates_from_clusters_are_unbiased_and_their_bounds_hold(scheme: str) -> None:
     skew = 1.2 if scheme == "PPS_CLUSTER" else 0.0
     streams = by_value((zipf(skew, 20)[::-1], zipf(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
-    errors, covered, schemes = many_runs(streams, 160, 200, Sample("CLUSTER"), (LENGTH, LENGTH))
+    # The slices of a run are not independent: with 200 runs coverage is only known to a point or so.
+    runs = 200 if scheme == "PPS_CLUSTER" else 400
+    errors, covered, schemes = many_runs(streams, 160, runs, Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
     assert 0.93 <= covered[:, 0].mean() <= 0.97
     assert 0.93 <= covered[:, 1].mean() <= 0.97
