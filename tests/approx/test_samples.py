@@ -78,12 +78,11 @@ def unbiased(errors: Floats) -> bool:
 def test_estimates_from_clusters_are_unbiased_and_their_bounds_hold(scheme: str) -> None:
     skew = 1.2 if scheme == "PPS_CLUSTER" else 0.0
     streams = by_value((zipf(skew, 20)[::-1], zipf(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
-    # The slices of a run are not independent: with 200 runs coverage is only known to a point or so.
-    runs = 200 if scheme == "PPS_CLUSTER" else 400
-    errors, covered, schemes = many_runs(streams, 160, runs, Sample("CLUSTER"), (LENGTH, LENGTH))
+    errors, covered, schemes = many_runs(streams, 160, 200, Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
-    assert 0.93 <= covered[:, 0].mean() <= 0.97
-    assert 0.93 <= covered[:, 1].mean() <= 0.97
+    # Between 93 and 97 %, as far as so many runs can tell; the slices of a run are not independent.
+    noise = covered.reshape(200, SLICES, 2).mean(axis=1).std(axis=0) / np.sqrt(200)
+    assert (np.abs(covered.mean(axis=0) - 0.95) <= 0.02 + noise).all()
     if scheme == "PPS_CLUSTER":
         assert scheme in schemes
 
