@@ -1,16 +1,17 @@
 #!/bin/sh
-# All tests in two halves at once, since those with Spark mostly wait for it. Those without take what the others leave,
-# so that both end at about the same time. Their output comes one after the other.
+# All tests in two halves at once, since those with Spark mostly wait for it. Those without take what the others leave;
+# with them run some that start a Spark of their own, so that both end at about the same time. Their output comes one
+# after the other.
 set -u
 bin=.venv/bin
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-PENSTOCK_CASES=${PENSTOCK_CASES:-2200} nice -n 5 "$bin/python" -m pytest -m "not spark" -p no:cacheprovider "$@" >"$log" 2>&1 &
+PENSTOCK_CASES=${PENSTOCK_CASES:-2200} nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -p no:cacheprovider "$@" >"$log" 2>&1 &
 without=$!
 trap 'kill $without 2>/dev/null; rm -f "$log"; exit 130' INT TERM
 
-"$bin/python" -m pytest -m spark "$@"
+"$bin/python" -m pytest -m "spark and not apart" "$@"
 with=$?
 wait $without
 rest=$?

@@ -34,6 +34,7 @@ def test_evaluate():
 
 
 @pytest.mark.spark
+@pytest.mark.apart
 @pytest.mark.parametrize("example", SHOWN)
 def test_on_spark(example):
     result = run(example)
