@@ -67,7 +67,7 @@ def test_systems_that_disagree_end_the_run() -> None:
 
 def test_sparks_own_joins_run_fewer_batches() -> None:
     runs = Runs(3, 5, slow_batches=1)
-    assert runs.of(System("spark-rocksdb")) == (1, 1) and runs.of(System("penstock")) == (3, 5)
+    assert runs.of(System("spark-rocksdb")) == (2, 1) and runs.of(System("penstock")) == (3, 5)
 
 
 def test_one_key_has_most_rows() -> None:
