@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WEIGHT, CLUSTER = "#weight", "#cluster"
+"""Columns of a sampled join: how many results a row stands for, and which rows were in or out together."""
 POLICIES = ("AGE", "PROB", "RANDOM", "RECENT", "UNTIL_EXPIRY")
 """Which tuples are kept where the most results are wanted."""
 SCHEMES = ("UNIFORM", "CLUSTER")

@@ -17,12 +17,10 @@ from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.workloads.memory_limited import BUCKETS, curve
 
 Int64s = npt.NDArray[np.int64]
 Goal = Maximize | Sample
-
-AGES = 20
-"""Buckets of an age curve in section 6.2.1 of the paper."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +32,6 @@ class Stream:
     values: npt.NDArray[np.float64]
 
 
-def curve(shape: str) -> npt.NDArray[np.float64]:
-    """The age curves of section 6.2.2, with n = 5 results a tuple."""
-    k = np.arange(1.0, AGES + 1)
-    found = {
-        "INC": k**2,
-        "DEC": (AGES - k) ** 2,
-        "BELL": np.where(k <= AGES / 2, k**2, (AGES - k) ** 2),
-    }[shape]
-    return 5 * found / found.sum()
-
-
 def evenly(rate: float, ticks: int) -> Int64s:
     """Arrivals at a constant rate a tick."""
     return (np.arange(int(ticks * rate)) / rate).astype(np.int64)
@@ -54,9 +41,9 @@ def by_age(shape: str, length: int, rate: float, ticks: int, seed: int = 0) -> t
     """Section 6.2.1: unique ids on the first stream; the second picks one by the age that a curve says."""
     random = np.random.default_rng(seed)
     first, second = evenly(rate, ticks), evenly(5 * rate, ticks)
-    buckets = random.choice(AGES, len(second), p=curve(shape) / 5)
-    low = np.searchsorted(first, second - (buckets + 1) * length / AGES, "right")
-    high = np.searchsorted(first, second - buckets * length / AGES, "right")
+    buckets = random.choice(BUCKETS, len(second), p=curve(shape) / 5)
+    low = np.searchsorted(first, second - (buckets + 1) * length / BUCKETS, "right")
+    high = np.searchsorted(first, second - buckets * length / BUCKETS, "right")
     there = high > low
     ids = (low + (random.random(len(second)) * (high - low)).astype(np.int64))[there]
     second = second[there]

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from budget_feed import Run, Stream, budget_join, by_age, by_value, curve, evenly, zipf
+from budget_feed import Run, Stream, budget_join, by_age, by_value, evenly, zipf
 
 import penstock
 from penstock import budget
@@ -15,6 +15,7 @@ from penstock.approx.models.frequency import Frequencies
 from penstock.approx.policies import NO_AGES, POLICIES
 from penstock.budget import Maximize
 from penstock.engine.kernels.keeping import keep_within
+from penstock.workloads.memory_limited import curve
 
 LENGTH = 400
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from penstock.approx.held import Held
 from penstock.approx.models.observed import Observed
+from penstock.approx.shedding import SLOTS_A_ROW
 from penstock.budget import Sample, Within
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
@@ -41,8 +42,6 @@ EPOCHS = 16
 """Epochs in the longer window."""
 MEMORY = 4.0
 """Lengths of the longer window after which what was seen matters a third."""
-SLOTS_A_ROW = 2
-"""Slots that a store has for each row it holds, about."""
 UNLIMITED = 1 << 62
 
 

@@ -174,7 +174,7 @@ class Sampler(Keeper):
         return out
 
     def _average_chance(self) -> float | None:
-        """Of the tuples at hand; those that were left out had it as well."""
+        """Of a sample by size, over the tuples at hand: each has a chance of its own."""
         if self._scheme != "PPS_CLUSTER":
             return float(self._fraction)
         chances = np.concatenate([h.chance for h in self._held])

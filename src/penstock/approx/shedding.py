@@ -2,10 +2,10 @@
 
 A tuple that arrives may probe the other window, and may be kept for others to probe. Where probes are short
 some tuples do not probe, but are kept (unless they are to be dropped before the windows); where memory is
-short some are not kept, but may probe. How much each
-side gets is the answer of ``allocation.allocate`` for the rates that were counted, in stream time, up to now;
-which tuples it hits is a matter of chance, from a seed. So the same input in the same steps loses the same.
-A partition has the part of the budget that is its share of all rows.
+short some are not kept, but may probe. How much each side gets is the answer of ``allocation.allocate`` for
+the rates that were counted, in stream time, up to now; which tuples it hits is a matter of chance, from a
+seed. So the same input in the same steps loses the same. A partition has the part of the budget that is its
+share of all rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEAST_TOKENS = 30
 """Probes that a side may save up, where that is more than a second's: few come too unevenly to use all."""
 _EAGER = 1.1
 """Rows that chance lets through for each that may pass, so that none of what may be used is left over."""
-_SLOTS_A_ROW = 2
+SLOTS_A_ROW = 2
 """Slots that a store has for each row it holds, about."""
 
 
@@ -109,7 +109,7 @@ class Shedder:
         if within.rows is not None:
             self._rows = int(within.rows * share)
         if within.bytes is not None:
-            self._rows = max(int(within.bytes * share / (_SLOTS_A_ROW * slot_bytes)), 1)
+            self._rows = max(int(within.bytes * share / (SLOTS_A_ROW * slot_bytes)), 1)
 
     def _count(self, starts: Sequence[Int64s], oldest: int, newest: int) -> None:
         since = oldest - 1 if self._newest is None else self._newest

@@ -15,7 +15,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from penstock.budget import Within
+from penstock.budget import CLUSTER, WEIGHT, Within
 from penstock.catalog import RelationDef, StreamDef, TableDef
 from penstock.expression import Expression
 from penstock.schema import TimeDomain
@@ -136,7 +136,7 @@ class Sampled:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*self.input.schema, ("#weight", pa.float64()), ("#cluster", pa.int64())])
+        return pa.schema([*self.input.schema, (WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from statistics import NormalDist
 
 import pyarrow as pa
 
+from penstock import budget
 from penstock.budget import Sample
 from penstock.expression import Call, Column, Expression, Literal, columns
 from penstock.plan import logical
 from penstock.plan.logical import Aggregate, AggregateCall, Join, Logical, Project, Sampled, Select, ToStream
 
 DOUBLE = pa.float64()
-WEIGHT, CLUSTER = Column("#weight", DOUBLE), Column("#cluster", pa.int64())
+WEIGHT, CLUSTER = Column(budget.WEIGHT, DOUBLE), Column(budget.CLUSTER, pa.int64())
 
 
 def sampled(root: Logical, goal: Sample) -> Logical:

@@ -18,12 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators.mjoin import MJoin, _MJoin, _Tuples
 
-WEIGHT, CLUSTER = "#weight", "#cluster"
-"""Columns of a sampled join: how many results a row stands for, and which rows were in or out together."""
 SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
 
 
