@@ -47,9 +47,9 @@ def judged(rows: list[Row], x: str, names: Sequence[str]) -> list[Claim]:
     }
     return [
         Claim(
-            "ALLOC's minimum recall is at least PROP's everywhere (a point of chance allowed)",
+            "ALLOC's minimum recall is at least PROP's everywhere (half a point of chance allowed)",
             f"points above PROP: {shown(gain, 1)}",
-            min(gain.values()) >= -1.0,
+            min(gain.values()) >= -0.5,
         ),
         Claim(
             "with ALLOC the joins' recalls are equal (ours: within 3 points)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.paper.budgeted_joins import Budgeted, gain, near_the_equations, order, rows_of
+from bench.paper.allocated_joins import Budgeted, gain, near_the_equations, order, rows_of
 from bench.paper.figure import Claim, Figure, Row, Scale
 from penstock.budget import Within
 from penstock.plan.cost import Workload

@@ -88,7 +88,7 @@ def test_what_is_said_of_a_full_join() -> None:
 
 
 def test_what_is_said_of_budgets() -> None:
-    from bench.paper.budgeted_joins import EQUATION, MEASURED, gain, near_the_equations, order
+    from bench.paper.allocated_joins import EQUATION, MEASURED, gain, near_the_equations, order
 
     found = {"optimal": (10.0, 9.8), "equal": (5.0, 5.1), "max-a": (0.0, 0.0)}
     rows = [
