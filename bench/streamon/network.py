@@ -122,6 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--phase", type=int, default=10, help="batches after which the routing flips")
     parser.add_argument("--phases", type=int, help="default 4, on Spark 2")
     parser.add_argument("--spark", action="store_true", help="on Spark with 2 partitions")
+    parser.add_argument("--rounds", type=int, default=2, help="on Spark: runs of each order, in turns")
     options = parser.parse_args(arguments)
     links, packets, phases = (8, 40, 2) if options.spark else (4, 4, 4)
     routes = Routes(options.links or links, options.flows, options.packets or packets, options.phase)
@@ -129,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.spark:
         from bench.streamon.network_on_spark import compare
 
-        compare(routes, batches, systems(routes), query)
+        compare(routes, batches, options.rounds, systems(routes), query)
         return
     for system in systems(routes):
         on_engine(replace(routes, flows=500, phase=2), 4, *system)  # loads the kernels

@@ -61,7 +61,7 @@ def test_the_profile_window_favours_no_position() -> None:
     passes = w.holds()[w.tuples(8 * SLICE)]
     executor = filters(4, drop_profiling_probability=0.05, profile_window=300, alpha=0.01)
     executor.run(len(passes), evaluating(passes))
-    drops = np.array(executor.ordering.first_drops())
+    drops = np.array(executor.ordering.first_drops()[0])
     dropped = ~passes[~passes.all(axis=1)][:, executor.order]
     expected = 300 * np.bincount(dropped.argmax(axis=1), minlength=4) / len(dropped)
     assert len(executor.ordering.window) == 300
@@ -72,10 +72,14 @@ def test_the_profile_window_favours_no_position() -> None:
 def test_split_samples_a_share_of_what_is_dropped(share: float) -> None:
     rows = np.arange(100_000)
     passes = np.random.default_rng(3).random(len(rows)) < 0.4
-    draw = np.array([0, 12345])
-    draw[0] = kernels.gap(draw, share)
-    kept, sampled = np.empty_like(rows), np.empty_like(rows)
-    k, s = kernels.split(rows, passes, draw, share, kept, sampled)
+    draw = np.array([0, 12345, 0])
+    scale = kernels.gap_scale(share)
+    draw[0] = kernels.gap(draw, scale)
+    kept, samples = np.empty_like(rows), np.empty((len(rows), 2), np.int64)
+    k = kernels.split(rows, passes, 3, draw, scale, kept, samples)
+    s = draw[2]
+    sampled = samples[:, 0]
+    assert (samples[:s, 1] == 3).all()
     assert kept[:k].tolist() == rows[passes].tolist()
     assert not passes[sampled[:s]].any()
     assert len(set(sampled[:s].tolist())) == s
@@ -114,7 +118,7 @@ def test_expected_is_surprised_by_changes_only() -> None:
     random = np.random.default_rng(0)
     expected = Expected(2, surprise=8.0)
     expected.passing = 0.05
-    expected.reorder([500, 450])
+    expected.reorder([500, 450], [500, 450])
     for _ in range(100):
         assert not expected.note(0, 4096, random.binomial(4096, 0.5))
         assert not expected.note(1, 2000, random.binomial(2000, 0.1))
@@ -125,7 +129,7 @@ def test_expected_is_surprised_by_changes_only() -> None:
 def test_expected_judges_few_tuples_together() -> None:
     expected = Expected(1, surprise=8.0)
     expected.passing = 0.1
-    expected.reorder([900])
+    expected.reorder([900], [900])
     assert not any(expected.note(0, 100, 10) for _ in range(100))
     assert any(expected.note(0, 100, 90) for _ in range(40))
 

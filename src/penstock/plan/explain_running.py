@@ -19,6 +19,8 @@ from penstock.streamon.skew import advice, skew
 _COUNTS = ("in", "out", "probes", "results")
 _DECISIONS = 3
 """Newest decisions of each order that are shown."""
+_ENOUGH = 1 << 15
+"""Tuples from which on the share of time is told: before, it is that of a first look at the filters."""
 
 
 def explain_running(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -46,12 +48,17 @@ def _why(streamon: Mapping[str, Any] | None) -> Iterator[str]:
     if streamon is None or not streamon["tuples"]:
         return
     recalled = f" ({streamon['recalled']} recalled)" if streamon["recalled"] else ""
-    adapting = 1 - streamon["share of time"]["tuple processing"]
     yield (
         f"      {streamon['algorithm']}: {streamon['evaluations a tuple']:.2f} filters a tuple, "
-        f"{streamon['switches']} changes of order{recalled}, {adapting:.1%} of the time on adapting"
+        f"{streamon['switches']} changes of order{recalled}, {_adapting(streamon)}"
     )
     for decision in streamon["decisions"][-_DECISIONS:]:
         drops = ", ".join(f"{name} {share:.0%}" for name, share in decision["drops"].items())
         order = ", ".join(decision["order"]) + (" (recalled)" if decision["recalled"] else "")
         yield f"      tuple {decision['tuple']:,}: dropped by {drops} -> {order}"
+
+
+def _adapting(streamon: Mapping[str, Any]) -> str:
+    if streamon["tuples"] < _ENOUGH:
+        return "too few tuples yet to say what adapting takes"
+    return f"{1 - streamon['share of time']['tuple processing']:.1%} of the time on adapting"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.streamon import kernels
+from penstock.streamon.framework import Recall
 from penstock.streamon.ordering import Ordering
 from penstock.streamon.profile_window import Bits
 from penstock.streamon.thresholds import Thresholds
@@ -28,13 +29,29 @@ class AGreedy(Ordering):
 
     def _view(self, come: Bits, gone: Bits) -> None:
         order = np.array(self.order)
-        kernels.count(self.view, order, gone, -1)
+        if len(gone):
+            kernels.count(self.view, order, gone, -1)
         kernels.count(self.view, order, come, 1)
 
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
+        violated = self.violation()
+        if violated is None or self._take(recall()):
+            return
         # Several tuples at once may violate it at several positions; each correction ends behind the last.
-        while (violated := self.violation()) is not None:
+        while violated is not None:
             self._correct(violated)
+            violated = self.violation()
+
+    def _take(self, known: list[int] | None) -> bool:
+        """Take an order that was good for the like, if a search would find nothing better now."""
+        if known is None:
+            return False
+        order, view = np.array(known), np.zeros_like(self.view)
+        kernels.count(view, order, self.window.tuples(), 1)
+        if kernels.violated(view, self.window.times()[order], 1.0) >= 0:
+            return False
+        self.order, self.view = known, view
+        return True
 
     def violation(self) -> int | None:
         """The first position at which the Greedy Invariant is violated by more than alpha allows."""
@@ -46,3 +63,7 @@ class AGreedy(Ordering):
         order = np.array(self.order)
         kernels.correct(self.view, order, self.window.tuples(), self.window.times(), position)
         self.order = order.tolist()
+
+    def forget(self) -> None:
+        self.window.clear()
+        self.view[:] = 0

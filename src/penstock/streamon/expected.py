@@ -47,16 +47,17 @@ class Expected:
         """Tuples that came, and those that passed all filters."""
         self.passing += (passed / came - self.passing) / (1 + MEMORY)
 
-    def reorder(self, drops: Sequence[int]) -> None:
-        """A new order: how many profile tuples the filter at each position drops in it.
+    def reorder(self, tuples: Sequence[int], weights: Sequence[int]) -> None:
+        """A new order: profile tuples that the filter at each position drops in it, and what they weigh.
 
         Profile tuples are dropped ones; with those that pass they stand for more.
         """
-        left = sum(drops) / max(1 - self.passing, 1e-9)
-        for position, count in enumerate(drops):
-            self._shares[position] = 1 - count / left if left else 0.5
-            self._seen[position] = left
-            left -= count
+        passing = 1 / max(1 - self.passing, 1e-9)
+        left, seen = sum(weights) * passing, sum(tuples) * passing
+        for position, (count, weight) in enumerate(zip(tuples, weights, strict=True)):
+            self._shares[position] = 1 - weight / left if left else 0.5
+            self._seen[position] = seen
+            left, seen = left - weight, seen - count
         self._came = [0] * len(self._came)
         self._passed = [0] * len(self._passed)
 

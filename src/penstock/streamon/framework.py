@@ -10,6 +10,7 @@ Pipelined filters are the first instance: ``PipelinedFilters`` executes, ``DropP
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ from penstock.streamon.plan_log import PlanLog
 
 Statistics = npt.NDArray[np.float64]
 Evidence = TypeVar("Evidence", contravariant=True)
+Recall = Callable[[], list[int] | None]
+"""The plan that the log has for statistics like those of now, if any."""
 
 
 class Executor(Protocol):
@@ -42,8 +45,11 @@ class Reoptimizer(Protocol[Evidence]):
     def plan(self) -> list[int]:
         """The plan that is best as far as is known."""
 
-    def observe(self, evidence: Evidence, known: list[int] | None = None) -> bool:
-        """Take in evidence, try a plan ``known`` to be good for the like; whether the plan is another now."""
+    def observe(self, evidence: Evidence, recall: Recall) -> bool:
+        """Take in evidence; whether the plan is another now.
+
+        If the one it has is not the best any more, it may ``recall`` one before it searches.
+        """
 
 
 class StreaMon(Generic[Evidence]):
@@ -59,11 +65,19 @@ class StreaMon(Generic[Evidence]):
         self._executor, self._profiler, self._reoptimizer = executor, profiler, reoptimizer
         self.log = log
 
-    def turn(self, time: int, evidence: Evidence) -> None:
+    def turn(self, time: int, evidence: Evidence) -> bool:
         """Show the re-optimizer new evidence; if it decides for another plan, log and use it."""
         statistics = self._profiler.statistics(evidence)
-        known = self.log.recall(statistics)
-        if self._reoptimizer.observe(evidence, known):
-            plan = self._reoptimizer.plan
-            self.log.add(time, statistics, plan, recalled=plan == known)
-            self._executor.use(plan)
+        known: list[int] | None = None
+
+        def recall() -> list[int] | None:
+            nonlocal known
+            known = self.log.recall(statistics)
+            return known
+
+        if not self._reoptimizer.observe(evidence, recall):
+            return False
+        plan = self._reoptimizer.plan
+        self.log.add(time, statistics, plan, recalled=plan == known)
+        self._executor.use(plan)
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.streamon.framework import Recall
 from penstock.streamon.ordering import Ordering
 from penstock.streamon.profile_window import Bits
 from penstock.streamon.thresholds import Thresholds
@@ -21,7 +22,7 @@ class Independent(Ordering):
     def _view(self, come: Bits, gone: Bits) -> None:
         self.row += come.sum(axis=0, dtype=np.int64) - gone.sum(axis=0, dtype=np.int64)
 
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         ratios = self.row / self.window.times()
         # One pass of insertion sort with alpha's tolerance: near-ties stay as they are.
         for at in range(1, self.n):

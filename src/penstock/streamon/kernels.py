@@ -1,4 +1,4 @@
-"""The inner loops of profiling: a filter's survivors and samples, the matrix view, the Greedy Invariant."""
+"""The inner loops of profiling: samples, profile tuples, the matrix view, the Greedy Invariant."""
 
 from __future__ import annotations
 
@@ -10,60 +10,139 @@ from numba import njit
 
 Int64s = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
-NEVER = 1 << 62
+NEVER = float(1 << 62)
 
 
 @njit(cache=True)
-def gap(draw: Int64s, share: float) -> int:
-    """Dropped tuples to pass over before the next profiled one: geometric; ``draw[1]`` is the seed."""
+def gap(draw: Int64s, scale: float) -> int:
+    """Dropped tuples to pass over before the next profiled one: geometric; ``draw[1]`` is the seed.
+
+    ``scale`` is what ``gap_scale`` says of the share that is profiled.
+    """
     x = np.uint64(draw[1])
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
     draw[1] = np.int64(x)
-    if share <= 0.0:
-        return NEVER
-    if share >= 1.0:
-        return 0
     uniform = (float((x * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(11)) + 0.5) / 9007199254740992.0
-    return int(math.log(uniform) / math.log1p(-share))
+    return int(min(math.log(uniform) * scale, NEVER))
+
+
+def gap_scale(share: float) -> float:
+    """What the logarithm of a uniform number is times for a gap; a gap without end for nothing."""
+    if share <= 0.0:
+        return -1e30
+    return 0.0 if share >= 1.0 else 1 / math.log1p(-share)
 
 
 @njit(cache=True)
 def split(
-    rows: Int64s, passes: npt.NDArray[np.bool_], draw: Int64s, share: float, kept: Int64s, sampled: Int64s
-) -> tuple[int, int]:
-    """Rows that pass into ``kept``, a share of the others into ``sampled``; how many of each.
+    rows: Int64s,
+    passes: npt.NDArray[np.bool_],
+    position: int,
+    draw: Int64s,
+    scale: float,
+    kept: Int64s,
+    sampled: Int64s,
+) -> int:
+    """Rows that pass into ``kept``, how many; a share of the others to ``sampled``, with the position.
 
-    ``draw[0]`` dropped tuples are yet to be passed over, so that sampling goes on across calls.
+    ``draw[0]`` dropped tuples are yet to be passed over, and ``draw[2]`` have been sampled: sampling goes on
+    across calls.
     """
-    k, s = np.int64(0), 0
-    skip = draw[0]
+    k = np.int64(0)
+    skip, s = draw[0], draw[2]
     for i in range(len(rows)):
         kept[k] = rows[i]
         k += np.int64(passes[i])
         skip -= np.int64(not passes[i])
         if skip < 0:
-            sampled[s] = rows[i]
+            sampled[s, 0] = rows[i]
+            sampled[s, 1] = position
             s += 1
-            skip = gap(draw, share)
-    draw[0] = skip
-    return int(k), s
+            skip = gap(draw, scale)
+    draw[0], draw[2] = skip, s
+    return int(k)
+
+
+@njit(cache=True)
+def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
+    """Sampled rows of the same position together; those of position p are ``stops[p] : stops[p + 1]``."""
+    for s in range(len(sampled)):
+        stops[sampled[s, 1] + 1] += 1
+    for p in range(1, len(stops)):
+        stops[p] += stops[p - 1]
+    at = stops.copy()
+    for s in range(len(sampled)):
+        p = sampled[s, 1]
+        rows[at[p]] = sampled[s, 0]
+        at[p] += 1
+
+
+@njit(cache=True)
+def first_drop(order: Int64s, profile: Bits, t: int) -> int:
+    """The position of the first filter that drops a profile tuple; as many as there are if none does."""
+    first = 0
+    while first < len(order) and profile[t, order[first]] == 0:
+        first += 1
+    return first
+
+
+@njit(cache=True)
+def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -> None:
+    """Profile tuples that are dropped first at each position, and what they weigh; at the end, by none."""
+    for t in range(len(profile)):
+        first = first_drop(order, profile, t)
+        tuples[first] += 1
+        if first < len(order):
+            weights[first] += profile[t, order[first]]
+
+
+@njit(cache=True)
+def shares(order: Int64s, profile: Bits, found: npt.NDArray[np.float64]) -> None:
+    """The share of the profile tuples that each filter drops, by weight."""
+    total = 0.0
+    for t in range(len(profile)):
+        first = first_drop(order, profile, t)
+        if first < len(order):
+            total += profile[t, order[first]]
+        for f in range(len(order)):
+            found[f] += profile[t, f]
+    for f in range(len(order)):
+        found[f] /= max(total, 1.0)
+
+
+@njit(cache=True)
+def nearest(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> tuple[int, float]:
+    """The row whose largest difference is the least, and that difference."""
+    best, least = -1, np.inf
+    for k in range(len(known)):
+        apart = 0.0
+        for f in range(len(wanted)):
+            apart = max(apart, abs(known[k, f] - wanted[f]))
+        if apart < least:
+            best, least = k, apart
+    return best, least
 
 
 @njit(cache=True)
 def count(view: Int64s, order: Int64s, profile: Bits, by: int) -> None:
-    """Figure 4.5: add profile tuples to the matrix view (or take them out of it, ``by`` -1)."""
+    """Figure 4.5: add profile tuples to the matrix view (or take them out of it, ``by`` -1).
+
+    A tuple counts in every row of the view down to its first drop: tuples with the same first drop are
+    summed up first, each bit once.
+    """
     n = len(order)
+    drops = np.zeros((n + 1, profile.shape[1]), np.int64)
     for t in range(len(profile)):
-        first = 0
-        while first < n and profile[t, order[first]] == 0:
-            first += 1
-        for c in range(first, n):
-            weight = by * np.int64(profile[t, order[c]])
-            if weight:
-                for r in range(first + 1):
-                    view[r, c] += weight
+        first = first_drop(order, profile, t)
+        for f in range(profile.shape[1]):
+            drops[first, f] += profile[t, f]
+    for c in range(n):
+        below = np.int64(0)
+        for r in range(c, -1, -1):
+            below += drops[r, order[c]]
+            view[r, c] += by * below
 
 
 @njit(cache=True)
@@ -87,26 +166,74 @@ def correct(
     ``times`` is by filter. Afterwards ``view`` has the rows of the new order.
     """
     n = len(order)
+    # The tuples that get to position r; fewer at each.
+    left = np.empty(len(profile), np.int64)
+    m = 0
+    for t in range(len(profile)):
+        left[m] = t
+        m += first_drop(order, profile, t) >= position
     last = position
     r = position
-    drops = np.zeros(n, np.int64)
+    drops = np.zeros(profile.shape[1], np.int64)
     while r <= last:
         drops[:] = 0
-        for t in range(len(profile)):
-            c = 0
-            while c < r and profile[t, order[c]] == 0:
-                c += 1
-            if c == r:
-                for c in range(r, n):
-                    drops[c] += profile[t, order[c]]
+        for i in range(m):
+            for f in range(len(drops)):
+                drops[f] += profile[left[i], f]
         best = r
         for c in range(r + 1, n):
-            if drops[c] / times[order[c]] > drops[best] / times[order[best]]:
+            if drops[order[c]] / times[order[c]] > drops[order[best]] / times[order[best]]:
                 best = c
         last = max(last, best)
         chosen = order[best]
         order[r + 1 : best + 1] = order[r:best].copy()
         order[r] = chosen
+        k = 0
+        for i in range(m):
+            t = left[i]
+            left[k] = t
+            k += profile[t, chosen] == 0
+        m = k
         r += 1
     view[:] = 0
     count(view, order, profile, 1)
+
+
+@njit(cache=True)
+def profile_tuples(drops: Bits, profile: Bits) -> None:
+    """Bits that were found filter by filter as profile tuples, a row each.
+
+    Tuples that the same filter dropped are neighbours in ``drops``. In a profile window those in front are
+    the first to leave, so steps of the golden section spread them evenly.
+    """
+    n, tuples = drops.shape
+    step = int(0.6180339887 * tuples) | 1
+    while _divisor(step, tuples) > 1:
+        step += 2
+    at = 0
+    for t in range(tuples):
+        for f in range(n):
+            profile[at, f] = drops[f, t]
+        at = (at + step) % tuples
+
+
+@njit(cache=True)
+def dropped(drops: Bits, filters: Int64s, profile: Bits) -> int:
+    """Profile tuples of those that some filter drops; how many. A row of ``drops`` is for a filter."""
+    k = 0
+    for t in range(drops.shape[1]):
+        some = False
+        for i in range(len(filters)):
+            profile[k, filters[i]] = drops[i, t]
+            some |= drops[i, t] != 0
+        k += some
+    if k < len(profile):
+        profile[k] = 0
+    return k
+
+
+@njit(cache=True)
+def _divisor(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a

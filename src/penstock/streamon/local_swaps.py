@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.streamon.framework import Recall
 from penstock.streamon.ordering import Ordering
 
 
@@ -16,7 +17,7 @@ class LocalSwaps(Ordering):
     def wanted(self, position: int) -> list[int]:
         return [position + 1] if position + 1 < self.n else []
 
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         # After a swap the window is filled anew; a part of it must be there to be judged.
         if len(self.window) < len(self.window.bits) // 4:
             return

@@ -6,12 +6,14 @@ the drop those filters that ``wanted`` names, and hands the bits to ``observe``.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.streamon import kernels
+from penstock.streamon.framework import Recall
+from penstock.streamon.laps import VIEW, VIOLATIONS, WINDOW, Laps
 from penstock.streamon.profile_window import Bits, ProfileWindow
 from penstock.streamon.thresholds import Thresholds
 
@@ -29,8 +31,7 @@ class Ordering(ABC):
         self.order = list(range(n))
         self.window = ProfileWindow(n, thresholds.profile_window, thresholds.time_window)
         self.switches = 0
-        self.known: list[int] | None = None
-        self.seconds = {"profile window": 0.0, "view update": 0.0, "violations": 0.0}
+        self.laps = Laps()
 
     def wanted(self, position: int) -> list[int]:
         """Positions of the filters to evaluate on a profiled tuple that ``position`` dropped."""
@@ -41,23 +42,20 @@ class Ordering(ABC):
         """The order, for who keeps it."""
         return list(self.order)
 
-    def observe(self, profile: Bits, known: list[int] | None = None) -> bool:
+    def observe(self, profile: Bits, recall: Recall = lambda: None) -> bool:
         """Take in profile tuples (a row each, a column a filter); whether the order changed.
 
-        ``known`` is an order that was good for the like: it may save a search, if it keeps the invariant.
+        Many at once leave the window and the view as one by one would; the order is looked at once, after
+        them. An order to ``recall`` may save a search, if it keeps the invariant.
         """
         before = list(self.order)
-        self.known = known
-        began = time.thread_time()
         kept = self.telling(profile)
         gone = self.window.insert(kept)
-        inserted = time.thread_time()
+        self.laps.lap(WINDOW)
         self._view(kept[-len(self.window.bits) :], gone)
-        viewed = time.thread_time()
-        self._keep_invariant(len(profile))
-        self.seconds["profile window"] += inserted - began
-        self.seconds["view update"] += viewed - inserted
-        self.seconds["violations"] += time.thread_time() - viewed
+        self.laps.lap(VIEW)
+        self._keep_invariant(len(profile), recall)
+        self.laps.lap(VIOLATIONS)
         if self.order != before:
             self.switches += 1
         return self.order != before
@@ -70,7 +68,7 @@ class Ordering(ABC):
         """Keep a view over the window by what came into it and what left."""
 
     @abstractmethod
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         """Find out whether the invariant is violated after ``profiled`` more tuples, and mend the order."""
 
     def forget(self) -> None:
@@ -90,10 +88,11 @@ class Ordering(ABC):
             view[i, i:] = left[:, i:].sum(axis=0)
         return view
 
-    def first_drops(self) -> list[int]:
-        """How many profile tuples the filter at each position drops that those before it do not."""
-        first = (self.window.tuples()[:, self.order] > 0).argmax(axis=1)
-        return [int(c) for c in np.bincount(first, minlength=self.n)]
+    def first_drops(self) -> tuple[list[int], list[int]]:
+        """Profile tuples that the filter at each position is the first to drop, and what they weigh."""
+        tuples, weights = np.zeros((2, self.n + 1), np.int64)
+        kernels.first_drops(np.array(self.order), self.window.tuples(), tuples, weights)
+        return tuples[:-1].tolist(), weights[:-1].tolist()
 
     def first_drop(self, tuple_: Bits) -> int:
         """The position of the first filter in the order that drops a profile tuple; n if none does."""
@@ -110,5 +109,5 @@ class Static(Ordering):
     def wanted(self, position: int) -> list[int]:
         return []
 
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         pass

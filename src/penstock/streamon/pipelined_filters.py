@@ -15,12 +15,15 @@ import numpy as np
 
 from penstock.streamon.algorithms import ordering
 from penstock.streamon.framework import StreaMon
+from penstock.streamon.laps import PROCESSING, PROFILING, VIOLATIONS
 from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.profile_window import Bits
 from penstock.streamon.profiler import DropProfiler, Evaluate, Rows
 from penstock.streamon.thresholds import Thresholds
 
 SLICE = Thresholds.slice
+HEAD = 3
+"""The head of a slice is an eighth: enough to see that the stream is another one."""
 
 
 class PipelinedFilters:
@@ -35,8 +38,9 @@ class PipelinedFilters:
         self.profiler = DropProfiler(self.ordering, self.log, seed)
         self._streamon = StreaMon[Bits](self, self.profiler, self.ordering, self.log)
         self.tuples = self.evaluations = 0
-        self._processing = 0.0
+        self._laps = self.ordering.laps
         self._slice_rows = self.thresholds.slice
+        self._watchful_until = 0
 
     @property
     def order(self) -> list[int]:
@@ -61,8 +65,7 @@ class PipelinedFilters:
     @property
     def seconds(self) -> dict[str, float]:
         """CPU time by what it was spent on (thesis table 4.2): other load on the machine is not in it."""
-        own = {"tuple processing": self._processing, "profile tuples": self.profiler.seconds}
-        return own | self.ordering.seconds
+        return self._laps.seconds
 
     def use(self, plan: list[int]) -> None:
         """Go on in another order. What was sampled under the one before is known by its positions."""
@@ -75,77 +78,108 @@ class PipelinedFilters:
         ``alone``: the same for filters that share work or know what they found out before, each as if it was
         the first: what is timed.
         """
+        self._laps.start()
+        self.profiler.wake(self.tuples)
         passed = []
         at = 0
         while at < count:
             rows = np.arange(at, min(at + self._slice_rows, count))
-            if self.profiler.timing_due(self.tuples):
+            if timed := self.profiler.timing_due(self.tuples):
+                self._laps.lap(PROCESSING)
                 self.profiler.time_filters(rows, alone or evaluate, self.tuples)
-                if self.ordering.whole and not self.tuples:
-                    self._learn(rows[: self.thresholds.burst], evaluate)
-            passed.append(self._slice(rows, evaluate))
+            at_start = timed and not self.tuples and self.ordering.whole
+            passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, evaluate))
             at += len(rows)
             self.tuples += len(rows)
         # Rows mean nothing after their run.
         self._profile(evaluate)
-        return np.concatenate(passed) if passed else np.empty(0, np.int64)
+        kept = np.concatenate(passed) if passed else np.empty(0, np.int64)
+        self._laps.lap(PROCESSING)
+        return kept
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
-        began = time.thread_time()
-        left, surprised = rows, False
-        for position, f in enumerate(self.order):
-            if not len(left) or surprised:
-                break
-            passes = evaluate(f, left)
-            self.evaluations += len(left)
-            left, surprised = self.profiler.split(position, left, passes)
-        else:
-            position = self.ordering.n
-        self._processed(began)
+        began = time.perf_counter()
+        left, position, surprised = rows, 0, False
+        if self.tuples < self._watchful_until:
+            left, position, surprised = self._head_first(rows, evaluate)
+        while len(left) and position < self.ordering.n and not surprised:
+            left, surprised = self._filter(position, left, evaluate)
+            position += 1
         if surprised:
             return self._start_anew(rows, left, self.order[:position], evaluate)
         if position == self.ordering.n:
-            took = (time.thread_time() - began) / len(rows)
+            fitting = self.thresholds.slice_seconds * len(rows) / (time.perf_counter() - began)
             most = self.thresholds.slice
-            self._slice_rows = int(np.clip(self.thresholds.slice_seconds / took, most >> 2, most))
+            self._slice_rows = max(most >> 2, min(most, int(fitting)))
         self.profiler.note_passing(len(rows), len(left))
         if self.profiler.waiting >= self.thresholds.profile_window:
             self._profile(evaluate)
         return left
 
+    def _filter(self, position: int, rows: Rows, evaluate: Evaluate) -> tuple[Rows, bool]:
+        """What the filter at a position lets through, and whether that surprises."""
+        self.evaluations += len(rows)
+        return self.profiler.split(position, rows, evaluate(self.order[position], rows))
+
+    def _head_first(self, rows: Rows, evaluate: Evaluate) -> tuple[Rows, int, bool]:
+        """Rows after the first filter, and position 1; or all and 0 if the head of them surprises."""
+        head = len(rows) >> HEAD
+        first, surprised = self._filter(0, rows[:head], evaluate)
+        if surprised:
+            return rows, 0, True
+        others, surprised = self._filter(0, rows[head:], evaluate)
+        return np.concatenate((first, others)), 1, surprised
+
     def _start_anew(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
-        """Learn the new stream from the last rows of a slice; what is left of it goes on in the new order."""
+        """The stream is another one: what is left of a slice goes on in an order for it."""
         self.profiler.start_anew()
-        self._learn(rows[-self.thresholds.burst :], evaluate)
-        began = time.thread_time()
-        for f in self.order:
-            if f not in done and len(left):
-                self.evaluations += len(left)
-                left = left[evaluate(f, left)]
-        self._processed(began)
+        self._watchful_until = self.tuples + self.thresholds.watchful
+        return self._learn(rows, left, done, evaluate)
+
+    def _learn(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
+        """Choose an order by a burst alone, one class of filters after the other, while a slice goes through.
+
+        Filters that are ``done`` let those through that are ``left`` of its rows.
+        """
+        self._laps.lap(PROCESSING)
+        first, *dearer = self.profiler.classes
+        if not set(done) <= set(first):
+            # Tuples that passed an expensive filter say nothing about it.
+            left, done = rows, []
+        burst, sample = self.profiler.burst(), rows[-self.thresholds.burst :]
+        self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
+        left = self._through([f for f in burst.greedy(first) if f not in done], left, evaluate)
+        for some in dearer:
+            if not len(left):
+                break
+            sample, rest = left[: self.thresholds.dear_burst], left[self.thresholds.dear_burst :]
+            drops = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
+            rest = self._through(burst.greedy(some), rest, evaluate)
+            left = np.concatenate((sample[~drops.any(axis=0)], rest))
+        profile = self.profiler.learned(burst)
+        if not self._streamon.turn(self.tuples, profile):
+            self.profiler.expect()
+        self._laps.lap(VIOLATIONS)
         return left
 
-    def _processed(self, since: float) -> None:
-        took = time.thread_time() - since
-        self._processing += took
-        self.profiler.earn(took)
-
-    def _learn(self, rows: Rows, evaluate: Evaluate) -> None:
-        """Choose an order by a burst alone."""
-        dropped = self.profiler.burst(rows, evaluate)
-        if len(dropped):
-            self._turn(dropped)
-        self.profiler.expect()
+    def _through(self, order: list[int], left: Rows, evaluate: Evaluate) -> Rows:
+        """What is left of some rows after some filters."""
+        self._laps.lap(PROFILING)
+        for f in order:
+            if len(left):
+                self.evaluations += len(left)
+                left = left[evaluate(f, left)]
+        self._laps.lap(PROCESSING)
+        return left
 
     def _profile(self, evaluate: Evaluate) -> None:
-        profile = self.profiler.profile_tuples(evaluate)
+        if not self.profiler.waiting:
+            return
+        self._laps.lap(PROCESSING)
+        profile = self.profiler.profile_tuples(evaluate, self.tuples)
         if profile is not None:
-            self._turn(profile)
-
-    def _turn(self, profile: Bits) -> None:
-        began = time.thread_time()
-        self._streamon.turn(self.tuples, profile)
-        self.profiler.spent(began)
+            self._streamon.turn(self.tuples, profile)
+            self._laps.lap(VIOLATIONS)
 
     def metrics(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """The order, why, and what adapting costs (thesis table 4.2); ``names`` are the filters'."""
@@ -157,7 +191,7 @@ class PipelinedFilters:
             "switches": self.ordering.switches,
             "surprises": self.surprises,
             "recalled": self.log.recalled,
-            "steady": [called[f] for f in sorted(self.log.steady())],
+            "steady": [called[f] for f in sorted(self.log.steady)],
             "tuples": self.tuples,
             "evaluations a tuple": self.evaluations / max(self.tuples, 1),
             "profiled": self.profiled,

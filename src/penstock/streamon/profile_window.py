@@ -29,12 +29,21 @@ class ProfileWindow:
 
     def insert(self, profile: Bits) -> Bits:
         """Put in profile tuples (a row each); those that leave for them."""
-        profile = profile[-len(self.bits) :]
-        places = (self._next + np.arange(len(profile))) % len(self.bits)
-        gone = self.bits[places[places < self.count]] if self.count else profile[:0]
-        self.bits[places] = profile
-        self._next = (self._next + len(profile)) % len(self.bits)
-        self.count = min(self.count + len(profile) - len(gone), len(self.bits))
+        size = len(self.bits)
+        if self.count + len(profile) <= size:
+            self.bits[self.count : self.count + len(profile)] = profile
+            self.count = self._next = self.count + len(profile)
+            return profile[:0]
+        profile = profile[-size:]
+        # Up to the end of the ring, and on from its start.
+        self._next %= size
+        until = min(self._next + len(profile), size)
+        again = self._next + len(profile) - until
+        gone = np.concatenate((self.bits[self._next : min(until, self.count)], self.bits[:again]))
+        self.bits[self._next : until] = profile[: len(profile) - again]
+        self.bits[:again] = profile[len(profile) - again :]
+        self._next = (self._next + len(profile)) % size
+        self.count = min(self.count + len(profile) - len(gone), size)
         return gone
 
     def tuples(self) -> Bits:

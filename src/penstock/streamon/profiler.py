@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.streamon import kernels
+from penstock.streamon.burst import Burst, classes
 from penstock.streamon.expected import Expected
+from penstock.streamon.laps import PROCESSING, PROFILING
 from penstock.streamon.ordering import Ordering
 from penstock.streamon.plan_log import PlanLog
-from penstock.streamon.profile_window import Bits
+from penstock.streamon.profile_window import ALIKE, Bits
 
 Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
+
+
+LONGEST_REST = 1 << 20
+"""Tuples after which it is tried again at the latest."""
 
 
 class DropProfiler:
@@ -34,18 +41,25 @@ class DropProfiler:
         self.thresholds = ordering.thresholds
         self._expected = Expected(ordering.n, self.thresholds.surprise)
         self.evaluations = self.profiled = self.surprises = 0
-        self.seconds = 0.0
-        self._share = self.thresholds.drop_profiling_probability
-        # What is still to be passed over until the next sample, and the state of the random numbers.
-        self._draw = np.array([0, 0x9E3779B97F4A7C15 // 4 + seed], np.int64)
-        self._draw[0] = kernels.gap(self._draw, self._share)
-        self._pending: list[list[Rows]] = [[] for _ in range(ordering.n)]
+        self._laps = ordering.laps
+        self._profiles = self.thresholds.drop_profiling_probability > 0
+        # What is still to be passed over until the next sample, the state of the random numbers, and the
+        # sampled rows that are not profiled yet, each with the position that dropped it.
+        self._draw = np.array([0, 0x9E3779B97F4A7C15 // 4 + seed, 0], np.int64)
+        self._resting_until = 0
+        self._sample_share(self.thresholds.drop_profiling_probability)
+        self._sampled = np.empty((self.thresholds.profile_window + self.thresholds.slice, 2), np.int64)
         self._purse = self.thresholds.purse / 5
-        self._next_timing, self._until_timing = 0, self.thresholds.slice
+        self._paid = self._earned = 0.0
+        self._next_timing, self._until_timing = 0, 4 * self.thresholds.slice
+        self.classes = [list(range(ordering.n))]
+        """Filters by what they take, cheapest first."""
 
     def statistics(self, evidence: Bits) -> npt.NDArray[np.float64]:
         """The share of dropped tuples that each filter drops."""
-        return np.asarray(evidence.mean(axis=0))
+        found = np.zeros(self._ordering.n)
+        kernels.shares(np.array(self._ordering.order), evidence, found)
+        return found
 
     # What the executor does anyway
 
@@ -54,10 +68,8 @@ class DropProfiler:
 
         Of the others a share is sampled.
         """
-        kept, sampled = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        k, s = kernels.split(rows, passes, self._draw, self._share, kept, sampled)
-        if s:
-            self._pending[position].append(sampled[:s])
+        kept = np.empty(len(rows), np.int64)
+        k = kernels.split(rows, passes, position, self._draw, self._scale, kept, self._sampled)
         surprises = self._expected.note(position, len(rows), k)
         return kept[:k], surprises and self._ordering.whole
 
@@ -65,16 +77,12 @@ class DropProfiler:
         """Tuples that came, and those that passed all filters."""
         self._expected.note_passing(came, passed)
 
-    def earn(self, seconds: float) -> None:
-        """Time was spent on processing: a share of it may be spent on profiling."""
-        self._purse = min(self._purse + self.thresholds.overhead * seconds, self.thresholds.purse / 5)
-
     # Changes
 
     def expect(self) -> None:
         """Expect of the filters in their order what the profile window says."""
         if self._ordering.whole:
-            self._expected.reorder(self._ordering.first_drops())
+            self._expected.reorder(*self._ordering.first_drops())
 
     def start_anew(self) -> None:
         """The stream is another one: what was profiled says nothing any more."""
@@ -84,100 +92,137 @@ class DropProfiler:
 
     def drop_samples(self) -> None:
         """Forget what was sampled and not profiled."""
-        self._pending = [[] for _ in self._pending]
+        self._draw[2] = 0
+
+    @property
+    def waiting(self) -> int:
+        """Sampled rows that are not profiled yet."""
+        return int(self._draw[2])
 
     # What is done for profiling alone
 
-    def burst(self, rows: Rows, evaluate: Evaluate) -> Bits:
-        """Profile tuples of the same rows through every filter, cheap ones first.
+    @property
+    def can_pay(self) -> bool:
+        """Whether the share of the time for profiling and re-optimizing has something left."""
+        processing, adapting = self._laps.seconds[PROCESSING], self._laps.adapting
+        most = self.thresholds.purse / 5
+        earned = self.thresholds.overhead * (processing - self._earned)
+        self._purse = max(min(self._purse + earned, most) - (adapting - self._paid), -self.thresholds.purse)
+        self._earned, self._paid = processing, adapting
+        return self._purse > 0
 
-        An expensive filter comes after the cheap ones anyway, so only what they let through is of interest.
-        """
-        began = time.thread_time()
-        times = self._ordering.window.times()
-        bits = np.zeros((len(rows), self._ordering.n), np.uint8)
-        for f in np.argsort(times, kind="stable").tolist():
-            dear = times[f] > self.thresholds.expensive * times.min()
-            some = ~bits.any(axis=1) if dear else slice(None)
-            asked = rows[some]
-            if len(asked):
-                bits[some, f] = ~evaluate(f, asked)
-                self.evaluations += len(asked)
-        dropped = bits[bits.any(axis=1)]
-        self._expected.passing = 1 - len(dropped) / len(bits)
-        self._spend(began)
-        return dropped
+    def burst(self) -> Burst:
+        """A new one, of nothing yet."""
+        return Burst(self._ordering.n, self._ordering.window.times())
+
+    def sample(
+        self, burst: Burst, some: list[int], rows: Rows, stands_for: float, evaluate: Evaluate
+    ) -> Bits:
+        """Evaluate the filters of a class on all of the rows; what they drop, a row a filter."""
+        drops = np.empty((len(some), len(rows)), np.uint8)
+        for at, f in enumerate(some):
+            drops[at] = ~evaluate(f, rows)
+        self.evaluations += drops.size
+        burst.add(some, drops, stands_for)
+        return drops
+
+    def learned(self, burst: Burst) -> Bits:
+        """The profile tuples of a burst, which are all that is known of the stream now."""
+        self._expected.passing = burst.passing
+        self._laps.lap(PROFILING)
+        return burst.profile()
 
     def timing_due(self, tuples: int) -> bool:
         """Whether filters are to be timed, and there is time for it."""
-        return self._share > 0 and self._purse > 0 and tuples >= self._next_timing
+        return tuples >= self._next_timing and self._profiles and self.can_pay
 
     def time_filters(self, rows: Rows, evaluate: Evaluate, tuples: int) -> None:
-        """Time every filter on the same rows."""
-        began = time.thread_time()
-        took = [
-            self._seconds_a_row(f, rows[: self.thresholds.timed], evaluate) for f in range(self._ordering.n)
-        ]
-        self._ordering.window.note_times(np.array(took) + self.thresholds.handling)
-        self._spend(began)
+        """Time every filter on the same rows.
+
+        What disturbs makes slower: those that seem slower than the fastest are timed again.
+        """
+        some = rows[: self.thresholds.timed]
+        took = np.array([self._seconds_a_row(f, some, evaluate) for f in range(self._ordering.n)])
+        for f in np.flatnonzero(took > ALIKE * took.min()).tolist():
+            took[f] = min(took[f], self._seconds_a_row(f, some, evaluate))
+        self._ordering.window.note_times(took + self.thresholds.handling)
+        self.classes = classes(self._ordering.window.times(), self.thresholds.expensive)
+        self._laps.lap(PROFILING)
         self._next_timing = tuples + self._until_timing
         self._until_timing = min(4 * self._until_timing, self.thresholds.timed_every)
 
     def _seconds_a_row(self, f: int, rows: Rows, evaluate: Evaluate) -> float:
         """Of a few rows if they take long, of all if a call takes as long as the rows do."""
-        for some in (rows[: self.thresholds.timed >> 3], rows):
-            # The second time counts: a filter that is seldom reached is not slow for its cold memory.
-            for _ in range(2):
-                before = time.perf_counter()
-                evaluate(f, some)
-                took = time.perf_counter() - before
-            self.evaluations += 2 * len(some)
-            if took > self.thresholds.long:
+        before = np.inf
+        for shift in (6, 3, 0):
+            count = max(len(rows) >> shift, 1)
+            took = self._seconds(f, rows[:count], evaluate)
+            # If it took longer than for fewer rows, by as much as it should, the call itself is little of it.
+            if took > self.thresholds.long and took > 2 * before:
                 break
-        return took / len(some)
+            before = took
+        return took / count
 
-    @property
-    def waiting(self) -> int:
-        """Sampled rows that are not profiled yet."""
-        return sum(len(s) for p in self._pending for s in p)
+    def _seconds(self, f: int, rows: Rows, evaluate: Evaluate) -> float:
+        """The least of two: a filter is not slow for memory that it seldom reaches."""
+        readings = [time.thread_time()]
+        for _ in range(2):
+            evaluate(f, rows)
+            readings.append(time.thread_time())
+        self.evaluations += 2 * len(rows)
+        return min(after - before for before, after in pairwise(readings))
 
-    def profile_tuples(self, evaluate: Evaluate) -> Bits | None:
-        """A profile tuple for every sampled row, None if there is no sample or no time for it."""
-        if not self.waiting or self._purse <= 0:
-            self.drop_samples()
+    def _sample_share(self, share: float) -> None:
+        self._scale = kernels.gap_scale(share)
+        self._draw[0] = kernels.gap(self._draw, self._scale)
+
+    def _rest(self, tuples: int) -> None:
+        """What cannot be profiled need not be sampled, until about as much is earned as is owed."""
+        self.drop_samples()
+        earning = self.thresholds.overhead * self._laps.seconds[PROCESSING] / max(tuples, 1)
+        self._resting_until = tuples + round(min(-self._purse / max(earning, 1e-12), LONGEST_REST))
+        self._sample_share(0.0)
+
+    def wake(self, tuples: int) -> None:
+        """Sample again if it can be paid."""
+        if self._resting_until and tuples >= self._resting_until:
+            self._resting_until = 0
+            self._sample_share(self.thresholds.drop_profiling_probability)
+
+    def profile_tuples(self, evaluate: Evaluate, tuples: int) -> Bits | None:
+        """A profile tuple for every sampled row, None if there is no time for it."""
+        if not self.can_pay:
+            self._rest(tuples)
             return None
-        began = time.thread_time()
         bits = self._filled(evaluate)
         self.drop_samples()
-        self._spend(began)
+        self._laps.lap(PROFILING)
         return bits
 
     def _filled(self, evaluate: Evaluate) -> Bits:
         """The bits of the filters that the algorithm wants; of steady ones for some tuples, weighted."""
         ordering = self._ordering
-        stops = np.cumsum([0, *(sum(len(s) for s in p) for p in self._pending)]).tolist()
-        rows = np.concatenate([s for p in self._pending for s in p])
-        bits = np.zeros((len(rows), ordering.n), np.uint8)
-        steady = self._log.steady() if ordering.whole else set()
+        rows = np.empty(self.waiting, np.int64)
+        ends = np.zeros(ordering.n + 1, np.int64)
+        kernels.by_position(self._sampled[: len(rows)], rows, ends)
+        stops = ends.tolist()
+        drops = np.zeros((ordering.n, len(rows)), np.uint8)
+        steady = self._log.steady if ordering.whole else frozenset()
         for position, f in enumerate(ordering.order):
-            bits[stops[position] : stops[position + 1], f] = 1
+            drops[f, stops[position] : stops[position + 1]] = 1
         for position, spans in enumerate(_asked(ordering, stops)):
             f = ordering.order[position]
             every = self.thresholds.steady_share if f in steady else 1
             for first, stop in spans:
-                bits[first:stop:every, f] = every * ~evaluate(f, rows[first:stop:every])
-                self.evaluations += len(range(first, stop, every))
+                asked = rows[first:stop] if every == 1 else rows[first:stop:every].copy()
+                drops[f, first:stop:every] = ~evaluate(f, asked)
+                if every > 1:
+                    drops[f, first:stop:every] *= every
+                self.evaluations += len(asked)
         self.profiled += len(rows)
-        # As they came: the window keeps the last ones, and those that were dropped first are not older.
-        return bits[np.argsort(rows)]
-
-    def spent(self, since: float) -> None:
-        """What the re-optimizer takes is paid from the same purse."""
-        self._purse = max(self._purse - (time.thread_time() - since), -self.thresholds.purse)
-
-    def _spend(self, since: float) -> None:
-        self.seconds += time.thread_time() - since
-        self.spent(since)
+        profile = np.empty((len(rows), ordering.n), np.uint8)
+        kernels.profile_tuples(drops, profile)
+        return profile
 
 
 def _asked(ordering: Ordering, stops: list[int]) -> list[list[tuple[int, int]]]:

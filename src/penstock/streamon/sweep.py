@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.streamon.framework import Recall
 from penstock.streamon.ordering import Ordering
 from penstock.streamon.profile_window import Bits
 from penstock.streamon.thresholds import Thresholds
@@ -27,7 +28,7 @@ class Sweep(Ordering):
         # A tuple that gets past the profiled filter says nothing about it.
         return profile[profile[:, self.order[: self.profiled + 1]].any(axis=1)]
 
-    def _keep_invariant(self, profiled: int) -> None:
+    def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         if self.n < 2:
             return
         self._seen += profiled

@@ -21,9 +21,16 @@ class Thresholds:
         Bursts whose timings a filter's processing time is the median of (4.3.1).
     burst
         Tuples on which every filter is evaluated after a change, to start a new profile window at once.
+    dear_burst
+        The same for filters that take longer than the cheapest ones, of tuples that those let through: each
+        costs more, and says more, since all of a burst's first tuples came down to few of them.
     surprise
         Standard errors by which the share that a filter lets through must leave what it was to count as a
         change of the stream. The thesis waits for the profile window to slide on (4.3.1).
+    watchful
+        Tuples after a change during which the next one is looked out for at the head of every slice. That
+        costs one call of a filter more, some microseconds; being late costs the first filter for a slice,
+        some thirty times as much. So it pays if the next change is not more than thirty slices away.
     overhead
         Largest share of its time that an operator spends on profiling and re-optimizing in the long run;
         with less time at hand fewer dropped tuples are profiled than the probability says (3.1).
@@ -40,7 +47,7 @@ class Thresholds:
     slice_seconds
         A slice has fewer tuples, down to a quarter, if they take longer than this.
     expensive
-        A filter that takes so many times as long as the cheapest sees of a burst only what cheaper ones pass.
+        A filter that takes so many times as long as others is evaluated in a burst on what those let through.
     timed
         Tuples on which filters are timed: enough that a call costs nothing against them (4.3.1).
     long
@@ -59,8 +66,10 @@ class Thresholds:
     alpha: float = 0.9
     sweep_stage: int = 500
     time_window: int = 5
-    burst: int = 384
+    burst: int = 256
+    dear_burst: int = 64
     surprise: float = 8.0
+    watchful: int = 1 << 18
     overhead: float = 0.025
     plan_log: int = 256
     similar: float = 0.1
@@ -70,7 +79,7 @@ class Thresholds:
     slice_seconds: float = 5e-4
     expensive: float = 3.0
     timed: int = 1 << 9
-    long: float = 2e-5
+    long: float = 1e-5
     timed_every: int = 1 << 21
     purse: float = 5e-3
     handling: float = 2e-9

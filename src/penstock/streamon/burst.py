@@ -1,0 +1,70 @@
+"""A burst: filters evaluated on the same few tuples, to choose an order at once.
+
+Filters are in classes by what they take, and a class is evaluated on tuples that all cheaper ones let
+through: it comes behind them anyway. Of those a sample would have few, so each class has a sample of its own,
+taken when tuples get there. A sampled tuple stands for so many of the stream: that is its weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.streamon import kernels
+from penstock.streamon.profile_window import Bits
+
+HEAVIEST = 255
+"""What a bit of the profile window can hold."""
+
+
+def classes(times: npt.NDArray[np.float64], expensive: float) -> list[list[int]]:
+    """Filters by what they take, cheapest first; ``expensive`` times as long is another class."""
+    found: list[list[int]] = []
+    least = 0.0
+    for f in np.argsort(times, kind="stable").tolist():
+        if not found or times[f] > expensive * least:
+            found.append([])
+            least = times[f]
+        found[-1].append(f)
+    return found
+
+
+class Burst:
+    """What the filters of each class drop of its sample, and how many tuples a sampled one stands for."""
+
+    def __init__(self, n: int, times: npt.NDArray[np.float64]) -> None:
+        self._n, self._times = n, times
+        self._profiles: list[Bits] = []
+        self._stands_for: list[float] = []
+        self._passing = 1.0
+
+    def add(self, some: list[int], drops: Bits, stands_for: float) -> None:
+        """Which of the sampled tuples (columns) the filters of a class (rows) drop."""
+        profile = np.zeros((drops.shape[1], self._n), np.uint8)
+        dropped = kernels.dropped(drops, np.array(some), profile)
+        self._profiles.append(profile[:dropped])
+        self._stands_for.append(stands_for)
+        self._passing *= 1 - dropped / drops.shape[1]
+
+    def greedy(self, some: list[int]) -> list[int]:
+        """The filters of the last class in the order that drops the most for its time."""
+        order = np.array(some)
+        unused = np.zeros((len(some), len(some)), np.int64)
+        kernels.correct(unused, order, self._profiles[-1], self._times, 0)
+        return order.tolist()
+
+    @property
+    def passing(self) -> float:
+        """The share of tuples that no filter drops."""
+        return self._passing
+
+    def profile(self) -> Bits:
+        """Profile tuples of all samples; a bit counts as many times as its tuple weighs."""
+        if len(self._profiles) == 1:
+            return self._profiles[0]
+        least = min(self._stands_for)
+        weighed = [
+            profile * np.uint8(min(round(each / least), HEAVIEST))
+            for profile, each in zip(self._profiles, self._stands_for, strict=True)
+        ]
+        return np.concatenate(weighed)

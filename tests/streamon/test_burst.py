@@ -1,0 +1,78 @@
+"""Bursts: an order at once, from few tuples, for filters that take as long as each other or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.streamon.burst import Burst, classes
+from penstock.streamon.offline import cost, optimal
+from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
+from penstock.streamon.thresholds import Thresholds
+
+TIMES = np.array([1.0, 30.0, 1.2, 25.0, 200.0])
+
+
+def drops_of(rng: np.random.Generator, rows: int, shares: list[float]) -> np.ndarray:
+    return rng.random((rows, len(shares))) < shares
+
+
+def test_filters_are_in_classes_by_what_they_take() -> None:
+    assert classes(TIMES, 3.0) == [[0, 2], [3, 1], [4]]
+    assert classes(np.ones(3), 3.0) == [[0, 1, 2]]
+
+
+def test_tuples_weigh_what_they_stand_for() -> None:
+    """Of 10,000 tuples few get to the expensive filter; a burst says of it what all tuples would."""
+    rng = np.random.default_rng(1)
+    drops = drops_of(rng, 10_000, [0.8, 0.6, 0.3])
+    burst = Burst(3, np.array([1.0, 1.0, 9.0]))
+    burst.add([0, 1], drops[:500, :2].T.astype(np.uint8), 10_000 / 500)
+    left = drops[~drops[:, :2].any(axis=1)]
+    burst.add([2], left[:200, 2:].T.astype(np.uint8), len(left) / 200)
+    profile = burst.profile()
+    seen = profile.sum(axis=0) / (500 * int(profile.max()))
+    assert seen[:2] == pytest.approx([0.8, 0.6], abs=0.06)
+    assert seen[2] == pytest.approx(0.3 * 0.2 * 0.4, abs=0.01)
+    assert burst.passing == pytest.approx(0.2 * 0.4 * 0.7, abs=0.02)
+    assert burst.greedy([2]) == [2]
+
+
+class Timed(PipelinedFilters):
+    """Knows what its filters take, whatever the clock says."""
+
+    def __init__(self, times: np.ndarray) -> None:
+        super().__init__(len(times), thresholds=Thresholds(overhead=1e9, timed_every=1 << 40))
+        self.ordering.window.note_times(times)
+        self.profiler.classes = classes(times, self.thresholds.expensive)
+        self.profiler._next_timing = 1 << 40
+
+    def passing(self, drops: np.ndarray) -> list[int]:
+        return self.run(len(drops), lambda f, rows: ~drops[rows, f]).tolist()
+
+
+@pytest.mark.parametrize("times", [np.ones(5), TIMES])
+def test_after_a_change_the_order_is_good_also_among_expensive_filters(times: np.ndarray) -> None:
+    rng = np.random.default_rng(4)
+    filters = Timed(times)
+    for shares in ([0.9, 0.2, 0.3, 0.8, 0.5], [0.3, 0.9, 0.2, 0.2, 0.6], [0.7, 0.2, 0.8, 0.9, 0.3]) * 2:
+        drops = drops_of(rng, 5 * SLICE, shares)
+        assert filters.passing(drops) == np.flatnonzero(~drops.any(axis=1)).tolist()
+        bits = drops.astype(np.uint8)
+        assert cost(filters.order, bits, times) < 1.06 * cost(optimal(bits, times), bits, times)
+        assert filters.ordering.view.tolist() == filters.ordering.matrix_view().tolist()
+    assert filters.surprises == 5
+
+
+def test_a_stream_that_changed_lately_is_looked_at_earlier() -> None:
+    rng = np.random.default_rng(2)
+    filters = Timed(np.ones(2))
+    one, other = (drops_of(rng, 10 * SLICE, shares) for shares in ([0.9, 0.1], [0.1, 0.9]))
+    evaluated = []
+    for drops in (one, other, one):
+        before = filters.evaluations
+        filters.passing(drops[:SLICE])
+        evaluated.append(filters.evaluations - before)
+        filters.passing(drops)
+    # The second change is seen in the head of the slice: the filter that was the first has seen only that.
+    assert evaluated[2] < evaluated[1] - SLICE // 2
