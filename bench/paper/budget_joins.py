@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,16 +68,19 @@ class Experiment:
 
     def run(self, node: BudgetJoin) -> tuple[Chunk, dict[str, Any]]:
         """All results, and what the join tells of itself at the end."""
-        operator = node.start()
-        end = max(int(s.ts[-1]) for s in self.streams) + 1
-        cuts = np.arange(0, end + self.window * SECOND // 4, self.window * SECOND // 4).tolist()
-        found = [
-            operator.run(self._step(node, begin, stop), Clock(begin, stop, 0))
-            for begin, stop in zip(cuts[:-1], cuts[1:], strict=True)
-        ]
-        return Chunk.concat(found, node.schema), operator.metrics()["within"]
+        running = Running(self, node)
+        found = [running.step(stop) for stop in self.stops]
+        return Chunk.concat(found, node.schema), running.told
 
-    def _step(self, node: BudgetJoin, begin: int, stop: int) -> list[Chunk]:
+    @property
+    def stops(self) -> list[int]:
+        """Where the steps of a run end: four in a window."""
+        end = max(int(s.ts[-1]) for s in self.streams) + 1
+        step = self.window * SECOND // 4
+        return [*range(step, end, step), end]
+
+    def chunks(self, node: BudgetJoin, begin: int, stop: int) -> list[Chunk]:
+        """What comes in a stretch of time."""
         chunks = []
         for part, tuples, size in zip(node.parts, self.streams, (self.window * SECOND, 0), strict=True):
             a, b = np.searchsorted(tuples.ts, [begin, stop])
@@ -89,8 +93,37 @@ class Experiment:
     def recall(self, rows: float, using: str) -> float:
         """The part of all results that a policy found with so many rows, after it had learned."""
         found, _ = self.run(self.plan(rows, f"MAXIMIZE RESULTS USING {using}"))
-        every = results_of(self.streams, self.window, self.band)[self.streams[1].ts >= self.from_].sum()
-        return float((found.ts >= self.from_).sum() / every)
+        return self.counted(found) / self.results
+
+    def counted(self, found: Chunk) -> int:
+        """The results since counting began."""
+        return int((found.ts >= self.from_).sum())
+
+    @cached_property
+    def results(self) -> int:
+        """All that there are since then."""
+        every = results_of(self.streams, self.window, self.band)
+        return int(every[self.streams[1].ts >= self.from_].sum())
+
+
+class Running:
+    """A join at work."""
+
+    def __init__(self, experiment: Experiment, node: BudgetJoin) -> None:
+        self._experiment, self._node, self._at = experiment, node, 0
+        self._operator = node.start()
+
+    def step(self, stop: int, share: float = 1.0) -> Chunk:
+        """Go on to an instant with a part of the budget; the results."""
+        chunks = self._experiment.chunks(self._node, self._at, stop)
+        found = self._operator.run(chunks, Clock(self._at, stop, 0, share=share))
+        self._at = stop
+        return found
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What it says of itself."""
+        return dict(self._operator.metrics()["within"])
 
 
 def seeded(node: BudgetJoin, seed: int, by_value: bool = True) -> BudgetJoin:

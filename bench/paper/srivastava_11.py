@@ -5,29 +5,26 @@ from __future__ import annotations
 from bench.paper.allocations import compared, judged
 from bench.paper.budget_joins import WINDOW, Experiment
 from bench.paper.figure import Claim, Figure, Row, Scale, series, shown
-from penstock.approx.models.age import AgeCurve
-from penstock.approx.recall import Side
 from penstock.workloads.memory_limited import by_age, curve
 
 POWERS = (0, 1, 2, 3, 4)
 RATE = 20
 """r1; 1 in the paper (see figure 7)."""
 PERCENT = 50
+SHAPES = ("INC", "DEC")
 
 
 def measure(scale: Scale) -> list[Row]:
     rows: list[Row] = []
     for power in scale.some(POWERS):
-        runs = {shape: _join(shape, power, scale) for shape in ("INC", "DEC")}
-        rows += compared(runs, PERCENT, "AGE", {"power": power})
+        joins = lambda seed, p=power: {shape: _join(shape, p, scale, seed) for shape in SHAPES}  # noqa: E731
+        rows += compared(joins, scale.seeds(2), PERCENT, "AGE", {"power": power})
     return rows
 
 
-def _join(shape: str, power: int, scale: Scale) -> tuple[Experiment, Side]:
-    results = curve(shape, power)
-    model = AgeCurve(tuple(results.tolist()))
-    run = Experiment(by_age(results, WINDOW, 4 if scale.quick else RATE, (6 if scale.quick else 10) * WINDOW))
-    return run, Side(lambda memory: model.result_rate(memory, WINDOW / model.window), WINDOW)
+def _join(shape: str, power: int, scale: Scale, seed: int) -> Experiment:
+    rate, windows = (4, 6) if scale.quick else (RATE, 10)
+    return Experiment(by_age(curve(shape, power), WINDOW, rate, windows * WINDOW, seed))
 
 
 def claims(rows: list[Row]) -> list[Claim]:
@@ -35,7 +32,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     ours = series(rows, "power", "minimum_recall", "ALLOC")
     first, last = min(prop), max(prop)
     return [
-        *judged(rows, "power", ("INC", "DEC")),
+        *judged(rows, "power", SHAPES),
         Claim("as curves get steeper ALLOC's minimum grows", shown(ours), ours[last] > ours[first] + 0.02),
         Claim("PROP's stays the same", shown(prop), max(prop.values()) - min(prop.values()) <= 0.03),
     ]

@@ -20,17 +20,27 @@ from penstock.workloads.memory_limited import curve
 LENGTH = 400
 
 
+def keep(
+    ts: np.ndarray, length: int, priority: np.ndarray, rows: int, by_age: np.ndarray | None = None,
+    room: int | None = None, watched: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Until when tuples of one window are kept, of which there may be so many."""
+    until, nobody = ts + length, np.empty(0, np.int64)
+    watched = np.zeros(len(ts), np.bool_) if watched is None else watched
+    keep_within(
+        (ts, nobody), (ts + length, nobody), (until, nobody), (watched, np.empty(0, np.bool_)),
+        (priority.astype(np.float64), np.empty(0)), (NO_AGES if by_age is None else by_age, NO_AGES),
+        np.array([0.0 if by_age is None else 1.0, 0.0]), np.zeros(2, np.int64),
+        np.array([rows if room is None else room, 0.0]), rows, 0,
+    )  # fmt: skip
+    return until
+
+
 def kept_by_age(results: tuple[float, ...], memory: int, ticks: int) -> list[list[int]]:
     """The tuples in memory at each time from 1 on, one arriving at each; they are called by that time."""
     ages = AgeCurve(results)
     ts = np.arange(1, ticks + 1)
-    ends = ts + ages.window
-    until, nobody = ends.copy(), np.empty(0, np.int64)
-    keep_within(
-        (ts, nobody), (ends, nobody), (until, nobody), (np.zeros(ticks), np.empty(0)),
-        (ages.priorities, NO_AGES), np.array([1.0, 0.0]), np.zeros(2, np.int64), np.array([memory, 0]),
-        memory, 1,
-    )  # fmt: skip
+    until = keep(ts, ages.window, np.zeros(ticks), memory, ages.priorities)
     return [[int(s) for s, u in zip(ts, until, strict=True) if s <= t < u] for t in ts]
 
 
@@ -117,11 +127,7 @@ def test_kernels_decide_as_the_policies_say(name: str, seed: int) -> None:
     ts = np.sort(random.integers(0, 150, count))
     keys, shares = random.integers(0, 6, count), random.random(6)
     priority = {"RECENT": np.arange(count), "UNTIL_EXPIRY": -np.arange(count), "PROB": shares[keys]}[name]
-    until, nobody = ts + length, np.empty(0, np.int64)
-    keep_within(
-        (ts, nobody), (ts + length, nobody), (until, nobody), (priority.astype(np.float64), np.empty(0)),
-        (NO_AGES, NO_AGES), np.zeros(2), np.zeros(2, np.int64), np.array([room, 0]), room, 0,
-    )  # fmt: skip
+    until = keep(ts, length, priority, room)
     assert until.tolist() == simple(name, ts, length, keys, shares, room).tolist()
 
 
@@ -233,11 +239,21 @@ def test_the_names_are_the_policies() -> None:
 
 def test_less_room_than_was_planned_with() -> None:
     """Nobody is given up of a window that holds nobody, however much room the plan left it."""
-    ts, nobody = np.arange(20), np.empty(0, np.int64)
-    for step in (0.0, 1.0):
-        until = ts + 100
-        keep_within(
-            (ts, nobody), (ts + 100, nobody), (until, nobody), (ts * 1.0, np.empty(0)),
-            (np.ones(101), NO_AGES), np.array([step, 0.0]), np.zeros(2, np.int64), np.array([50, 0]), 10, 0,
-        )  # fmt: skip
+    ts = np.arange(20)
+    for ages in (None, np.ones(101)):
+        until = keep(ts, 100, ts, 10, ages, room=50)
         assert (until == ts + 100).sum() == 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ages", [None, np.linspace(1, 0, 31)])
+def test_watched_tuples_take_their_place_and_no_other(seed: int, ages: np.ndarray | None) -> None:
+    """Whoever is kept and watched counts once: all the memory is used, and no more, at every instant."""
+    random = np.random.default_rng(seed)
+    ts, length, rows = np.sort(random.integers(0, 200, 400)), 30, 20
+    watched = random.random(len(ts)) < 0.1
+    until = keep(ts, length, random.random(len(ts)), rows, ages, watched=watched)
+    there = np.where(watched, ts + length, until)
+    alive = [int(((ts <= t) & (there > t)).sum()) for t in range(length, 200)]
+    assert max(alive) == rows
+    assert np.mean(alive) > rows - 1

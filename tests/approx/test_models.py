@@ -162,7 +162,7 @@ def test_alloc_gives_every_join_the_same_recall(memory: float) -> None:
     assert sum(given) == pytest.approx(memory, rel=0.01)
     recalls = [join.recall(m) for join, m in zip(joins, given, strict=True)]
     assert max(recalls) - min(recalls) < 0.01
-    others = [j.recall(m) for j, m in zip(joins, proportional(joins, memory), strict=True)]
+    others = [j.recall(m) for j, m in zip(joins, proportional([j.need for j in joins], memory), strict=True)]
     assert min(recalls) >= min(others) - 1e-9
 
 

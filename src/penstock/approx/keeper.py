@@ -34,6 +34,8 @@ MONITORED_OF_MUCH = 0.02
 """The same where that is more than ``ENOUGH_WATCHED``: kept beyond their best age they cost results."""
 ENOUGH_WATCHED = 32
 """Tuples from which the models can be learned."""
+LEEWAY = 0.8
+"""The part of the room for watched tuples that is meant to be used: chance may ask for some more."""
 LEAST_WATCHED = 0.1
 """The part of those that each window has at least."""
 MOST_WATCHED = 4096
@@ -87,7 +89,7 @@ class Keeper(ABC):
         self._old = [0, 0]
         self._since: int | None = None
         self._rows = node.within.rows or UNLIMITED
-        self._watch, self._watched = [0, 0], 0
+        self._watch = [0, 0]
         self._sizes, self._row_bytes = [0, 0], 1.0
         self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
         self._all = self._found = 0.0
@@ -108,20 +110,21 @@ class Keeper(ABC):
     def _told(self, labels: Sequence[str]) -> dict[str, Any]:
         """The goal's own metrics."""
 
-    @property
-    def memory(self) -> int:
-        """Tuples that may be kept, those that are watched apart."""
-        return max(self._rows - self._watched, 0)
+    def memory(self, rows: float) -> float:
+        """The tuples that the goal can keep of so many: some are there only because they are watched."""
+        watched, need = self._watched(rows)
+        return max(rows - watched, 0.0) / (1 - watched / need) if watched < need else rows
+
+    def _watched(self, rows: float) -> tuple[float, float]:
+        """How many tuples are watched where there is room for so many, about; and those of whole windows."""
+        needs = [w.need for w in self._windows]
+        rooms = _shares(needs, watch_room(rows))
+        return sum(min(LEEWAY * r, n) for r, n in zip(rooms, needs, strict=True)), sum(needs)
 
     def _share_watch(self) -> None:
         """How many tuples of each window are kept to learn from: by what the windows need."""
-        wanted = max(MONITORED_OF_MUCH * self._rows, ENOUGH_WATCHED)
-        room = int(min(MONITORED * self._rows, wanted, MOST_WATCHED))
-        needs = [w.need for w in self._windows]
-        part = min(max(needs[0] / sum(needs), LEAST_WATCHED), 1 - LEAST_WATCHED) if sum(needs) else 0.5
-        self._watch = [round(part * room), room - round(part * room)]
-        there = [int(h.monitored.sum()) for h in self._held]
-        self._watched = sum(max(w, n) for w, n in zip(self._watch, there, strict=True))
+        a, b = _shares([w.need for w in self._windows], int(watch_room(self._rows)))
+        self._watch = [round(a), round(a + b) - round(a)]
 
     @property
     def by_value(self) -> bool:
@@ -172,7 +175,7 @@ class Keeper(ABC):
     def _watched_part(self, i: int) -> float:
         """The part of arrivals to watch: as many as there is room for over a window, less some leeway."""
         need = self._windows[i].need
-        return 0.8 * self._watch[i] / need if need else 1.0
+        return LEEWAY * self._watch[i] / need if need else 1.0
 
     def _note(self, earlier: Int64s, places: Int64s, times: Int64s, kept: Bools) -> None:
         """Learn from the pairs of watched tuples; measure by them what the goal finds.
@@ -245,6 +248,19 @@ class Keeper(ABC):
             "monitored results": self._all,
             **self._told(labels),
         }
+
+
+def watch_room(rows: float) -> float:
+    """How many of so many tuples may be kept for life, to learn from."""
+    wanted = max(MONITORED_OF_MUCH * rows, ENOUGH_WATCHED)
+    return min(MONITORED * rows, wanted, MOST_WATCHED)
+
+
+def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
+    """The room of each window, by its need, but some for each."""
+    part = needs[0] / sum(needs) if sum(needs) else 0.5
+    first = room * min(max(part, LEAST_WATCHED), 1 - LEAST_WATCHED)
+    return first, room - first
 
 
 def _at(values: Int64s, places: Int64s, mine: Bools) -> Int64s:

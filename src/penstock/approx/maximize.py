@@ -30,26 +30,29 @@ class Maximizer(Keeper):
         assert isinstance(node.within.goal, Maximize)
         self._using = node.within.goal.using
         self._policy: Policy = POLICIES[self._using or "AGE"]()
-        self._rooms = np.zeros(2, np.int64)
+        self._rooms = np.ones(2)
         self._recall = 1.0
 
     def _plan(self) -> None:
         """Choose the policy, and split the memory between the windows so that recall is largest."""
         if self._using is None:
             self._policy = POLICIES["PROB" if self.by_value else "AGE"]()
-        join = self._join()
-        if not join.need:
-            self._rooms = np.array([self.memory // 2, self.memory - self.memory // 2])
-            return
-        room = join.split(self.memory)
-        self._recall = join.recall(self.memory)
-        self._rooms = np.array([int(room[0]), int(room[1])])
+        join, memory = self._join(), self.memory(self._rows)
+        room = join.split(memory) if join.need else (memory / 2, memory / 2)
+        self._recall = self._recall_with(join, self._rows)
+        self._rooms = np.array(room)
 
     def _join(self) -> Join:
         """What each window gives with some memory; made anew, as a snapshot takes no functions."""
         a, b = self._windows
         give = self._policy.result_rate
         return Join((Side(give(a, b), a.need), Side(give(b, a), b.need)))
+
+    def _recall_with(self, join: Join, rows: float) -> float:
+        """The part of all results to expect with room for so many tuples; watched ones give theirs too."""
+        found = join.recall(self.memory(rows))
+        watched, need = self._watched(rows)
+        return found + (1 - found) * watched / need if need else found
 
     def _decide(self, begin: int) -> None:
         a, b = self._held
@@ -61,8 +64,8 @@ class Maximizer(Keeper):
             self._policy.priorities(b, *reversed(self._windows)),
         )
         keep_within(
-            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), priorities, (first, second),
-            np.array(steps), np.array(self._old), self._rooms, self.memory, begin,
+            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored), priorities,
+            (first, second), np.array(steps), np.array(self._old), self._rooms, self._rows, begin,
         )  # fmt: skip
 
     def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
@@ -76,23 +79,24 @@ class Maximizer(Keeper):
         none = np.zeros(len(places))
         return Results(kept | watched, none, none.astype(np.int64))
 
-    def _demand(self) -> dict[str, Any]:
-        """What ALLOC has to know: the recall that this join would have with other memories."""
-        within = self._node.within
-        join = self._join()
-        if not within.shared or not join.need:
+    def _by_memory(self) -> dict[str, Any]:
+        """The recall that this join would have with other memories; in bytes for ALLOC, if that shares."""
+        within, join = self._node.within, self._join()
+        if not join.need:
             return {}
         rows = np.linspace(0.0, join.need, POINTS)
-        recall = [join.recall(n) for n in rows]
-        watched = self._watched * self._row_bytes
-        sizes = (rows * self._row_bytes + watched).tolist()
-        return {"demand": {"of": within.bytes, "weight": within.weight, "bytes": sizes, "recall": recall}}
+        recall = [self._recall_with(join, n) for n in rows]
+        told = {"recall by rows": {"rows": rows.tolist(), "recall": recall}}
+        if within.shared:
+            sizes = (rows * self._row_bytes).tolist()
+            told["demand"] = {"of": within.bytes, "weight": within.weight, "bytes": sizes, "recall": recall}
+        return told
 
     def _told(self, labels: Sequence[str]) -> dict[str, Any]:
         return {
-            **self._demand(),
+            **self._by_memory(),
             "policy": self._policy.name,
-            "rows to keep": dict(zip(labels, self._rooms.tolist(), strict=True)),
+            "rows to keep": dict(zip(labels, self._rooms.round().astype(int).tolist(), strict=True)),
             "expected recall": self._recall,
             "measured recall": self._found / self._all if self._all else None,
         }

@@ -100,13 +100,15 @@ def alloc(joins: Sequence[Demand], memory: float) -> list[float]:
     for _ in range(HALVINGS // 2):
         level = (low + high) / 2
         low, high = (level, high) if sum(needed(level)) <= memory else (low, level)
-    return needed(low)
+    parts = needed(low)
+    # Halving stops a little short; what is left is a tuple of a small memory.
+    return [part * memory / sum(parts) for part in parts] if sum(parts) else parts
 
 
-def proportional(joins: Sequence[Join], memory: float) -> list[float]:
+def proportional(needs: Sequence[float], memory: float) -> list[float]:
     """PROP, for comparison: each join gets the same share of what it needs."""
-    share = min(1.0, memory / sum(join.need for join in joins))
-    return [share * join.need for join in joins]
+    share = min(1.0, memory / sum(needs))
+    return [share * need for need in needs]
 
 
 def _least(holds: Callable[[float], bool], most: float) -> float:

@@ -73,7 +73,7 @@ class Sampler(Keeper):
             return
         self._aim = self._aim * LOWER if self._overran else min(self._aim * RAISE, 1.0)
         self._overran = False
-        memory = self._aim * sampling.safe(self.memory)
+        memory = self._aim * sampling.safe(self.memory(self._rows))
         if sum(w.need for w in self._windows) <= memory:
             self._fraction = 1.0 if self._scheme != "PPS_CLUSTER" else np.inf
         elif self._scheme == "UNIFORM":
@@ -124,8 +124,9 @@ class Sampler(Keeper):
         a, b = self._held
         before = [h.until.copy() for h in self._held]
         last = keep_within(
-            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (self._luck(a), self._luck(b)),
-            (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old), np.zeros(2, np.int64), self.memory, begin,
+            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored),
+            (self._luck(a), self._luck(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
+            np.ones(2), self._rows, begin,
         )  # fmt: skip
         for i, held in enumerate(self._held):
             if last[i] < 0:

@@ -99,28 +99,33 @@ def _least_by_age(
 
 @njit(cache=True)
 def _expire(
-    held: Bools, ts: Int64s, ends: Int64s, now: int, first: int, stop: int, step: float, counts: Int64s
-) -> tuple[int, int]:
-    """Rows from ``first`` on whose life is over; the first one that lives, and how many were held."""
-    gone = 0
+    held: Bools, watched: Bools, ts: Int64s, ends: Int64s, now: int, first: int, stop: int, step: float,
+    counts: Int64s,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Rows from ``first`` on whose life is over: the first that lives, how many were held, or watched."""
+    gone = unwatched = 0
     while first < stop and ends[first] <= now:
         if held[first]:
             held[first] = False
             gone += 1
             if step > 0:
                 counts[_slot(ts[first], step, len(counts))] -= 1
+        else:
+            unwatched += watched[first]
         first += 1
-    return first, gone
+    return first, gone, unwatched
 
 
 @njit(cache=True)
 def keep_within(
-    ts: Pair, ends: Pair, until: Pair, priority: Pair, tables: Pair, steps: Floats, old: Int64s,
-    rooms: Int64s, total: int, at: int,
+    ts: Pair, ends: Pair, until: Pair, watched: Pair, priority: Pair, tables: Pair, steps: Floats,
+    old: Int64s, rooms: Floats, total: int, at: int,
 ) -> Int64s:  # fmt: skip
     """Keep at most ``total`` rows of two windows; the row of each that was given up last, -1 if none was.
 
-    Where one is too many, the window that exceeds its ``rooms`` by more gives one up: the row of least
+    Rows that are ``watched`` stay in memory till the end of their lives, also those that are given up.
+
+    Where one is too many, the window gives one up that has more for its part of ``rooms``: the row of least
     ``priority``, or where ``steps`` is positive the one whose age promises least, ``tables[k]`` at an age of
     k steps. A row whose ``until`` is its start is left out from the beginning.
     """
@@ -131,14 +136,19 @@ def keep_within(
     size, many = np.zeros(2, np.int64), np.zeros(2, np.int64)
     alive, next_row = np.zeros(2, np.int64), np.zeros(2, np.int64)
     last = np.full(2, -1)
+    apart = 0  # rows that are there because they are watched, and for nothing else
     while next_row[0] < len(ts[0]) or next_row[1] < len(ts[1]):
         side, now = _next_arrival(ts, old, next_row, at)
         row = next_row[side]
         next_row[side] += 1
         for i in range(2):
-            alive[i], gone = _expire(held[i], ts[i], ends[i], now, alive[i], next_row[i], steps[i], counts[i])
+            alive[i], gone, unwatched = _expire(
+                held[i], watched[i], ts[i], ends[i], now, alive[i], next_row[i], steps[i], counts[i]
+            )
             many[i] -= gone
+            apart -= unwatched
         if until[side][row] <= now:
+            apart += watched[side][row]
             continue
         held[side][row] = True
         many[side] += 1
@@ -149,12 +159,12 @@ def keep_within(
             counts[side][slot] += 1
         else:
             size[side] = _push(heaps[side], size[side], row, priority[side])
-        while many[0] + many[1] > total:
-            out = 0 if many[0] - rooms[0] >= many[1] - rooms[1] else 1
+        while many[0] + many[1] + apart > total and many[0] + many[1] > 0:
+            out = 0 if many[0] * rooms[1] >= many[1] * rooms[0] else 1
             if many[out] == 0:  # there may be less room than was planned with
                 out = 1 - out
             if steps[out] > 0:
-                new = row if out == side else -1
+                new = row if out == side and held[side][row] else -1
                 gone = _least_by_age(
                     held[out], ts[out], now, new, steps[out], tables[out], counts[out], firsts[out]
                 )
@@ -165,6 +175,7 @@ def keep_within(
                 held[out][gone] = False
                 until[out][gone] = now
                 many[out] -= 1
+                apart += watched[out][gone]
                 last[out] = gone
     return last
 
