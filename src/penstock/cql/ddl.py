@@ -24,7 +24,9 @@ from penstock.cql.nodes import (
     TableDefinition,
     ViewDefinition,
 )
+from penstock.cql.typos import meant
 from penstock.cql.understood import refuse_what_is_ignored
+from penstock.errors import CQLError, UnsupportedError
 from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -163,13 +165,23 @@ def parse(text: str) -> list[Statement]:
 def parse_expressions(text: str) -> list[exp.Expr]:
     """The syntax trees of a text."""
     try:
-        parsed = CQL().parse(text)
-    except SqlglotError as failure:
-        raise from_sqlglot(failure, text) from None
+        parsed = _parsed(text)
+    except UnsupportedError:
+        raise
+    except CQLError as failure:
+        hint = failure.hint or meant(text, failure, _parsed)
+        raise CQLError(failure.message, line=failure.line, column=failure.column, hint=hint) from None
     statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
     for node in statements:
         refuse_what_is_ignored(node)
     return statements
+
+
+def _parsed(text: str) -> list[exp.Expr | None]:
+    try:
+        return CQL().parse(text)
+    except SqlglotError as failure:
+        raise from_sqlglot(failure, text) from None
 
 
 def statement(node: exp.Expr) -> Statement:

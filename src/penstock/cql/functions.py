@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.cql import types
 from penstock.cql.aggregates import AGGREGATES
+from penstock.cql.dialect import RELATION_TO_STREAM
 from penstock.cql.errors import did_you_mean, error, unsupported
 from penstock.cql.function_rules import (
     Args,
@@ -237,7 +238,7 @@ def call(name: str, args: Args, node: exp.Expr, registered: Iterable[str] = ()) 
         there_are = ", ".join(n.upper() for n, a in AGGREGATES.items() if not a.means)
         raise unsupported(f"the aggregate {name.upper()}", node, f"there are {there_are}")
     if function is None:
-        names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *registered)]
+        names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *RELATION_TO_STREAM, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))
     _check_count(name.upper(), function, len(args), node)
     bound = function.rule(known, args)

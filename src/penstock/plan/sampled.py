@@ -5,7 +5,12 @@ cluster whose results were in or out together. With the total t of a cluster in 
 
     SUM    sum of w t,  its variance estimated as the sum of w (w - 1) t^2   (Horvitz and Thompson)
     COUNT  the same with the cluster's count c for t
-    AVG    SUM over COUNT, r; its variance the sum of w (w - 1) (t - r c)^2 over COUNT^2
+    AVG    SUM over COUNT, r; its variance the sum of w (w - 1) (t - r c)^2 over COUNT^2, times m / (m - 1)
+
+Bounds are as many deviations away as Student's t says for the effective number of clusters, which is
+(sum of (w - 1) c)^2 over the sum of ((w - 1) c)^2, for an AVG one less: of few clusters the variance is not
+well known either, and r is nearer to their own average than to the true one. Of a single cluster that was
+not certain to be there nothing is known, and the bounds of its AVG are NULL.
 
 So a SUM becomes two aggregates, by cluster and then over clusters, of which ``<name>``, ``<name>_low`` and
 ``<name>_high`` are computed. Without aggregates a row shows its ``weight``.
@@ -95,7 +100,7 @@ def _estimated(node: Aggregate, z: float) -> Logical:
 def _totals(call: AggregateCall) -> dict[str, AggregateCall]:
     """What is needed of each cluster."""
     count = AggregateCall("count", call.argument, pa.int64())
-    found = {} if call.function == "sum" else {str(count): count}
+    found = {str(count): count}
     if call.function != "count":
         assert call.argument is not None
         total = AggregateCall("sum", _cast(call.argument), DOUBLE)
@@ -114,13 +119,15 @@ def _parts(call: AggregateCall) -> tuple[Expression, Expression]:
 
 
 def _sums(call: AggregateCall) -> dict[str, Expression]:
-    """What is summed over clusters, by name: estimates, and variances by pairs of factors."""
+    """What is summed over clusters, by name: estimates, and squares by pairs of factors."""
     total, count = _parts(call)
-    spread = _times(WEIGHT, _minus(WEIGHT, _number(1.0)))
+    extra = _minus(WEIGHT, _number(1.0))
+    spread, beyond = _times(WEIGHT, extra), _times(extra, count)
     named = {"t": total, "c": count}
-    wanted = {"sum": ("t", "tt"), "count": ("c", "cc"), "avg": ("t", "c", "tt", "tc", "cc")}[call.function]
-    found: dict[str, Expression] = {}
-    for factors in wanted:
+    found = {_sum(call, "m"): _number(1.0), _sum(call, "x"): beyond, _sum(call, "xx"): _times(beyond, beyond)}
+    for factors in {"sum": ("t", "tt"), "count": ("c", "cc"), "avg": ("t", "c", "tt", "tc", "cc")}[
+        call.function
+    ]:
         if len(factors) == 1:
             found[_sum(call, factors)] = _times(WEIGHT, named[factors])
         else:
@@ -134,23 +141,52 @@ def _sum(call: AggregateCall, factors: str) -> str:
 
 def _bounds(name: str, call: AggregateCall, z: float) -> list[tuple[str, Expression]]:
     """The estimate and its bounds."""
-    got: dict[str, Expression] = {f: Column(_sum(call, f), DOUBLE) for f in ("t", "c", "tt", "tc", "cc")}
-    estimate: Expression
-    width: Expression
+    sums = ("t", "c", "tt", "tc", "cc", "m", "x", "xx")
+    got: dict[str, Expression] = {f: Column(_sum(call, f), DOUBLE) for f in sums}
     if call.function == "avg":
-        estimate = Call("/", (got["t"], got["c"]), DOUBLE)
-        square = _times(estimate, estimate)
-        cross = _times(_number(2.0), _times(estimate, got["tc"]))
-        variance = _plus(_minus(got["tt"], cross), _times(square, got["cc"]))
-        width = Call("/", (_root(variance), got["c"]), DOUBLE)
+        estimate, deviation = _average(got)
+        degrees = _minus(_effective(got), _number(1.0))
     else:
         letter = "t" if call.function == "sum" else "c"
-        estimate, width = got[letter], _root(got[letter * 2])
-        if letter == "c":
-            estimate, width = _or_none(estimate), _or_none(width)
-    reach = _times(_number(z), width)
-    low, high = _minus(estimate, reach), _plus(estimate, reach)
-    return [(name, estimate), (f"{name}_low", low), (f"{name}_high", high)]
+        estimate, deviation, degrees = got[letter], _root(got[letter * 2]), _effective(got)
+    certain = Call("=", (got["xx"], _number(0.0)), pa.bool_())
+    reach: Expression = _times(_student(z, _at_least(degrees, 1.0)), deviation)
+    reach = Call("case", (certain, _times(_number(0.0), estimate), reach), DOUBLE)
+    if call.function == "count":
+        estimate, reach = _or_none(estimate), _or_none(reach)
+    return [
+        (name, estimate),
+        (f"{name}_low", _minus(estimate, reach)),
+        (f"{name}_high", _plus(estimate, reach)),
+    ]
+
+
+def _average(got: dict[str, Expression]) -> tuple[Expression, Expression]:
+    """An average and its deviation."""
+    count = _or_null(got["c"])
+    estimate = _over(got["t"], count)
+    cross = _times(_number(2.0), _times(estimate, got["tc"]))
+    variance = _plus(_minus(got["tt"], cross), _times(_times(estimate, estimate), got["cc"]))
+    few = _over(got["m"], _or_null(_minus(got["m"], _number(1.0))))
+    return estimate, _over(_root(_times(variance, few)), count)
+
+
+def _effective(got: dict[str, Expression]) -> Expression:
+    """The number of clusters, less where some of them matter more than others."""
+    return _over(_times(got["x"], got["x"]), _or_null(got["xx"]))
+
+
+def _student(z: float, degrees: Expression) -> Expression:
+    """The quantile of Student's t where the normal distribution's is z (Cornish and Fisher's expansion)."""
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    found = _number(0.0)
+    for term in reversed(terms):
+        found = _over(_plus(_number(term), found), degrees)
+    return _plus(_number(z), found)
 
 
 def _number(value: float) -> Expression:
@@ -173,9 +209,24 @@ def _minus(a: Expression, b: Expression) -> Expression:
     return Call("-", (a, b), DOUBLE)
 
 
+def _over(a: Expression, b: Expression) -> Expression:
+    return Call("/", (a, b), DOUBLE)
+
+
 def _root(e: Expression) -> Expression:
     """Rounding may leave a little less than nothing."""
-    return Call("sqrt", (Call("greatest", (e, _number(0.0)), DOUBLE),), DOUBLE)
+    return Call("sqrt", (_at_least(e, 0.0),), DOUBLE)
+
+
+def _at_least(e: Expression, least: float) -> Expression:
+    """NULL stays NULL."""
+    known = Call("isnotnull", (e,), pa.bool_())
+    return Call("case", (known, Call("greatest", (e, _number(least)), DOUBLE), e), DOUBLE)
+
+
+def _or_null(e: Expression) -> Expression:
+    """In the place of 0, by which nothing can be divided."""
+    return Call("nullif", (e, _number(0.0)), DOUBLE)
 
 
 def _or_none(e: Expression) -> Expression:
