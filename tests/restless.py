@@ -29,7 +29,7 @@ class Restless(PipelinedFilters):
         super().__init__(n, "static")
         self._die = Random(n)
 
-    def run(self, count: int, evaluate: Evaluate, alone: Evaluate | None = None) -> Any:
+    def run(self, count: int, evaluate: Evaluate, alone: Evaluate | None = None, keep: Any = None) -> Any:
         kept = []
         for at in range(0, count, SLICE):
             self._die.shuffle(self.ordering.order)

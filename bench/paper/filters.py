@@ -66,7 +66,7 @@ class Run:
         began = time.process_time()
         for at in range(0, len(tuples), chunk):
             self.filters.tuples = tuples[at : at + chunk]
-            self.executor.run(len(self.filters.tuples), self.filters)
+            self.executor.run(len(self.filters.tuples), self.filters, keep=self.filters)
         took = time.process_time() - began
         self.seconds += took
         return took
@@ -268,7 +268,11 @@ def changing(workload: FilterWorkload, period: int, tuples: int) -> list[Row]:
             stream = workload.tuples(min(CHUNK, period - at), number * period + at)
             for run in runs:
                 run.take(stream)
-    return [{"algorithm": r.name, "seconds": r.seconds, **_per_tuple(r.counts())} for r in runs]
+    changes = len(plan) - 1
+    return [
+        {"algorithm": r.name, "seconds": r.seconds, "changes": changes, **_per_tuple(r.counts())}
+        for r in runs
+    ]
 
 
 def replace_name(run: Run, name: str) -> Run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from penstock.streamon.profiler import Evaluate
 from penstock.workloads.filters import Holds
 
 EMPTY = -1
@@ -72,3 +73,19 @@ class Probes:
         probe(self._tables[self.like[f]], self._half, self.tuples, rows, self.costs[f], out)
         self.evaluated[f] += len(rows)
         return out
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Tuples that are profiled when others have come."""
+        return self.tuples[rows]
+
+    def joined(self, parts: list[np.ndarray]) -> Evaluate:
+        """The filters for all tuples that were taken."""
+        taken = np.concatenate(parts)
+
+        def evaluate(f: int, rows: np.ndarray) -> np.ndarray:
+            now, self.tuples = self.tuples, taken
+            passes = self(f, rows)
+            self.tuples = now
+            return passes
+
+        return evaluate

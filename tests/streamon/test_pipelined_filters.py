@@ -14,6 +14,7 @@ from penstock.streamon.expected import Expected
 from penstock.streamon.offline import cost, optimal
 from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
 from penstock.streamon.profile_window import alike
+from penstock.streamon.profiler import Evaluate
 from penstock.streamon.thresholds import DEFAULTS, Thresholds
 from penstock.workloads.filters import FilterWorkload
 
@@ -66,6 +67,38 @@ def test_the_profile_window_favours_no_position() -> None:
     expected = 300 * np.bincount(dropped.argmax(axis=1), minlength=4) / len(dropped)
     assert len(executor.ordering.window) == 300
     assert (np.abs(drops - expected) < 5 * np.sqrt(expected)).all()
+
+
+class Kept:
+    """Rows that outlive their run, and how many were there when they were asked for."""
+
+    def __init__(self, passes: np.ndarray, joined: list[int]) -> None:
+        self._passes, self._joined = passes, joined
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        return self._passes[rows]
+
+    def joined(self, parts: list[np.ndarray]) -> Evaluate:
+        whole = np.concatenate(parts)
+        self._joined.append(len(whole))
+        return evaluating(whole)
+
+
+@pytest.mark.parametrize("algorithm", ["a-greedy", "sweep", "independent", "local-swaps"])
+def test_few_samples_wait_for_those_of_the_next_runs(algorithm: str) -> None:
+    random = np.random.default_rng(8)
+    executor = filters(3, algorithm, drop_profiling_probability=0.1)
+    joined: list[int] = []
+    for _ in range(80):
+        # The first two filters drop the same, the last one drops others.
+        first, last = random.random(200) < 0.5, random.random(200) < 0.5
+        passes = np.column_stack([~first, ~first, ~last | first])
+        kept = executor.run(200, evaluating(passes), keep=Kept(passes, joined))
+        assert kept.tolist() == np.flatnonzero(passes.all(axis=1)).tolist()
+        seen = {tuple(bits) for bits in executor.ordering.window.tuples().tolist()}
+        assert (1, 0, 1) not in seen and (0, 1, 1) not in seen
+    assert len(joined) > 2 and min(joined) >= executor.thresholds.bulk
+    assert executor.profiled == sum(joined)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])

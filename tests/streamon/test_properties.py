@@ -109,11 +109,11 @@ def test_many_at_once_are_as_good_as_one_by_one(size: int) -> None:
 
 def test_profile_tuples_of_a_position_are_spread() -> None:
     for tuples in (1, 2, 10, 999, 1000, 1024):
-        drops = np.zeros((3, tuples), np.uint8)
-        drops[0, : tuples // 2], drops[1, tuples // 2 :] = 1, 1
+        drops, stops = np.zeros((3, tuples), np.uint8), np.array([0, tuples // 2, tuples, tuples])
         drops[2] = np.arange(tuples) % 251
         profile = np.empty((tuples, 3), np.uint8)
-        kernels.profile_tuples(drops, profile)
+        kernels.profile_tuples(drops, np.array([1, 0, 2]), stops, profile)
+        drops[1, : tuples // 2], drops[0, tuples // 2 :] = 1, 1
         assert sorted(profile.tolist()) == sorted(drops.T.tolist())
         half = profile[: tuples // 2, 0].sum()
         assert abs(half - tuples / 4) < 3 + tuples / 80

@@ -110,7 +110,8 @@ def observe_as_profiled(a: object, drops: np.ndarray) -> None:
         if first == a.n:
             continue
         seen = np.zeros_like(tuple_)
-        for position in [first, *a.wanted(first)]:
+        asked = [p for p in range(first + 1, a.n) if a.asked_from(p) <= first]
+        for position in [first, *asked]:
             seen[a.order[position]] = tuple_[a.order[position]]
         a.observe(seen[None, :])
 

@@ -200,21 +200,23 @@ def correct(
 
 
 @njit(cache=True)
-def profile_tuples(drops: Bits, profile: Bits) -> None:
-    """Bits that were found filter by filter as profile tuples, a row each.
+def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, profile: Bits) -> None:
+    """Bits that were found filter by filter as profile tuples, a row each, with the one of who dropped it.
 
-    Tuples that the same filter dropped are neighbours in ``drops``. In a profile window those in front are
-    the first to leave, so steps of the golden section spread them evenly.
+    Tuples that the same position dropped are neighbours: those of p are ``stops[p] : stops[p + 1]``. In a
+    profile window those in front are the first to leave, so steps of the golden section spread them evenly.
     """
     n, tuples = drops.shape
     step = int(0.6180339887 * tuples) | 1
     while _divisor(step, tuples) > 1:
         step += 2
     at = 0
-    for t in range(tuples):
-        for f in range(n):
-            profile[at, f] = drops[f, t]
-        at = (at + step) % tuples
+    for p in range(n):
+        for t in range(stops[p], stops[p + 1]):
+            for f in range(n):
+                profile[at, f] = drops[f, t]
+            profile[at, order[p]] = 1
+            at = (at + step) % tuples
 
 
 @njit(cache=True)

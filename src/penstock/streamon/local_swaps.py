@@ -14,8 +14,8 @@ class LocalSwaps(Ordering):
     name = "local-swaps"
     whole = False
 
-    def wanted(self, position: int) -> list[int]:
-        return [position + 1] if position + 1 < self.n else []
+    def asked_from(self, position: int) -> int:
+        return max(position - 1, 0)
 
     def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         # After a swap the window is filled anew; a part of it must be there to be judged.

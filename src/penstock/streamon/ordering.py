@@ -1,7 +1,7 @@
 """What an ordering algorithm is: an order of filters, and what it does with a profile tuple.
 
 The executor evaluates filters in ``order``. Of the tuples they drop it profiles a share, evaluating beyond
-the drop those filters that ``wanted`` names, and hands the bits to ``observe``.
+the drop those filters that ``asked_from`` names, and hands the bits to ``observe``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Ordering(ABC):
         self.switches = 0
         self.laps = Laps()
 
-    def wanted(self, position: int) -> list[int]:
-        """Positions of the filters to evaluate on a profiled tuple that ``position`` dropped."""
-        return list(range(position + 1, self.n))
+    def asked_from(self, position: int) -> int:
+        """The filter at ``position`` is evaluated on profiled tuples that were dropped from here to there."""
+        return 0
 
     @property
     def plan(self) -> list[int]:
@@ -106,8 +106,8 @@ class Static(Ordering):
     name = "static"
     whole = False
 
-    def wanted(self, position: int) -> list[int]:
-        return []
+    def asked_from(self, position: int) -> int:
+        return position
 
     def _keep_invariant(self, profiled: int, recall: Recall) -> None:
         pass

@@ -18,12 +18,10 @@ from penstock.streamon.framework import StreaMon
 from penstock.streamon.laps import PROCESSING, PROFILING, VIOLATIONS
 from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.profile_window import Bits
-from penstock.streamon.profiler import DropProfiler, Evaluate, Rows
+from penstock.streamon.profiler import DropProfiler, Evaluate, Keep, Rows
 from penstock.streamon.thresholds import Thresholds
 
 SLICE = Thresholds.slice
-HEAD = 3
-"""The head of a slice is an eighth: enough to see that the stream is another one."""
 
 
 class PipelinedFilters:
@@ -40,7 +38,6 @@ class PipelinedFilters:
         self.tuples = self.evaluations = 0
         self._laps = self.ordering.laps
         self._slice_rows = self.thresholds.slice
-        self._watchful_until = 0
 
     @property
     def order(self) -> list[int]:
@@ -65,18 +62,20 @@ class PipelinedFilters:
     @property
     def seconds(self) -> dict[str, float]:
         """CPU time by what it was spent on (thesis table 4.2): other load on the machine is not in it."""
-        return self._laps.seconds
+        return dict(self._laps.seconds)
 
     def use(self, plan: list[int]) -> None:
         """Go on in another order. What was sampled under the one before is known by its positions."""
         self.profiler.drop_samples()
         self.profiler.expect()
 
-    def run(self, count: int, evaluate: Evaluate, alone: Evaluate | None = None) -> Rows:
+    def run(
+        self, count: int, evaluate: Evaluate, alone: Evaluate | None = None, keep: Keep | None = None
+    ) -> Rows:
         """The rows 0 .. count-1 that every filter lets through.
 
         ``alone``: the same for filters that share work or know what they found out before, each as if it was
-        the first: what is timed.
+        the first: what is timed. ``keep``: for rows that mean something after their run.
         """
         self._laps.start()
         self.profiler.wake(self.tuples)
@@ -91,8 +90,9 @@ class PipelinedFilters:
             passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, evaluate))
             at += len(rows)
             self.tuples += len(rows)
-        # Rows mean nothing after their run.
-        self._profile(evaluate)
+            if self.profiler.waiting >= self.thresholds.profile_window:
+                self._profile(evaluate, keep)
+        self._end(evaluate, keep)
         kept = np.concatenate(passed) if passed else np.empty(0, np.int64)
         self._laps.lap(PROCESSING)
         return kept
@@ -100,10 +100,10 @@ class PipelinedFilters:
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
         left, position, surprised = rows, 0, False
-        if self.tuples < self._watchful_until:
-            left, position, surprised = self._head_first(rows, evaluate)
         while len(left) and position < self.ordering.n and not surprised:
-            left, surprised = self._filter(position, left, evaluate)
+            self.evaluations += len(left)
+            passes = evaluate(self.order[position], left)
+            left, surprised = self.profiler.split(position, left, passes)
             position += 1
         if surprised:
             return self._start_anew(rows, left, self.order[:position], evaluate)
@@ -112,28 +112,11 @@ class PipelinedFilters:
             most = self.thresholds.slice
             self._slice_rows = max(most >> 2, min(most, int(fitting)))
         self.profiler.note_passing(len(rows), len(left))
-        if self.profiler.waiting >= self.thresholds.profile_window:
-            self._profile(evaluate)
         return left
-
-    def _filter(self, position: int, rows: Rows, evaluate: Evaluate) -> tuple[Rows, bool]:
-        """What the filter at a position lets through, and whether that surprises."""
-        self.evaluations += len(rows)
-        return self.profiler.split(position, rows, evaluate(self.order[position], rows))
-
-    def _head_first(self, rows: Rows, evaluate: Evaluate) -> tuple[Rows, int, bool]:
-        """Rows after the first filter, and position 1; or all and 0 if the head of them surprises."""
-        head = len(rows) >> HEAD
-        first, surprised = self._filter(0, rows[:head], evaluate)
-        if surprised:
-            return rows, 0, True
-        others, surprised = self._filter(0, rows[head:], evaluate)
-        return np.concatenate((first, others)), 1, surprised
 
     def _start_anew(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
         """The stream is another one: what is left of a slice goes on in an order for it."""
         self.profiler.start_anew()
-        self._watchful_until = self.tuples + self.thresholds.watchful
         return self._learn(rows, left, done, evaluate)
 
     def _learn(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
@@ -172,11 +155,18 @@ class PipelinedFilters:
         self._laps.lap(PROCESSING)
         return left
 
-    def _profile(self, evaluate: Evaluate) -> None:
-        if not self.profiler.waiting:
-            return
+    def _end(self, evaluate: Evaluate, keep: Keep | None) -> None:
+        """A run is over, and so are its rows, unless they are kept."""
+        waiting = self.profiler.waiting
+        if keep and 0 < waiting < self.thresholds.bulk:
+            self._laps.lap(PROCESSING)
+            self.profiler.carry(keep, self.tuples)
+        elif waiting:
+            self._profile(evaluate, keep)
+
+    def _profile(self, evaluate: Evaluate, keep: Keep | None) -> None:
         self._laps.lap(PROCESSING)
-        profile = self.profiler.profile_tuples(evaluate, self.tuples)
+        profile = self.profiler.profile_tuples(evaluate, keep, self.tuples)
         if profile is not None:
             self._streamon.turn(self.tuples, profile)
             self._laps.lap(VIOLATIONS)

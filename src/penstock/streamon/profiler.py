@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,18 @@ from penstock.streamon.profile_window import ALIKE, Bits
 Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
-
-
 LONGEST_REST = 1 << 20
 """Tuples after which it is tried again at the latest."""
+
+
+class Keep(Protocol):
+    """Lets sampled rows outlive their run, so that those of several runs are profiled together."""
+
+    def take(self, rows: Rows) -> Any:
+        """What filters need of these rows."""
+
+    def joined(self, parts: list[Any]) -> Evaluate:
+        """Which of the rows that were taken, numbered from 0 on, a filter lets through."""
 
 
 class DropProfiler:
@@ -49,9 +58,12 @@ class DropProfiler:
         self._resting_until = 0
         self._sample_share(self.thresholds.drop_profiling_probability)
         self._sampled = np.empty((self.thresholds.profile_window + self.thresholds.slice, 2), np.int64)
+        self._taken: list[Any] = []
+        self._taken_rows = 0
         self._purse = self.thresholds.purse / 5
         self._paid = self._earned = 0.0
         self._next_timing, self._until_timing = 0, 4 * self.thresholds.slice
+        self._timing_after = 0.0
         self.classes = [list(range(ordering.n))]
         """Filters by what they take, cheapest first."""
 
@@ -81,7 +93,7 @@ class DropProfiler:
 
     def expect(self) -> None:
         """Expect of the filters in their order what the profile window says."""
-        if self._ordering.whole:
+        if self._ordering.whole and self.thresholds.surprise < np.inf:
             self._expected.reorder(*self._ordering.first_drops())
 
     def start_anew(self) -> None:
@@ -92,7 +104,8 @@ class DropProfiler:
 
     def drop_samples(self) -> None:
         """Forget what was sampled and not profiled."""
-        self._draw[2] = 0
+        self._draw[2] = self._taken_rows = 0
+        self._taken = []
 
     @property
     def waiting(self) -> int:
@@ -107,7 +120,7 @@ class DropProfiler:
         processing, adapting = self._laps.seconds[PROCESSING], self._laps.adapting
         most = self.thresholds.purse / 5
         earned = self.thresholds.overhead * (processing - self._earned)
-        self._purse = max(min(self._purse + earned, most) - (adapting - self._paid), -self.thresholds.purse)
+        self._purse = max(min(self._purse + earned - (adapting - self._paid), most), -self.thresholds.purse)
         self._earned, self._paid = processing, adapting
         return self._purse > 0
 
@@ -134,27 +147,35 @@ class DropProfiler:
 
     def timing_due(self, tuples: int) -> bool:
         """Whether filters are to be timed, and there is time for it."""
-        return tuples >= self._next_timing and self._profiles and self.can_pay
+        return (
+            tuples >= self._next_timing
+            and self._profiles
+            and self._laps.seconds[PROCESSING] >= self._timing_after
+            and self.can_pay
+        )
 
     def time_filters(self, rows: Rows, evaluate: Evaluate, tuples: int) -> None:
         """Time every filter on the same rows.
 
         What disturbs makes slower: those that seem slower than the fastest are timed again.
         """
-        some = rows[: self.thresholds.timed]
+        before, some = self._laps.seconds[PROFILING], rows[: self.thresholds.timed]
         took = np.array([self._seconds_a_row(f, some, evaluate) for f in range(self._ordering.n)])
         for f in np.flatnonzero(took > ALIKE * took.min()).tolist():
             took[f] = min(took[f], self._seconds_a_row(f, some, evaluate))
         self._ordering.window.note_times(took + self.thresholds.handling)
         self.classes = classes(self._ordering.window.times(), self.thresholds.expensive)
         self._laps.lap(PROFILING)
+        took_all = self._laps.seconds[PROFILING] - before
+        share = self.thresholds.overhead * self.thresholds.timing
+        self._timing_after = self._laps.seconds[PROCESSING] + took_all / share
         self._next_timing = tuples + self._until_timing
         self._until_timing = min(4 * self._until_timing, self.thresholds.timed_every)
 
     def _seconds_a_row(self, f: int, rows: Rows, evaluate: Evaluate) -> float:
         """Of a few rows if they take long, of all if a call takes as long as the rows do."""
         before = np.inf
-        for shift in (6, 3, 0):
+        for shift in (6, 4, 2, 0):
             count = max(len(rows) >> shift, 1)
             took = self._seconds(f, rows[:count], evaluate)
             # If it took longer than for fewer rows, by as much as it should, the call itself is little of it.
@@ -189,52 +210,52 @@ class DropProfiler:
             self._resting_until = 0
             self._sample_share(self.thresholds.drop_profiling_probability)
 
-    def profile_tuples(self, evaluate: Evaluate, tuples: int) -> Bits | None:
+    def profile_tuples(self, evaluate: Evaluate, keep: Keep | None, tuples: int) -> Bits | None:
         """A profile tuple for every sampled row, None if there is no time for it."""
         if not self.can_pay:
             self._rest(tuples)
             return None
-        bits = self._filled(evaluate)
+        if self._taken and keep:
+            self._take(keep)
+            evaluate = keep.joined(self._taken)
+        profile = self._filled(evaluate)
         self.drop_samples()
         self._laps.lap(PROFILING)
-        return bits
+        return profile
+
+    def carry(self, keep: Keep, tuples: int) -> None:
+        """Their run is over: keep the few sampled rows for the next one."""
+        if self.can_pay:
+            self._take(keep)
+        else:
+            self._rest(tuples)
+        self._laps.lap(PROFILING)
+
+    def _take(self, keep: Keep) -> None:
+        """Take what was sampled since; rows that are taken are numbered by their places among them."""
+        new = self._sampled[self._taken_rows : self.waiting, 0]
+        if len(new):
+            self._taken.append(keep.take(new.copy()))
+            new[:] = np.arange(self._taken_rows, self.waiting)
+            self._taken_rows = self.waiting
 
     def _filled(self, evaluate: Evaluate) -> Bits:
         """The bits of the filters that the algorithm wants; of steady ones for some tuples, weighted."""
         ordering = self._ordering
-        rows = np.empty(self.waiting, np.int64)
-        ends = np.zeros(ordering.n + 1, np.int64)
+        rows, ends = np.empty(self.waiting, np.int64), np.zeros(ordering.n + 1, np.int64)
         kernels.by_position(self._sampled[: len(rows)], rows, ends)
         stops = ends.tolist()
         drops = np.zeros((ordering.n, len(rows)), np.uint8)
         steady = self._log.steady if ordering.whole else frozenset()
         for position, f in enumerate(ordering.order):
-            drops[f, stops[position] : stops[position + 1]] = 1
-        for position, spans in enumerate(_asked(ordering, stops)):
-            f = ordering.order[position]
+            first, stop = stops[ordering.asked_from(position)], stops[position]
+            if first == stop:
+                continue
             every = self.thresholds.steady_share if f in steady else 1
-            for first, stop in spans:
-                asked = rows[first:stop] if every == 1 else rows[first:stop:every].copy()
-                drops[f, first:stop:every] = ~evaluate(f, asked)
-                if every > 1:
-                    drops[f, first:stop:every] *= every
-                self.evaluations += len(asked)
+            asked = rows[first:stop] if every == 1 else rows[first:stop:every].copy()
+            np.multiply(~evaluate(f, asked), np.uint8(every), out=drops[f, first:stop:every])
+            self.evaluations += len(asked)
         self.profiled += len(rows)
         profile = np.empty((len(rows), ordering.n), np.uint8)
-        kernels.profile_tuples(drops, profile)
+        kernels.profile_tuples(drops, np.array(ordering.order), ends, profile)
         return profile
-
-
-def _asked(ordering: Ordering, stops: list[int]) -> list[list[tuple[int, int]]]:
-    """For the filter at each position, the runs of sampled rows that it is to be evaluated on."""
-    asked: list[list[tuple[int, int]]] = [[] for _ in range(ordering.n)]
-    for position in range(ordering.n):
-        if stops[position] == stops[position + 1]:
-            continue
-        for other in ordering.wanted(position):
-            first, spans = stops[position], asked[other]
-            # Rows that neighbouring positions dropped are neighbours: one call for them.
-            if spans and spans[-1][1] == first:
-                first = spans.pop()[0]
-            spans.append((first, stops[position + 1]))
-    return asked

@@ -21,8 +21,8 @@ class Sweep(Ordering):
         self.profiled = min(1, n - 1)
         self._seen = 0
 
-    def wanted(self, position: int) -> list[int]:
-        return [self.profiled] if position < self.profiled else []
+    def asked_from(self, position: int) -> int:
+        return 0 if position == self.profiled else position
 
     def telling(self, profile: Bits) -> Bits:
         # A tuple that gets past the profiled filter says nothing about it.

@@ -13,6 +13,9 @@ class Thresholds:
         Share of dropped tuples that are profiled (4.3.1; table 4.1: 0.01, Independent 0.005).
     profile_window
         Profile tuples that count (4.3.1; table 4.1: 1000, Sweep 500).
+    bulk
+        Sampled tuples that are profiled together: a call of a filter may take as long as hundreds of them, so
+        fewer wait for the next run. A quarter of a profile window: the order is looked at as often.
     alpha
         Thrashing avoidance: a violation must exceed it, 0 < alpha <= 1 (equation 4.4; table 4.1: 0.9).
     sweep_stage
@@ -27,10 +30,6 @@ class Thresholds:
     surprise
         Standard errors by which the share that a filter lets through must leave what it was to count as a
         change of the stream. The thesis waits for the profile window to slide on (4.3.1).
-    watchful
-        Tuples after a change during which the next one is looked out for at the head of every slice. That
-        costs one call of a filter more, some microseconds; being late costs the first filter for a slice,
-        some thirty times as much. So it pays if the next change is not more than thirty slices away.
     overhead
         Largest share of its time that an operator spends on profiling and re-optimizing in the long run;
         with less time at hand fewer dropped tuples are profiled than the probability says (3.1).
@@ -54,6 +53,9 @@ class Thresholds:
         Seconds that can be timed, whatever a call takes.
     timed_every
         Tuples after which filters are timed again at the latest.
+    timing
+        Largest share of the time for profiling that goes to timing filters: what they take changes seldom,
+        what they drop often.
     purse
         Seconds for profiling that can be owed, five times what can be saved: one that took long, compiled
         meanwhile, does not stop the next ones for good.
@@ -63,13 +65,13 @@ class Thresholds:
 
     drop_profiling_probability: float = 0.01
     profile_window: int = 1000
+    bulk: int = 256
     alpha: float = 0.9
     sweep_stage: int = 500
     time_window: int = 5
     burst: int = 256
     dear_burst: int = 64
     surprise: float = 8.0
-    watchful: int = 1 << 18
     overhead: float = 0.025
     plan_log: int = 256
     similar: float = 0.1
@@ -81,6 +83,7 @@ class Thresholds:
     timed: int = 1 << 9
     long: float = 1e-5
     timed_every: int = 1 << 21
+    timing: float = 0.25
     purse: float = 5e-3
     handling: float = 2e-9
 
