@@ -1,6 +1,6 @@
 """Where the time between scan-shuffle-discard and a Penstock join goes, layer by layer.
 
-The two-way join of ``penstock bench join``, first without all that Penstock adds, then with one layer more at
+The join of ``penstock bench join``, first without all that Penstock adds, then with one layer more at
 a time, over the same files:
 
     scan       Spark reads the columns and drops the rows
@@ -97,7 +97,7 @@ class Idle(Engine):
 def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers and engines do not have the bench
-    workload = JoinWorkload(rows=options.rows)
+    workload = JoinWorkload(rows=options.rows, streams=options.streams)
     found: dict[str, Layer] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-profile-") as directory:
         root = Path(directory)
@@ -127,7 +127,8 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         prog="penstock bench profile", description=(__doc__ or "").split("\n")[0]
     )
     add = parser.add_argument
-    add("--rows", type=int, default=2_000_000, help="rows of both streams in a batch (default %(default)s)")
+    add("--rows", type=int, default=2_000_000, help="rows of all streams in a batch (default %(default)s)")
+    add("--streams", type=int, default=2, help="streams that are joined (default %(default)s)")
     add("--batches", type=int, default=3, help="measured batches (default %(default)s)")
     add("--warmup", type=int, default=2, help="batches before those (default %(default)s)")
     add("--cores", type=int, default=2, help="local[N] and as many partitions (default %(default)s)")
@@ -160,8 +161,7 @@ def _map_side(plan: PhysicalPlan, packs: bool) -> DataFrame:
     keys, parts = placement(first.partitions), []
     for source in first.inputs:
         assert isinstance(source, SourceInput)
-        columns, packer = exchange.packing(source, keys)
-        rows = source.stream.source.df.select(*columns)
+        rows, packer = exchange.packing(source, keys)
         parts.append(rows.mapInArrow(packer.run if packs else _drop, exchange.BLOBS))
     return reduce(DataFrame.unionAll, parts)
 
@@ -237,7 +237,8 @@ def _until(query: Any, batches: int) -> None:
 
 
 def _table(found: dict[str, Layer], options: argparse.Namespace) -> Table:
-    table = Table(title=f"a batch of {options.rows:,} rows, local[{options.cores}]", title_justify="left")
+    title = f"a batch of {options.rows:,} rows of {options.streams} streams, local[{options.cores}]"
+    table = Table(title=title, title_justify="left")
     table.add_column("layer")
     for column in COLUMNS:
         table.add_column(column, justify="right")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 
@@ -59,9 +57,10 @@ def _float_words(key: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _text_words(key: pa.Array) -> npt.NDArray[np.uint64]:
-    """Strings, binary, decimals: by their distinct values, each hashed once."""
-    # Strings may come that are no UTF-8, which nothing here should mind.
-    encoded = pc.dictionary_encode(key.cast(pa.binary()) if pa.types.is_string(key.type) else key)
-    values = [v if isinstance(v, bytes) else str(v).encode() for v in encoded.dictionary.to_pylist()]
-    words = np.array([zlib.crc32(v) | zlib.adler32(v) << 32 for v in values] or [0], np.uint64)
-    return words[np.asarray(encoded.indices.fill_null(0))]
+    """Strings, which may be no UTF-8, binary, decimals: by their bytes."""
+    # Numba takes a moment to load, so it is where there is something for it to do.
+    from penstock.engine.kernels.hashing import as_bytes, hash_bytes
+
+    words = np.zeros(len(key), np.uint64)
+    hash_bytes(*as_bytes(key), words)
+    return words

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -21,9 +20,11 @@ from penstock import expression as ex
 from penstock.catalog import RelationDef
 from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
-from penstock.routing import EVERYWHERE, Axis
+from penstock.routing import Axis
+from penstock.spark import parquet_files
 from penstock.spark.catalyst import quote, to_spark_sql
 from penstock.spark.packer import KEEP, PART, Packer, Split
+from penstock.spark.parquet_files import ParquetPacker
 from penstock.spark.sources import Source
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
@@ -32,18 +33,22 @@ BLOBS = "partition INT, envelope STRING, blob BINARY"
 
 def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
     """A stream's or relation's rows as blobs for the partitions that have these keys."""
-    origin: Source = source.stream.source
-    columns, packer = packing(source, keys)
-    return origin.df.select(*columns).mapInArrow(packer.run, BLOBS)
+    rows, packer = packing(source, keys)
+    return rows.mapInArrow(packer.run, BLOBS)
 
 
-def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
-    """What Catalyst computes of every row, and what packs it."""
+def packing(source: SourceInput, keys: Sequence[int]) -> tuple[DataFrame, Packer | ParquetPacker]:
+    """What Spark sends to Python, and what packs it there."""
     sent = Sent.of(source)
-    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
     schema, split = sent.schema(source), tuple(sent.split)
     packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
-    return columns, packer
+    df: DataFrame = source.stream.source.df
+    plain = sent.plain(source)
+    files = parquet_files.paths(df) if plain else None
+    if files is not None:
+        return files, ParquetPacker(packer, plain)
+    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
+    return df.select(*columns), packer
 
 
 @dataclass
@@ -51,8 +56,7 @@ class Sent:
     """What a row carries to Python: columns by name, in order; the timestamp is the first.
 
     ``copies`` are pushed columns that are the timestamp itself. ``split`` names, for each dimension that
-    splits the stream, the columns whose hash is the coordinate; where Python is slow at hashing them,
-    Catalyst sends the coordinate itself.
+    splits the stream, the columns whose hash is the coordinate.
     """
 
     columns: dict[str, Column]
@@ -84,11 +88,8 @@ class Sent:
         if axis.by_source:
             self.columns[f"{PART}{number}"] = F.spark_partition_id()
             self.split.append(Split(self._named(source, axis.keys)))
-        elif all(_hashes_fast(e.type) for e in (*axis.keys, *row)):
-            self.split.append(Split(self._named(source, axis.keys), self._told_apart(source, row)))
         else:
-            self.columns[f"{PART}{number}"] = self._coordinate(source, axis, row)
-            self.split.append(Split())
+            self.split.append(Split(self._named(source, axis.keys), self._told_apart(source, row)))
 
     def _named(self, source: SourceInput, keys: Sequence[ex.Expression]) -> tuple[str, ...]:
         """The names under which keys are sent."""
@@ -102,21 +103,15 @@ class Sent:
         # A relation's row must leave where it entered, so its time does not tell it apart.
         return (*([] if isinstance(source.stream, RelationDef) else [TS]), *self._named(source, row))
 
-    def _coordinate(self, source: SourceInput, axis: Axis, row: Sequence[ex.Expression]) -> Column:
-        """A coordinate that Catalyst computes."""
-        stamp = [] if isinstance(source.stream, RelationDef) else [self.columns[TS]]
-        by_row = _hashed([*(_key(source, e) for e in row), *stamp], axis.share) if row else None
-        if axis.by_row:
-            assert by_row is not None
-            return by_row
-        where = _hashed([_key(source, e) for e in axis.keys], axis.share)
-        if axis.spread:
-            assert by_row is not None
-            where = F.when(_among(source, axis.keys[0], axis.spread), by_row).otherwise(where)
-        if axis.everywhere:
-            everywhere = F.lit(EVERYWHERE)
-            where = F.when(_among(source, axis.keys[0], axis.everywhere), everywhere).otherwise(where)
-        return where
+    def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
+        """The stream's own columns that are sent, or none if Catalyst has something to compute."""
+        keys = {f"__key {e}": e for axis in source.route.own for e in axis.keys}
+        known = {**dict(source.columns), **keys}
+        names = [source.stream.timestamp if n == TS else _own(known.get(n), source) for n in self.columns]
+        if any(name is None or name not in source.stream.schema.names for name in names):
+            return ()
+        fields = tuple(source.stream.schema.field(name) for name in names)
+        return fields if parquet_files.can_read(fields) else ()
 
     def schema(self, source: SourceInput) -> pa.Schema:
         """Names and types as Python must have them; the engine gets the source's columns and the sign."""
@@ -141,19 +136,6 @@ def spark_sql(expression: ex.Expression, alias: str) -> str:
     return to_spark_sql(expression, lambda name: name.removeprefix(f"{alias}."))
 
 
-def _key(source: SourceInput, e: ex.Expression) -> Column:
-    return _normal(F.expr(spark_sql(e, source.alias)), e)
-
-
-def _hashed(columns: Sequence[Column], share: int) -> Column:
-    return F.pmod(F.xxhash64(*columns), F.lit(share)).cast("int")
-
-
-def _among(source: SourceInput, key: ex.Expression, values: Sequence[Any]) -> Column:
-    literals = [F.expr(spark_sql(ex.Literal(v, key.type), source.alias)) for v in values]
-    return F.coalesce(_key(source, key).isin(*literals), F.lit(False))
-
-
 def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:
     """What tells rows apart, besides the time: the columns that hash fast, or all if there is none.
 
@@ -161,6 +143,11 @@ def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:
     """
     shipped = tuple(e for _, e in source.columns)
     return tuple(e for e in shipped if _hashes_fast(e.type)) or shipped
+
+
+def _own(e: ex.Expression | None, source: SourceInput) -> str | None:
+    """The name of the stream's column that an expression is, if it is one."""
+    return e.name.removeprefix(f"{source.alias}.") if isinstance(e, ex.Column) else None
 
 
 def _is_stamp(source: SourceInput, e: ex.Expression) -> bool:
@@ -188,10 +175,3 @@ def _keep(source: SourceInput) -> Column | None:
     if source.stream.heartbeat is not None:
         parts.append(~F.coalesce(F.expr(quote(source.stream.heartbeat)), F.lit(False)))
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
-
-
-def _normal(column: Column, e: ex.Expression) -> Column:
-    """Make equal keys have equal bits: 0.0 and -0.0 are equal and hash differently."""
-    if not pa.types.is_floating(e.type):
-        return column
-    return column + F.lit(0.0).cast("float" if e.type == pa.float32() else "double")
