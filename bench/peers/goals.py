@@ -29,6 +29,8 @@ class Goal:
     def wanted(self) -> str:
         if self.least is not None:
             return f"at least {self.least:g}{self.unit}"
+        if self.most is None:
+            return ""
         return (
             f"below {self.most:g} {self.unit}" if self.unit == "ms" else f"at most {self.most:g}{self.unit}"
         )
@@ -50,11 +52,17 @@ def _ratio(found: Found, slow: tuple[str, str], fast: tuple[str, str]) -> float 
 
 
 def _against_spark(found: Found) -> Iterator[Goal]:
-    for ways, system, least in ((2, "spark-rocksdb", 15), (2, "spark-memory", 5), (5, "spark-rocksdb", 40)):
-        title = f"streams: {ways} streams"
+    asked = (
+        ("2 streams", "spark-rocksdb", 15),
+        ("2 streams", "spark-memory", 5),
+        ("5 streams", "spark-rocksdb", None),
+        ("5 streams, 2,000,000 rows a batch", "spark-rocksdb", 40),
+    )
+    for name, system, least in asked:
+        title = f"streams: {name}"
         ratio = _ratio(found, (title, system), (title, "penstock"))
         if ratio is not None:
-            yield Goal(f"{ways}-way join, rows/s against {system}", ratio, least=least)
+            yield Goal(f"{name}, rows/s against {system}", ratio, least=least)
 
 
 def _against_discard(found: Found) -> Iterator[Goal]:

@@ -161,7 +161,7 @@ def _map_side(plan: PhysicalPlan, packs: bool) -> DataFrame:
     keys, parts = placement(first.partitions), []
     for source in first.inputs:
         assert isinstance(source, SourceInput)
-        rows, packer = exchange.packing(source, keys)
+        rows, packer = exchange.reading(source, keys)
         parts.append(rows.mapInArrow(packer.run if packs else _drop, exchange.BLOBS))
     return reduce(DataFrame.unionAll, parts)
 

@@ -17,7 +17,7 @@ from penstock.errors import DataError
 from penstock.hashing import partition_numbers
 from penstock.schema import TIMESTAMP
 from penstock.spark import parquet_files
-from penstock.spark.exchange import packing
+from penstock.spark.exchange import reading
 from penstock.spark.parquet_files import ParquetPacker, read
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -143,7 +143,7 @@ def run(spark: Any, root: Path, over: list[str]) -> tuple[list[Any], list[int], 
         ps.create_stream(name, df.select(*over) if over else df, timestamp="ts")
     try:
         first = ps._compile(JOIN).stages[0]
-        direct = {isinstance(packing(i, (0, 1))[1], ParquetPacker) for i in first.inputs}
+        direct = {isinstance(reading(i, (0, 1))[1], ParquetPacker) for i in first.inputs}
         found: list[Any] = []
         df = ps.sql(JOIN)
         assert df is not None

@@ -33,22 +33,26 @@ BLOBS = "partition INT, envelope STRING, blob BINARY"
 
 def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
     """A stream's or relation's rows as blobs for the partitions that have these keys."""
-    rows, packer = packing(source, keys)
+    rows, packer = reading(source, keys)
     return rows.mapInArrow(packer.run, BLOBS)
 
 
-def packing(source: SourceInput, keys: Sequence[int]) -> tuple[DataFrame, Packer | ParquetPacker]:
-    """What Spark sends to Python, and what packs it there."""
+def reading(source: SourceInput, keys: Sequence[int]) -> tuple[DataFrame, Packer | ParquetPacker]:
+    """What Spark sends to Python, the rows or only their files' names, and what packs the rows there."""
+    columns, packer = packing(source, keys)
+    df: DataFrame = source.stream.source.df
+    plain = Sent.of(source).plain(source)
+    files = parquet_files.paths(df) if plain else None
+    return (df.select(*columns), packer) if files is None else (files, ParquetPacker(packer, plain))
+
+
+def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
+    """What Catalyst computes of every row, and what packs it."""
     sent = Sent.of(source)
+    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
     schema, split = sent.schema(source), tuple(sent.split)
     packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
-    df: DataFrame = source.stream.source.df
-    plain = sent.plain(source)
-    files = parquet_files.paths(df) if plain else None
-    if files is not None:
-        return files, ParquetPacker(packer, plain)
-    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
-    return df.select(*columns), packer
+    return columns, packer
 
 
 @dataclass
