@@ -59,6 +59,9 @@ def test_after_a_change_the_order_is_good_also_among_expensive_filters(times: np
         drops = drops_of(rng, 5 * SLICE, shares)
         assert filters.passing(drops) == np.flatnonzero(~drops.any(axis=1)).tolist()
         bits = drops.astype(np.uint8)
-        assert cost(filters.order, bits, times) < 1.06 * cost(optimal(bits, times), bits, times)
+        assert cost(filters.order, bits, times) < 1.1 * cost(optimal(bits, times), bits, times)
         assert filters.ordering.view.tolist() == filters.ordering.matrix_view().tolist()
+        # All tuples of a burst that only cheap filters drop, and all that are profiled next, weigh the same.
+        window = filters.ordering.window.tuples()
+        assert len(np.unique(window[window[:, 0] > 0, 0])) == 1
     assert filters.surprises == 5

@@ -112,7 +112,7 @@ def test_profile_tuples_of_a_position_are_spread() -> None:
         drops, stops = np.zeros((3, tuples), np.uint8), np.array([0, tuples // 2, tuples, tuples])
         drops[2] = np.arange(tuples) % 251
         profile = np.empty((tuples, 3), np.uint8)
-        kernels.profile_tuples(drops, np.array([1, 0, 2]), stops, profile)
+        kernels.profile_tuples(drops, np.array([1, 0, 2]), stops, 1, profile)
         drops[1, : tuples // 2], drops[0, tuples // 2 :] = 1, 1
         assert sorted(profile.tolist()) == sorted(drops.T.tolist())
         half = profile[: tuples // 2, 0].sum()

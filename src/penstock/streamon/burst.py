@@ -13,8 +13,8 @@ import numpy.typing as npt
 from penstock.streamon import kernels
 from penstock.streamon.profile_window import Bits
 
-HEAVIEST = 255
-"""What a bit of the profile window can hold."""
+HEAVIEST = 60
+"""A bit of the profile window holds 255, and one of a steady filter counts several times."""
 
 
 def classes(times: npt.NDArray[np.float64], expensive: float) -> list[list[int]]:
@@ -58,13 +58,20 @@ class Burst:
         """The share of tuples that no filter drops."""
         return self._passing
 
+    @property
+    def weight(self) -> int:
+        """What a tuple of the first sample weighs, which is any of the stream: what is profiled next, too."""
+        return self._weight(self._stands_for[0])
+
+    def _weight(self, stands_for: float) -> int:
+        return min(round(stands_for / min(self._stands_for)), HEAVIEST)
+
     def profile(self) -> Bits:
         """Profile tuples of all samples; a bit counts as many times as its tuple weighs."""
         if len(self._profiles) == 1:
             return self._profiles[0]
-        least = min(self._stands_for)
         weighed = [
-            profile * np.uint8(min(round(each / least), HEAVIEST))
+            profile * np.uint8(self._weight(each))
             for profile, each in zip(self._profiles, self._stands_for, strict=True)
         ]
         return np.concatenate(weighed)

@@ -200,7 +200,7 @@ def correct(
 
 
 @njit(cache=True)
-def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, profile: Bits) -> None:
+def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profile: Bits) -> None:
     """Bits that were found filter by filter as profile tuples, a row each, with the one of who dropped it.
 
     Tuples that the same position dropped are neighbours: those of p are ``stops[p] : stops[p + 1]``. In a
@@ -215,7 +215,7 @@ def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, profile: Bits) -> 
         for t in range(stops[p], stops[p + 1]):
             for f in range(n):
                 profile[at, f] = drops[f, t]
-            profile[at, order[p]] = 1
+            profile[at, order[p]] = weight
             at = (at + step) % tuples
 
 

@@ -58,6 +58,7 @@ class DropProfiler:
         self._resting_until = 0
         self._sample_share(self.thresholds.drop_profiling_probability)
         self._sampled = np.empty((self.thresholds.profile_window + self.thresholds.slice, 2), np.int64)
+        self._weight = 1
         self._taken: list[Any] = []
         self._taken_rows = 0
         self._purse = self.thresholds.purse / 5
@@ -142,6 +143,7 @@ class DropProfiler:
     def learned(self, burst: Burst) -> Bits:
         """The profile tuples of a burst, which are all that is known of the stream now."""
         self._expected.passing = burst.passing
+        self._weight = burst.weight
         self._laps.lap(PROFILING)
         return burst.profile()
 
@@ -253,9 +255,10 @@ class DropProfiler:
                 continue
             every = self.thresholds.steady_share if f in steady else 1
             asked = rows[first:stop] if every == 1 else rows[first:stop:every].copy()
-            np.multiply(~evaluate(f, asked), np.uint8(every), out=drops[f, first:stop:every])
+            weight = np.uint8(self._weight * every)
+            np.multiply(~evaluate(f, asked), weight, out=drops[f, first:stop:every])
             self.evaluations += len(asked)
         self.profiled += len(rows)
         profile = np.empty((len(rows), ordering.n), np.uint8)
-        kernels.profile_tuples(drops, np.array(ordering.order), ends, profile)
+        kernels.profile_tuples(drops, np.array(ordering.order), ends, self._weight, profile)
         return profile

@@ -14,8 +14,8 @@ class Thresholds:
     profile_window
         Profile tuples that count (4.3.1; table 4.1: 1000, Sweep 500).
     bulk
-        Sampled tuples that are profiled together: a call of a filter may take as long as hundreds of them, so
-        fewer wait for the next run. A quarter of a profile window: the order is looked at as often.
+        Sampled tuples that are profiled together at the end of a run: a call of a filter may take as long as
+        hundreds of them, so fewer wait for the next run. Within a run it is half a profile window.
     alpha
         Thrashing avoidance: a violation must exceed it, 0 < alpha <= 1 (equation 4.4; table 4.1: 0.9).
     sweep_stage
