@@ -118,15 +118,18 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--links", type=int, help="default 4, on Spark 8")
     parser.add_argument("--flows", type=int, default=5_000, help="a batch")
-    parser.add_argument("--packets", type=int, help="a flow; default 4, on Spark 40")
-    parser.add_argument("--phase", type=int, default=10, help="batches after which the routing flips")
+    parser.add_argument("--packets", type=int, help="a flow; default 4, on Spark 100")
+    parser.add_argument(
+        "--phase", type=int, help="batches after which the routing flips; default 10, on Spark 6"
+    )
     parser.add_argument("--phases", type=int, help="default 4, on Spark 2")
     parser.add_argument("--spark", action="store_true", help="on Spark with 2 partitions")
     parser.add_argument("--rounds", type=int, default=2, help="on Spark: runs of each order, in turns")
     options = parser.parse_args(arguments)
-    links, packets, phases = (8, 40, 2) if options.spark else (4, 4, 4)
-    routes = Routes(options.links or links, options.flows, options.packets or packets, options.phase)
-    batches = options.phase * (options.phases or phases)
+    links, packets, phase, phases = (8, 100, 6, 2) if options.spark else (4, 4, 10, 4)
+    phase = options.phase or phase
+    routes = Routes(options.links or links, options.flows, options.packets or packets, phase)
+    batches = phase * (options.phases or phases)
     if options.spark:
         from bench.streamon.network_on_spark import compare
 

@@ -97,9 +97,27 @@ def test_few_samples_wait_for_those_of_the_next_runs(algorithm: str) -> None:
         assert kept.tolist() == np.flatnonzero(passes.all(axis=1)).tolist()
         seen = {tuple(bits) for bits in executor.ordering.window.tuples().tolist()}
         assert (1, 0, 1) not in seen and (0, 1, 1) not in seen
-    least = min(executor.thresholds.bulk, executor.thresholds.profile_window // 2)
+    least = min(executor.thresholds.bulk, executor.thresholds.profile_window // 2 + 1)
     assert len(joined) > 2 and min(joined) >= least
     assert executor.profiled == sum(joined)
+
+
+def test_a_run_that_fails_leaves_no_samples() -> None:
+    executor = filters(2, drop_profiling_probability=1.0)
+    passes = np.zeros((SLICE, 2), bool)
+    passes[::2] = True
+
+    def failing(f: int, rows: np.ndarray) -> np.ndarray:
+        if executor.profiler.waiting:
+            raise ValueError
+        return passes[rows, f]
+
+    executor.run(SLICE, evaluating(passes), keep=Kept(passes, []))
+    with pytest.raises(ValueError):
+        executor.run(SLICE, failing, keep=Kept(passes, []))
+    few = np.array([[True, False], [True, True]])
+    assert executor.run(2, evaluating(few), keep=Kept(few, [])).tolist() == [1]
+    assert executor.profiler.waiting == 1
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])

@@ -78,7 +78,7 @@ class PipelinedFilters:
         the first: what is timed. ``keep``: for rows that mean something after their run.
         """
         self._laps.start()
-        self.profiler.wake(self.tuples)
+        self.profiler.begin(self.tuples)
         passed = []
         at = 0
         while at < count:
@@ -90,7 +90,7 @@ class PipelinedFilters:
             passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, evaluate))
             at += len(rows)
             self.tuples += len(rows)
-            if self.profiler.waiting >= self.thresholds.profile_window // 2:
+            if self.profiler.waiting > self.thresholds.profile_window // 2:
                 self._profile(evaluate, keep)
         self._end(evaluate, keep)
         kept = np.concatenate(passed) if passed else np.empty(0, np.int64)

@@ -206,8 +206,10 @@ class DropProfiler:
         self._resting_until = tuples + round(min(-self._purse / max(earning, 1e-12), LONGEST_REST))
         self._sample_share(0.0)
 
-    def wake(self, tuples: int) -> None:
-        """Sample again if it can be paid."""
+    def begin(self, tuples: int) -> None:
+        """Another run: sample again if it can be paid."""
+        # Samples of a run that failed are of rows that are gone.
+        self._draw[2] = self._taken_rows
         if self._resting_until and tuples >= self._resting_until:
             self._resting_until = 0
             self._sample_share(self.thresholds.drop_profiling_probability)

@@ -21,12 +21,12 @@ class Thresholds:
     sweep_stage
         Profile tuples after which Sweep turns to the next filter if nothing was violated (4.4).
     time_window
-        Bursts whose timings a filter's processing time is the median of (4.3.1).
+        Timings of which the least is what a filter takes (4.3.1 has the mean): what disturbs makes slower.
     burst
         Tuples on which every filter is evaluated after a change, to start a new profile window at once.
     dear_burst
-        The same for filters that take longer than the cheapest ones, of tuples that those let through: each
-        costs more, and says more, since all of a burst's first tuples came down to few of them.
+        The same for filters that take much longer than others, on tuples that those let through. Each takes
+        longer, and none is wasted on a tuple that would be dropped before: fewer do.
     surprise
         Standard errors by which the share that a filter lets through must leave what it was to count as a
         change of the stream. The thesis waits for the profile window to slide on (4.3.1).
