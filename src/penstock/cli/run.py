@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -26,6 +27,8 @@ def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: 
     count = len(bound_queries(text))  # mistakes show before Spark starts
     if not count:
         raise PenstockError(f"{path} has no query: add a SELECT")
+    if sys.stderr.isatty():
+        print("starting Spark; Ctrl-C ends it", file=sys.stderr)
     with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-run-") as scratch:
         with local_session(Path(scratch) / "spark.log") as session:
             frames = [df for part in statements(text) if (df := session.sql(part)) is not None]
