@@ -4,8 +4,7 @@ The join of ``penstock bench join``, first without all that Penstock adds, then 
 a time, over the same files:
 
     scan       Spark reads the columns and drops the rows
-    arrow      and hands them to Python as Arrow, which drops them
-    pack       and Python packs them into blobs, which are dropped
+    pack       Python reads them and packs them into blobs, which are dropped
     relay      and the blobs are shuffled, logged in the state store, and sent to an engine that does nothing
     engine     and the engine joins; it keeps its results to itself
     penstock   and the results come back as rows: everything
@@ -25,7 +24,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -34,7 +32,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import psutil
-import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
@@ -48,13 +45,12 @@ from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import StepOutput
 from penstock.plan import compile
-from penstock.plan.physical import PhysicalPlan, SourceInput
 from penstock.spark import exchange, pipeline
 from penstock.spark.placement import placement
 from penstock.workloads.files import write_slices
 from penstock.workloads.synthetic import JoinWorkload
 
-LAYERS = ("discard", "scan", "arrow", "pack", "relay", "engine", "penstock")
+LAYERS = ("discard", "scan", "pack", "relay", "engine", "penstock")
 COLUMNS = ("batch ms", "jvm CPU s", "workers CPU s", "engines CPU s", "CPU s", "adds CPU s")
 
 
@@ -149,27 +145,10 @@ def _frame(name: str, spark: SparkSession, source: Source, workload: JoinWorkloa
     for stream in workload.names:
         session.create_stream(stream, source(stream), timestamp="ts")
     plan = compile(bind(cql(workload), session._catalog), session.partitions)
-    if name in ("arrow", "pack"):
-        return _map_side(plan, packs=name == "pack")
+    if name == "pack":
+        return exchange.pack(plan.stages[0].inputs, placement(plan.stages[0].partitions))
     builds = {"relay": {"build": Idle}, "engine": {"build": Silent}, "penstock": {}}
     return pipeline.dataframe(plan, **builds[name])
-
-
-def _map_side(plan: PhysicalPlan, packs: bool) -> DataFrame:
-    """What comes before the shuffle: the rows in Python, dropped there or packed."""
-    first = plan.stages[0]
-    keys, parts = placement(first.partitions), []
-    for source in first.inputs:
-        assert isinstance(source, SourceInput)
-        rows, packer = exchange.reading(source, keys)
-        parts.append(rows.mapInArrow(packer.run if packs else _drop, exchange.BLOBS))
-    return reduce(DataFrame.unionAll, parts)
-
-
-def _drop(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        pass
-    return iter(())
 
 
 class _Processes:

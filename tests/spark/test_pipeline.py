@@ -211,7 +211,7 @@ def test_filtered_rows_still_tell_the_time(spark: Any, files: Files) -> None:
     (source,) = plan(spark, files, minimum=4).stages[0].inputs
     assert isinstance(source, SourceInput)
     df = spark.read.parquet(str(files.root))
-    packed = exchange.pack(over(source, df), (3, 7)).collect()
+    packed = exchange.pack([over(source, df)], (3, 7)).collect()
     envelopes = [Envelope.from_json(r.envelope) for r in packed]
     assert sorted(r.partition for r in packed) == [3, 7]
     assert {(e.min_ts, e.max_ts) for e in envelopes} == {(100, 900)}
@@ -223,7 +223,7 @@ def test_empty_tasks_send_empty_blobs(spark: Any, files: Files) -> None:
     (source,) = plan(spark, files).stages[0].inputs
     assert isinstance(source, SourceInput)
     df = spark.read.schema("k BIGINT, t BIGINT").parquet(str(files.root))
-    packed = exchange.pack(over(source, df), (0, 1)).collect()
+    packed = exchange.pack([over(source, df)], (0, 1)).collect()
     assert [(r.partition, bytes(r.blob)) for r in packed] == [(0, b""), (1, b"")]
 
 

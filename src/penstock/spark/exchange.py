@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,26 +25,38 @@ from penstock.routing import Axis
 from penstock.spark import parquet_files
 from penstock.spark.catalyst import quote, to_spark_sql
 from penstock.spark.packer import KEEP, PART, Packer, Split
-from penstock.spark.parquet_files import ParquetPacker
+from penstock.spark.parquet_files import ParquetPacker, ParquetPackers
 from penstock.spark.sources import Source
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
 """The rows that move between map side and stages."""
 
 
-def pack(source: SourceInput, keys: Sequence[int]) -> DataFrame:
-    """A stream's or relation's rows as blobs for the partitions that have these keys."""
-    rows, packer = reading(source, keys)
-    return rows.mapInArrow(packer.run, BLOBS)
+TASKS = 2
+"""Map tasks for each core that read files: more would be small, fewer could not even out large files."""
 
 
-def reading(source: SourceInput, keys: Sequence[int]) -> tuple[DataFrame, Packer | ParquetPacker]:
-    """What Spark sends to Python, the rows or only their files' names, and what packs the rows there."""
-    columns, packer = packing(source, keys)
-    df: DataFrame = source.stream.source.df
-    plain = Sent.of(source).plain(source)
-    files = parquet_files.paths(df) if plain else None
-    return (df.select(*columns), packer) if files is None else (files, ParquetPacker(packer, plain))
+def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
+    """The rows of streams and relations as blobs for the partitions that have these keys."""
+    parts, files, packers = [], list[DataFrame](), list[ParquetPacker]()
+    for source in sources:
+        columns, packer = packing(source, keys)
+        plain = Sent.of(source).plain(source)
+        own = parquet_files.paths(source.stream.source.df) if plain else None
+        if own is None:
+            parts.append(source.stream.source.df.select(*columns).mapInArrow(packer.run, BLOBS))
+        else:
+            files.append(own.select(F.lit(len(files)), "file_path"))
+            packers.append(ParquetPacker(packer, plain))
+    if files:
+        parts.append(_together(files).mapInArrow(ParquetPackers(tuple(packers)).run, BLOBS))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _together(files: Sequence[DataFrame]) -> DataFrame:
+    """The files of all streams, for few tasks: a task costs some tens of milliseconds whatever it does."""
+    cores = files[0].sparkSession.sparkContext.defaultParallelism
+    return reduce(DataFrame.unionAll, files).coalesce(TASKS * cores)
 
 
 def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:

@@ -79,23 +79,38 @@ def _is_a_file(path: str, spark: SparkSession) -> bool:
 
 @dataclass(frozen=True)
 class ParquetPacker:
-    """Packs the rows of the files that a map task is told of; pickled into it.
+    """Packs the rows of a stream's files.
 
-    ``columns`` are the file's columns with the types that the stream declares, in the order of the packer's.
+    ``columns`` are the files' columns with the types that the stream declares, in the order of the packer's.
     """
 
     packer: Packer
     columns: tuple[pa.Field, ...]
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The blobs of all files."""
-        return self.packer.run(self._rows(batches))
+    def run(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The blobs of all files, which are told by their URIs."""
+        return self.packer.run(self._rows(files))
 
     @readable
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            yield from read(unquote(urlparse(file).path), self.columns)
+
+
+@dataclass(frozen=True)
+class ParquetPackers:
+    """Packs the files, of several streams, that a map task is told of; pickled into it."""
+
+    packers: tuple[ParquetPacker, ...]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The blobs of all; the batches have the number of a stream and the name of a file."""
+        files: list[list[str]] = [[] for _ in self.packers]
         for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield from read(unquote(urlparse(path).path), self.columns)
+            for stream, file in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                files[stream].append(file)
+        for packer, mine in zip(self.packers, files, strict=True):
+            yield from packer.run(mine)
 
 
 def can_read(columns: Iterable[pa.Field]) -> bool:

@@ -50,7 +50,8 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
 
 def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | None) -> DataFrame:
     """Everything that a stage reads, as one DataFrame of blobs."""
-    parts = [exchange.pack(i, keys) for i in planned.inputs if isinstance(i, SourceInput)]
+    sources = [i for i in planned.inputs if isinstance(i, SourceInput)]
+    parts = [exchange.pack(sources, keys)] if sources else []
     if any(isinstance(i, ExchangeInput) for i in planned.inputs):
         assert before is not None
         parts.append(before)
