@@ -70,7 +70,7 @@ def scenarios() -> Iterable[Scenario]:
     for rows in (100_000, 1_000_000, 10_000_000):
         yield _window(rows, fill=25)
     yield Scenario("width", "20 string columns, 100,000 rows a batch", JoinWorkload(rows=100_000, strings=20))
-    skewed = JoinWorkload(rows=2_000_000, heavy=0.8)
+    skewed = JoinWorkload(heavy=0.8, heavy_matches=10)
     names = ("penstock", "penstock-heavy")
     # Warm enough for the first of the two not to pay for both, also where nothing ran before.
     warm = Runs(warmup=6, batches=3)

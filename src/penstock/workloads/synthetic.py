@@ -28,7 +28,8 @@ class JoinWorkload:
 
     ``rows`` is the number of rows of all streams together in a slice of ``slice_seconds``. An arriving row
     finds ``matches`` rows, on average, in the window of each other stream, and carries ``strings`` strings.
-    Of the first stream the part ``heavy`` of the rows has one key, of the others one row in every slice.
+    Of the first stream the part ``heavy`` of the rows has one key; of the others so many rows in every slice
+    have it that each of those finds ``heavy_matches``.
     """
 
     streams: int = 2
@@ -38,6 +39,7 @@ class JoinWorkload:
     matches: float = 0.5
     strings: int = 0
     heavy: float = 0.0
+    heavy_matches: int = 1
     seed: int = 1
 
     @property
@@ -84,13 +86,19 @@ class JoinWorkload:
         """``count`` slices in order of time."""
         return (self.slice(n) for n in range(first, first + count))
 
+    def _heavy_rows(self) -> np.ndarray:
+        """Evenly spaced."""
+        part = self.slice_seconds / self.window_seconds
+        each = max(1, round(self.heavy_matches * part))
+        return np.arange(each) * self.rows_per_stream // each + self.rows_per_stream // (2 * each)
+
     def _table(self, stream: int, number: int) -> pa.Table:
         count = self.rows_per_stream
         rng = np.random.default_rng((self.seed, stream, number))
         key = rng.integers(0, self.keys, count, dtype=np.int64)
         if self.heavy:
             key[key == HEAVY_KEY] += 1
-            key[rng.random(count) < self.heavy if stream == 0 else count // 2] = HEAVY_KEY
+            key[rng.random(count) < self.heavy if stream == 0 else self._heavy_rows()] = HEAVY_KEY
         row = np.arange(number * count, (number + 1) * count, dtype=np.int64)
         # Evenly spaced over the slice, each stream shifted by a part of the gap: ties are for the tests.
         gap = self.slice_seconds * MICROS / count
