@@ -6,7 +6,7 @@ by their weights. The attribute is a mean and some standard deviations, so error
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bench.paper.budget_joins import WINDOW, Experiment, seeded
 from bench.paper.figure import Scale
+from penstock.approx.keeper import Keeping
 from penstock.engine.element import Chunk
 from penstock.engine.operators.budget_join import WEIGHT
 from penstock.workloads.memory_limited import SECOND, by_value, correlated
@@ -26,6 +27,8 @@ SKEW = 2.0
 """Z."""
 RATES = (20.0, 5.0)
 """r1 is 1 in the paper, where 10 % of the window are 50 tuples; r2 is as there, so clusters are as large."""
+KNOWN = "(known)"
+"""Mark of what is computed with models known, by the paper's algorithms to the letter."""
 TUPLE, WITH_COUNTERS = 32, 34
 """Bytes of a tuple, and of one of UNIFORM's with its two counters."""
 
@@ -51,6 +54,13 @@ class Aggregation:
         exact, _ = self.run.run(self.run.plan(2 * self.run.rows, "MAXIMIZE RESULTS"))
         return _averages(exact, np.ones(len(exact)), self._times)
 
+    def picked(self, percent: float) -> str:
+        """The scheme that SAMPLE takes for this average, where nothing is said."""
+        node = self.run.plan(self.run.rows * percent / 100, "SAMPLE")
+        assert isinstance(node.keeps, Keeping)
+        _, told = self.run.run(replace(node, keeps=replace(node.keeps, aggregated=True, constant=True)))
+        return str(told["scheme"]).replace("_", "-")
+
     def error(self, percent: float, scheme: str, seeds: range) -> float:
         """The mean error of a scheme with so much memory, in standard deviations of the attribute."""
         rows = self.run.rows * percent / 100
@@ -68,15 +78,22 @@ class Aggregation:
 
 
 def _averages(results: Chunk, weights: Floats, times: Int64s) -> Floats:
+    return averages(results.ts, results.column("S1.v").to_numpy(zero_copy_only=False), weights, times)
+
+
+def averages(ts: Int64s, values: Floats, weights: Floats, times: Int64s) -> Floats:
     """The weighted average of what came in the window before each of some times; NaN where nothing did."""
-    order = np.argsort(results.ts, kind="stable")
-    values = results.column("S1.v").to_numpy(zero_copy_only=False)
-    until, since = (
-        np.searchsorted(results.ts[order], times - back, "right") for back in (0, WINDOW * SECOND)
-    )
+    order = np.argsort(ts, kind="stable")
+    until, since = (np.searchsorted(ts[order], times - back, "right") for back in (0, WINDOW * SECOND))
     total, count = (
         sums[until] - sums[since]
         for sums in (np.append(0.0, np.cumsum(a[order])) for a in (weights * values, weights))
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(until > since, total / count, np.nan)
+
+
+def crossover(ratio: dict[float, float]) -> str:
+    """Between which memories a ratio rises above 1."""
+    below, above = [m for m in ratio if ratio[m] < 1], [m for m in ratio if ratio[m] >= 1]
+    return f"between {max(below):g} and {min(above):g} %" if below and above else "nowhere"

@@ -12,7 +12,10 @@ from budget_feed import Run, Stream, budget_join, by_value, zipf
 import penstock
 from bench.paper.estimates import Clusters, student
 from penstock import budget
+from penstock.approx import sampling
+from penstock.approx.models.age import AgeCurve
 from penstock.approx.models.counts import Counts
+from penstock.approx.models.observed import Observed, Rate
 from penstock.approx.sampling import pick, safe
 from penstock.budget import Maximize, Sample
 
@@ -126,12 +129,14 @@ def _assert_independent(there: Floats, keys: npt.NDArray[np.int64], chance: floa
 
 def test_which_scheme_is_taken() -> None:
     """Section 4.3.2."""
-    said = {"aggregated": True, "constant": False, "by_value": False, "surprise": 0.1}
+    said = {"aggregated": True, "constant": False, "by_size": False, "surprise": 0.1,
+            "uniform_is_better": lambda: True}  # fmt: skip
     cases: list[tuple[str | None, dict[str, Any], str]] = [
         (None, {}, "EQ_CLUSTER"),
-        (None, {"by_value": True}, "PPS_CLUSTER"),
+        (None, {"by_size": True}, "PPS_CLUSTER"),
         (None, {"aggregated": False}, "UNIFORM"),
         (None, {"constant": True}, "UNIFORM"),
+        (None, {"constant": True, "uniform_is_better": lambda: False}, "EQ_CLUSTER"),
         (None, {"constant": True, "surprise": 2.0}, "EQ_CLUSTER"),
         ("CLUSTER", {"constant": True}, "EQ_CLUSTER"),
         ("UNIFORM", {"surprise": 2.0}, "UNIFORM"),
@@ -139,6 +144,26 @@ def test_which_scheme_is_taken() -> None:
     ]
     for scheme, other, expected in cases:
         assert pick(scheme, **{**said, **other}) == expected
+
+
+@pytest.mark.parametrize(
+    ("results", "lengths", "better"),
+    [
+        (400.0, (100, 100), True),
+        (5.0, (100, 100), False),  # it waits for results that do not come
+        (400.0, (100, 1), False),  # few of a cluster's results are there at the same time
+    ],
+)
+def test_uniform_is_taken_where_it_has_less_variance(
+    results: float, lengths: tuple[int, int], better: bool
+) -> None:
+    windows = [Observed(n, False, 400.0) for n in lengths]
+    for window in windows:
+        window.rate = Rate(400.0, 100.0)
+        window.curve = AgeCurve((results / window.steps,) * window.steps)
+        window._ended = window._ended_count = 1.0
+        window._ended_squares = 1 / results
+    assert sampling.uniform_is_better(windows, False, False, 80.0) == better
 
 
 def test_the_aim_leaves_a_margin() -> None:

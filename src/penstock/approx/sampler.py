@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from penstock.approx import sampling
 from penstock.approx.held import Held
-from penstock.approx.keeper import UNLIMITED, Keeper, Keeping
+from penstock.approx.keeper import Keeper, Keeping
 from penstock.approx.models.frequency import limit
 from penstock.approx.models.observed import Observed
 from penstock.approx.policies import NO_AGES
@@ -66,14 +66,13 @@ class Sampler(Keeper):
         return self.by_value and (sampling.unequal(a, b) or sampling.unequal(b, a))
 
     def _plan(self) -> None:
-        self._scheme = sampling.pick(
-            self._wanted, self._node.aggregated, self._node.constant, self._by_size, self._surprise()
-        )
-        if self._rows >= UNLIMITED:
-            return
         self._aim = self._aim * LOWER if self._overran else min(self._aim * RAISE, 1.0)
         self._overran = False
         memory = self._aim * sampling.safe(self.memory(self._rows))
+        self._scheme = sampling.pick(
+            self._wanted, self._node.aggregated, self._node.constant, self._by_size, self._surprise(),
+            lambda: sampling.uniform_is_better(self._windows, self.by_value, self._by_size, memory),
+        )  # fmt: skip
         if sum(w.need for w in self._windows) <= memory:
             self._fraction = 1.0 if self._scheme != "PPS_CLUSTER" else np.inf
         elif self._scheme == "UNIFORM":

@@ -48,9 +48,8 @@ def average_size(own: Observed, other: Observed) -> float:
 
 def unequal(own: Observed, other: Observed) -> bool:
     """Whether clusters differ in their expected sizes by more than counting few tuples explains."""
-    known = own.counts.known()
-    parts = np.fromiter(known.values(), np.float64, len(known))
-    shares = other.counts.shares(np.fromiter(known, np.int64, len(known)))
+    keys, parts = own.counts.arrays()
+    shares = other.counts.shares(keys)
     if not parts.sum() or not other.counts.total:
         return False
     parts = parts / parts.sum()
@@ -83,13 +82,7 @@ def equal_fraction(windows: Sequence[Observed], memory: float) -> float:
 def size_fraction(windows: Sequence[Observed], memory: float) -> float:
     """The chance of a cluster for each result of its expected size, at which the clusters fit."""
     a, b = windows
-    parts = []
-    for own, other in ((a, b), (b, a)):
-        known = own.counts.known()
-        keys = np.fromiter(known, np.int64, len(known))
-        parts.append(
-            (own.need * np.fromiter(known.values(), np.float64, len(known)), sizes(keys, own, other))
-        )
+    parts = [_expected(own, other, by_value=True) for own, other in ((a, b), (b, a))]
 
     def used(per_result: float) -> float:
         return sum(float(tuples @ np.minimum(1.0, per_result * size)) for tuples, size in parts)
@@ -98,26 +91,70 @@ def size_fraction(windows: Sequence[Observed], memory: float) -> float:
     return largest(used, memory, most=1.0 / max(least, 1e-12))
 
 
-def largest(used: Callable[[float], float], memory: float, most: float = 1.0) -> float:
+def largest(
+    used: Callable[[float], float], memory: float, most: float = 1.0, halvings: int = HALVINGS
+) -> float:
     """The largest value up to ``most`` that uses no more than the memory."""
     if used(most) <= memory:
         return most
     low, high = 0.0, most
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) / 2
         low, high = (middle, high) if used(middle) <= memory else (low, middle)
     return low
 
 
-def pick(scheme: str | None, aggregated: bool, constant: bool, by_value: bool, surprise: float) -> str:
+def uniform_is_better(windows: Sequence[Observed], by_value: bool, by_size: bool, memory: float) -> bool:
+    """Whether a uniform sample has less variance, where what is averaged is the same all over a cluster.
+
+    A cluster of n results adds (1 - p) n / p to the variance if each is taken with chance p by itself, and
+    (1 - c) n^2 / c if all are with chance c. As results come by chance, n^2 is n^2 + n in the mean, and of a
+    cluster's results only those count together that are there together.
+    """
+    p = uniform_fraction(windows, by_value, memory)
+    c = size_fraction(windows, memory) if by_size else equal_fraction(windows, memory)
+    if not p or not c:
+        return False
+    single = whole = 0.0
+    for own, other in zip(windows, reversed(windows), strict=True):
+        tuples, n = _expected(own, other, by_value)
+        chance = np.minimum(1.0, c * n if by_size else c)
+        single += float(tuples @ n) * (1 - p) / p
+        together = n * _together(other.length / own.length)
+        whole += float(tuples @ ((1 / np.maximum(chance, 1e-12) - 1) * n * (together + 1)))
+    return single < whole
+
+
+def _together(ratio: float) -> float:
+    """The part of a tuple's results that are there with one of them, where the other window is so long.
+
+    At an age x of its life, from 0 to 1, it has given x of its results, and ``ratio`` of them are there yet.
+    """
+    there = min(ratio, 1.0)
+    return (there - 2 * there**2 / 3) / (1 - there / 2)
+
+
+def _expected(own: Observed, other: Observed, by_value: bool) -> tuple[Floats, Floats]:
+    """Tuples of the window, and the results that are expected of each."""
+    if not by_value:
+        return np.array([own.need]), np.array([own.curve.total])
+    keys, parts = own.counts.arrays()
+    return own.need * parts, sizes(keys, own, other)
+
+
+def pick(
+    scheme: str | None, aggregated: bool, constant: bool, by_size: bool, surprise: float,
+    uniform_is_better: Callable[[], bool],
+) -> str:  # fmt: skip
     """The scheme (4.3.2): ``constant`` if what is aggregated is the same all over a cluster.
 
-    UNIFORM has to know what to expect of a tuple; while nothing is known, clusters are taken.
+    UNIFORM has to know what to expect of a tuple; while nothing is known, clusters are taken. Where results
+    are foreseen well enough for it, and clusters are no better than their size says, variance decides.
     """
     if surprise == np.inf:
         return "EQ_CLUSTER"
     if scheme == "UNIFORM" or (scheme is None and not aggregated):
         return "UNIFORM"
-    if scheme is None and constant and surprise <= ACCURATE:
+    if scheme is None and constant and surprise <= ACCURATE and uniform_is_better():
         return "UNIFORM"
-    return "PPS_CLUSTER" if by_value else "EQ_CLUSTER"
+    return "PPS_CLUSTER" if by_size else "EQ_CLUSTER"

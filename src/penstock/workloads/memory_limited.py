@@ -124,11 +124,28 @@ def results_of(streams: Streams, window: int, band: tuple[int, int] | None = Non
     if band is not None:
         until = np.searchsorted(one.key, two.key - band[0], "right")
         return np.asarray(until - np.searchsorted(one.key, two.key - band[1], "left"))
+    _, since, until = _matches(streams, window)
+    return until - since
+
+
+def pairs(streams: Streams, window: int) -> tuple[Int64s, Int64s]:
+    """All results of a join by equal keys: which tuple of S1, which of S2."""
+    order, since, until = _matches(streams, window)
+    counts = until - since
+    second = np.repeat(np.arange(len(counts)), counts)
+    nth = np.arange(len(second)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[since[second] + nth], second
+
+
+def _matches(streams: Streams, window: int) -> tuple[Int64s, Int64s, Int64s]:
+    """S1 by key and time, and from where to where in it the tuples are that each of S2 joins."""
+    one, two = streams
     span = int(max(one.ts[-1], two.ts[-1])) + 1
-    there = np.sort(one.key * span + one.ts)
-    oldest, newest = np.maximum(two.ts - window * SECOND, 0), two.ts
-    until = np.searchsorted(there, two.key * span + newest, "right")
-    return np.asarray(until - np.searchsorted(there, two.key * span + oldest, "left"))
+    order = np.lexsort((one.ts, one.key))
+    there = (one.key * span + one.ts)[order]
+    oldest = np.maximum(two.ts - window * SECOND, 0)
+    until = np.searchsorted(there, two.key * span + two.ts, "right")
+    return order, np.searchsorted(there, two.key * span + oldest, "left"), until
 
 
 def _tuples(random: np.random.Generator, ts: Int64s, key: Int64s) -> Tuples:

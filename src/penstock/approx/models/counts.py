@@ -56,10 +56,14 @@ class Counts:
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[at] == keys, self._counts[at], 0.5) / max(self.total, 1.0)
 
+    def arrays(self) -> tuple[Int64s, Floats]:
+        """The counted keys, and the part of the stream that each is."""
+        return self._keys, self._counts / max(self.total, 1.0)
+
     def known(self) -> dict[int, float]:
-        """The counted keys with their parts."""
-        parts = self._counts / max(self.total, 1.0)
-        return dict(zip(self._keys.tolist(), parts.tolist(), strict=True))
+        """The parts by key."""
+        keys, parts = self.arrays()
+        return dict(zip(keys.tolist(), parts.tolist(), strict=True))
 
     def nbytes(self) -> int:
         """Memory used."""
