@@ -17,7 +17,8 @@ from penstock.engine.operator import Clock, Operator
 from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.workloads.memory_limited import BUCKETS, curve
+from penstock.workloads import memory_limited
+from penstock.workloads.memory_limited import SECOND, Streams, curve
 
 Int64s = npt.NDArray[np.int64]
 Goal = Maximize | Sample
@@ -39,37 +40,23 @@ def evenly(rate: float, ticks: int) -> Int64s:
 
 def by_age(shape: str, length: int, rate: float, ticks: int, seed: int = 0) -> tuple[Stream, Stream]:
     """Section 6.2.1: unique ids on the first stream; the second picks one by the age that a curve says."""
-    random = np.random.default_rng(seed)
-    first, second = evenly(rate, ticks), evenly(5 * rate, ticks)
-    buckets = random.choice(BUCKETS, len(second), p=curve(shape) / 5)
-    low = np.searchsorted(first, second - (buckets + 1) * length / BUCKETS, "right")
-    high = np.searchsorted(first, second - buckets * length / BUCKETS, "right")
-    there = high > low
-    ids = (low + (random.random(len(second)) * (high - low)).astype(np.int64))[there]
-    second = second[there]
-    return (
-        Stream(first, np.arange(len(first)), random.normal(100, 20, len(first))),
-        Stream(second, ids, random.normal(100, 20, len(second))),
-    )
-
-
-def zipf(z: float, values: int = 50) -> npt.NDArray[np.float64]:
-    """The shares of values, the most frequent first."""
-    shares = 1.0 / np.arange(1, values + 1) ** z
-    return shares / shares.sum()
+    return _in_ticks(memory_limited.by_age(curve(shape), length, rate, ticks, seed))
 
 
 def by_value(
-    shares: Sequence[npt.NDArray[np.float64]], rates: Sequence[float], ticks: int, seed: int = 0
+    parts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
+    rates: tuple[float, float],
+    ticks: int,
+    seed: int = 0,
 ) -> tuple[Stream, Stream]:
     """Section 6.2.3: values of fixed frequencies on both streams."""
-    random = np.random.default_rng(seed)
-    streams = []
-    for share, rate in zip(shares, rates, strict=True):
-        ts = evenly(rate, ticks)
-        keys = random.choice(len(share), len(ts), p=share)
-        streams.append(Stream(ts, keys, random.normal(100, 20, len(ts))))
-    return streams[0], streams[1]
+    return _in_ticks(memory_limited.by_value(parts, rates, ticks, seed))
+
+
+def _in_ticks(streams: Streams) -> tuple[Stream, Stream]:
+    """A second is a tick; values are 100, give or take 20."""
+    one, two = (Stream(s.ts // SECOND, s.key, 100 + 20 * s.deviation) for s in streams)
+    return one, two
 
 
 def budget_join(rows: int, goal: Goal, lengths: tuple[int, int], **more: Any) -> BudgetJoin:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from budget_feed import Run, Stream, budget_join, by_value, zipf
+from budget_feed import Run, Stream, budget_join, by_value
 
 import penstock
 from bench.paper.estimates import Clusters, student
@@ -18,6 +18,7 @@ from penstock.approx.models.counts import Counts
 from penstock.approx.models.observed import Observed, Rate
 from penstock.approx.sampling import pick, safe
 from penstock.budget import Maximize, Sample
+from penstock.workloads.memory_limited import shares
 
 Floats = npt.NDArray[np.float64]
 LENGTH = 100
@@ -65,7 +66,7 @@ def unbiased(errors: Floats) -> bool:
 @pytest.mark.parametrize("scheme", ["PPS_CLUSTER", "EQ_CLUSTER"])
 def test_estimates_from_clusters_are_unbiased_and_their_bounds_hold(scheme: str) -> None:
     skew = 1.2 if scheme == "PPS_CLUSTER" else 0.0
-    streams = by_value((zipf(skew, 20)[::-1], zipf(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
+    streams = by_value((shares(skew, 20)[::-1], shares(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
     runs = 200 if scheme == "PPS_CLUSTER" else 100
     errors, covered, schemes = many_runs(streams, 160, runs, Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
@@ -84,7 +85,7 @@ def test_estimates_are_unbiased_even_with_wrong_sizes(monkeypatch: pytest.Monkey
         return np.where(keys % 3 == 0, 0.1, 0.01)
 
     monkeypatch.setattr(Counts, "shares", wrong)
-    streams = by_value((zipf(1.0, 20)[::-1], zipf(1.0, 20)), (2, 2), 4 * LENGTH, seed=6)
+    streams = by_value((shares(1.0, 20)[::-1], shares(1.0, 20)), (2, 2), 4 * LENGTH, seed=6)
     errors, _, _ = many_runs(streams, 160, 60, Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
 

@@ -18,6 +18,7 @@ FIELDS = {
     "seed": np.uint64,
     "monitored": np.bool_,
     "seen": np.int64,
+    "noted": np.int64,
     "share": np.float64,
     "likely": np.float64,
     "chance": np.float64,
@@ -27,7 +28,8 @@ FIELDS = {
 }
 """``seq``: its number in the stream. ``until``: when it is given up. ``draw``, ``seed``: its chance.
 
-``monitored``: kept for life, to learn from; ``seen``: the results it gave. ``share``: of the other stream
+``monitored``: kept for life, to learn from; ``seen``: the results it gave; ``noted``: those
+of them that the age curve knows of. ``share``: of the other stream
 that has its key, when it came; ``likely``: the results that it was then expected to give by it. Of a
 sample: ``chance`` that its results are in it, ``expected`` results, the ``number`` it gave so far, the
 ``following`` one that is in the sample.
@@ -50,6 +52,7 @@ class Held:
     seed: npt.NDArray[np.uint64]
     monitored: Bools
     seen: Int64s
+    noted: Int64s
     share: npt.NDArray[np.float64]
     likely: npt.NDArray[np.float64]
     chance: npt.NDArray[np.float64]

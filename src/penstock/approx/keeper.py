@@ -40,6 +40,8 @@ LEAST_WATCHED = 0.1
 """The part of those that each window has at least."""
 MOST_WATCHED = 4096
 """No more of them are needed, however much memory there is."""
+HARDLY = 0.05
+"""The part of the results below which a window's own do not matter."""
 EPOCHS = 16
 """Epochs in the longer window."""
 MEMORY = 4.0
@@ -78,7 +80,13 @@ class Keeping:
 
 
 class Keeper(ABC):
-    """What both goals have in common: tuples at hand, models, memory."""
+    """What both goals have in common: tuples at hand, models, memory.
+
+    ``nearly``: by how much, for each result, the logarithm of what frequencies foresaw may be below that of
+    ages; few of the watched tuples are of the rare values that give most results.
+    """
+
+    nearly = 0.1
 
     def __init__(self, node: Keeping) -> None:
         self._node = node
@@ -128,8 +136,15 @@ class Keeper(ABC):
 
     @property
     def by_value(self) -> bool:
-        """Whether the frequency-based model fits better than the age-based one."""
-        return self._node.keyed and sum(w.fit for w in self._windows) > 0
+        """Whether the frequency-based model foresees results better than the age-based one, or nearly so."""
+        fit, judged = sum(w.fit for w in self._giving), sum(w.judged for w in self._giving)
+        return self._node.keyed and fit > -self.nearly * judged
+
+    @property
+    def _giving(self) -> list[Observed]:
+        """The windows whose tuples give later ones results; often those of one give none."""
+        given = [w.rate.value * w.curve.total for w in self._windows]
+        return [w for w, n in zip(self._windows, given, strict=True) if n > HARDLY * sum(given)]
 
     def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock) -> None:
         """Take in what comes, and decide on it."""

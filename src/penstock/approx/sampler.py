@@ -28,10 +28,6 @@ Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-NEARLY = 0.5
-"""By how much, for each result, the logarithm of what frequencies foresaw may be below that of ages."""
-HARDLY = 0.05
-"""The part of the results below which a window's own do not matter."""
 LOWER = 0.9
 """By what factor the aim is lowered after an epoch in which a uniform sample did not fit."""
 RAISE = 1.02
@@ -39,7 +35,12 @@ RAISE = 1.02
 
 
 class Sampler(Keeper):
-    """Keeps tuples by chance."""
+    """Keeps tuples by chance.
+
+    To go by frequencies where ages would do costs a sample little, and large clusters are missed without.
+    """
+
+    nearly = 0.5
 
     def __init__(self, node: Keeping) -> None:
         super().__init__(node)
@@ -49,15 +50,6 @@ class Sampler(Keeper):
         self._fraction, self._aim, self._overran = 1.0, 1.0, False
         self._pairs = 0
         self.shed["no room"] = [0, 0]
-
-    @property
-    def by_value(self) -> bool:
-        """Also where frequencies foresee results nearly as well as ages do.
-
-        Few of the watched tuples are of the rare values with large clusters, for which they are needed.
-        """
-        judged = sum(w.judged for w in self._windows)
-        return self._node.keyed and sum(w.fit for w in self._windows) > -NEARLY * judged
 
     @property
     def _by_size(self) -> bool:
@@ -83,10 +75,7 @@ class Sampler(Keeper):
             self._fraction = sampling.size_fraction(self._windows, memory)
 
     def _surprise(self) -> float:
-        """The largest of the windows whose tuples give later ones results; often those of one give none."""
-        given = [w.rate.value * w.curve.total for w in self._windows]
-        known = [w.surprise for w, n in zip(self._windows, given, strict=True) if n > HARDLY * sum(given)]
-        return max(known, default=np.inf)
+        return max((w.surprise for w in self._giving), default=np.inf)
 
     def _decide(self, begin: int) -> None:
         for i, held in enumerate(self._held):

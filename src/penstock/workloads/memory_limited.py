@@ -78,9 +78,9 @@ def by_age(results: Floats, window: int, rate: float, seconds: int, seed: int = 
     return _tuples(random, first, np.arange(len(first))), _tuples(random, second[there], ids)
 
 
-def shares(z: float) -> Floats:
+def shares(z: float, values: int = VALUES) -> Floats:
     """Zipf's shares of values, the most frequent first."""
-    found = 1.0 / np.arange(1, VALUES + 1) ** z
+    found = 1.0 / np.arange(1, values + 1) ** z
     return np.asarray(found / found.sum())
 
 

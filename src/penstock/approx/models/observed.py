@@ -6,7 +6,8 @@ What was seen fades with stream time, so that drift is followed.
 
 Which model fits is told by how well each one foresaw the results of the watched tuples: by the ratio of the
 likelihoods, each result a Poisson event whose rate is the other stream's share of the tuple's value, or the
-age curve as it was known before.
+age curve as it was known before, without what the tuple itself had given to it: of few watched tuples one
+that gives many results would else be foreseen by its own.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Observed:
         self._results, self._watched = np.zeros(self.steps), np.zeros(self.steps)
         self._ended, self._ended_squares, self._ended_count = 0.0, 0.0, 0.0
         self._new: list[Int64s] = []
-        self.fit, self.judged = 0.0, 0.0
+        self.fit, self.judged, self._at = 0.0, 0.0, 0
         self.curve = AgeCurve((1.0,) * self.steps)
 
     def arrived(self, keys: Int64s) -> None:
@@ -75,7 +76,8 @@ class Observed:
         np.add.at(held.seen, rows, 1)
         told = held.share[rows] > 0
         if self._foresees and told.any():
-            foreseen = np.maximum(np.asarray(self.curve.results)[ages[told]], 1e-9)
+            by_age = np.asarray(self.curve.results)[ages[told]] * self._without(held, rows[told])
+            foreseen = np.maximum(by_age, 1e-9)
             by_value = np.maximum(held.share[rows[told]] * other_rate * self.step, 1e-9)
             self.fit += float(np.log(by_value / foreseen).sum())
             self.judged += float(told.sum())
@@ -91,12 +93,23 @@ class Observed:
         told = held.share[seen] > 0
         if self._foresees and told.any():
             by_value = held.share[seen[told]] * other_rate * self.step
-            foreseen = parts[told] @ np.asarray(self.curve.results)
+            foreseen = parts[told] @ np.asarray(self.curve.results) * self._without(held, seen[told])
             self.fit -= float((by_value * parts[told].sum(axis=1) - foreseen).sum())
         self._note_ended(held, seen[held.end[seen] <= end])
         self._count()
         self._fade(np.exp(-(end - begin) / self._memory), end - begin)
         self.curve = self._curve()
+        held.noted, self._at = held.seen.copy(), end
+
+    def _without(self, held: Held, rows: Int64s) -> Floats:
+        """By what the curve is to be multiplied for each of some tuples, so that it is that of the others."""
+        results, watched = float(self._results.sum()), float(self._watched.sum())
+        if not results:
+            return np.ones(len(rows))
+        own = np.minimum(held.noted[rows], results)
+        lasted = np.minimum(np.maximum(self._at - held.ts[rows], 0) / self.step, watched)
+        # Where there are no others, one result more is taken to have come at the usual pace.
+        return (results - own + 1) / (watched - lasted + watched / results) * watched / (results + 1)
 
     @property
     def _foresees(self) -> bool:
