@@ -103,6 +103,15 @@ def test_age_is_the_best_where_the_curve_has_no_minima(results: tuple[float, ...
     assert best - given <= memory * max(results)
 
 
+@pytest.mark.parametrize("results", [(1, 1, 2, 1), (0, 1, 3, 2), (5, 3, 1, 0), (1, 2, 3, 4), (0, 0, 4, 0)])
+@pytest.mark.parametrize("memory", [1, 2, 3])
+def test_age_keeps_no_tuple_that_the_optimum_would_not(results: tuple[float, ...], memory: int) -> None:
+    """Section 3.2.1: up to k_opt some are kept for just as long and the others not at all, else all for M."""
+    ages, ts = AgeCurve(results), np.arange(60)
+    lasted = (keep(ts, ages.window, np.zeros(60), memory, ages.priorities) - ts)[8:-8]
+    assert set(lasted.tolist()) <= ({0, ages.best_age} if memory <= ages.best_age else {memory})
+
+
 def simple(
     name: str, ts: np.ndarray, length: int, keys: np.ndarray, shares: np.ndarray, room: int
 ) -> np.ndarray:
@@ -265,6 +274,28 @@ def test_where_there_is_nothing_to_learn_nothing_is_lost() -> None:
     }
     assert found["MAXIMIZE RESULTS"] > 0.97 * found["MAXIMIZE RESULTS USING RANDOM"]
     assert found["MAXIMIZE RESULTS"] > 0.97 * found[""]
+
+
+def test_partitions_have_the_memory_that_their_rates_take() -> None:
+    """One key has half of the rows; of those that are lost the metrics say why."""
+    keys = np.random.default_rng(1).integers(1, 41, (2, 2_000)) * np.random.default_rng(2).integers(
+        0, 2, 2_000
+    )
+    rows = {n: [(i // 10, {"k": int(k), "n": i}) for i, k in enumerate(keys[j])] for j, n in enumerate("AB")}
+    finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
+    plan = plan_of(f"{TEXT} WITHIN MEMORY 100 ROWS MAXIMIZE RESULTS", finite.catalog(), [], 2)
+    run = LocalRun(plan, {})
+    for part in finite.slices(100):
+        run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items()})
+        every = [next(o for o in e.metrics()["operators"] if "within" in o) for e in run._engines[0]]
+        assert sum(sum(o["windows"].values()) for o in every) <= 100
+    told = [o["within"] for o in every]
+    kept, need = (np.array([sum(t[n].values()) for t in told]) for n in ("rows kept", "rows needed"))
+    assert (kept / kept.sum()).tolist() == pytest.approx((need / need.sum()).tolist(), abs=0.1)
+    assert max(need) > 1.3 * min(need)
+    for t in told:
+        assert sum(n for lost in t["shed"].values() for n in lost.values()) > 0
+        assert set(t["shed"]) == {"not taken in", "given up"}
 
 
 def test_the_names_are_the_policies() -> None:
