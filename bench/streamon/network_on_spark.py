@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -40,27 +41,26 @@ class JoinSeconds:
 
 @dataclass
 class Rates:
-    """What a system did in all its rounds: rows and seconds of the batches that count, by phase."""
+    """What a system did in all its rounds: rows of a batch, and by phase the times of those that count."""
 
     name: str
-    rows: dict[int, int] = field(default_factory=dict)
-    ms: dict[int, int] = field(default_factory=dict)
+    rows: int = 0
+    ms: dict[int, list[int]] = field(default_factory=dict)
     results: set[int] = field(default_factory=set)
     joins: float = 0.0
 
     def add(self, run: Measured, phase: int, joins: float) -> None:
         """Another round, with so many batches in a phase."""
         for number, ms in enumerate(run.batch_ms, WARMUP):
-            at = number // phase
-            self.rows[at] = self.rows.get(at, 0) + run.rows
-            self.ms[at] = self.ms.get(at, 0) + ms
+            self.ms.setdefault(number // phase, []).append(ms)
+        self.rows = run.rows
         self.results.add(run.results)
         self.joins += joins
 
     def per_second(self, phase: int | None = None) -> float:
-        """Rows/s of a phase, or of all."""
-        some = self.rows if phase is None else [phase]
-        return 1000 * sum(self.rows[p] for p in some) / sum(self.ms[p] for p in some)
+        """Rows/s of a phase, by its median batch, or of all phases."""
+        some = self.ms if phase is None else [phase]
+        return 1000 * self.rows * len(some) / sum(median(self.ms[p]) for p in some)
 
 
 def compare(
@@ -82,7 +82,9 @@ def compare(
         try:
             # The first query that a Spark runs waits for its compilers: it does not count.
             _run(spark, root, routes, 2, systems[0], query)
-            turns = [(r, s) for _ in range(rounds) for r, s in zip(rates, systems, strict=True)]
+            turns = list(zip(rates, systems, strict=True))
+            # There and back: a Spark that still gets faster, or a machine that gets slower, favours none.
+            turns = [turn for number in range(rounds) for turn in turns[:: -1 if number % 2 else 1]]
             for found, system in track(turns, "running in turns"):
                 found.add(*_run(spark, root, routes, batches - WARMUP, system, query))
         finally:
@@ -114,7 +116,7 @@ def _run(
 
 
 def _table(rates: list[Rates]) -> Table:
-    phases = sorted(rates[0].rows)
+    phases = sorted(rates[0].ms)
     headings = [f"rows/s, phase {p + 1}" for p in phases]
     table = Table("order of probes", *headings, "rows/s, all", "seconds in the joins of both engines")
     for r in rates:
@@ -127,7 +129,7 @@ def judged(rates: list[Rates]) -> list[str]:
     """How many times the rows/s of the fixed orders the adaptive one takes in."""
     adaptive, *fixed = rates
     best = adaptive.per_second() / max(f.per_second() for f in fixed)
-    wrong = [adaptive.per_second(p) / min(f.per_second(p) for f in fixed) for p in sorted(adaptive.rows)]
+    wrong = [adaptive.per_second(p) / min(f.per_second(p) for f in fixed) for p in sorted(adaptive.ms)]
     times = ", ".join(f"{w:.2f}" for w in wrong)
     same = len(set.union(*(r.results for r in rates))) == 1
     return [
