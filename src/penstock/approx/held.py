@@ -28,11 +28,10 @@ FIELDS = {
 }
 """``seq``: its number in the stream. ``until``: when it is given up. ``draw``, ``seed``: its chance.
 
-``monitored``: kept for life, to learn from; ``seen``: the results it gave; ``noted``: those
-of them that the age curve knows of. ``share``: of the other stream
-that has its key, when it came; ``likely``: the results that it was then expected to give by it. Of a
-sample: ``chance`` that its results are in it, ``expected`` results, the ``number`` it gave so far, the
-``following`` one that is in the sample.
+``monitored``: kept for life, to learn from; ``seen``: the results it gave; ``noted``: those of them that the
+age curve knows of. ``share``: of the other stream that has its key, when it came; ``likely``: the results
+that it was then expected to give by it. Of a sample: ``chance`` that its results are in it, ``expected``
+results, the ``number`` it gave so far, the ``following`` one that is in the sample.
 """
 
 
