@@ -32,7 +32,7 @@ def verify(
     for system in chosen:
         with spark_settings(spark, system.settings):
             query = frame(system, spark, source, small)
-            found[system.name] = fingerprint(query, result_columns(small), root / "checkpoint")
+            found[system.name] = fingerprint(query, result_columns(small), root / f"checkpoint-{system.name}")
     if len(set(found.values())) > 1:
         raise SystemExit(f"the systems' results differ (count, checksum): {found}")
     for count, checksum in set(found.values()):
@@ -73,12 +73,14 @@ def timed(
     write_slices(root, workload.slices(runs.warmup + runs.batches), FILES)
     source = parquet_source(spark, root, workload.ddl, FILES)
     totals: dict[str, Measured] = {}
-    for _ in range(runs.rounds):
+    for number in range(runs.rounds):
         for system in chosen:
+            # Each run has its own: Spark may still write to that of one that has just stopped.
+            checkpoint = root / f"checkpoint-{system.name}-{number}"
             with spark_settings(spark, system.settings):
                 query = frame(system, spark, source, workload)
                 engines = partial(engine_bytes, spark) if system.name.startswith("penstock") else None
-                run = measure(system.name, query, root / "checkpoint", *runs.of(system), engines)
+                run = measure(system.name, query, checkpoint, *runs.of(system), engines)
             console.print(f"  {system.name}: {run.batch_ms} ms", highlight=False)
             totals.setdefault(system.name, Measured(system.name)).merge(run)
     _same_results([totals[s.name] for s in chosen if s.joins])

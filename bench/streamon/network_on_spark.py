@@ -110,7 +110,9 @@ def _run(
     session.sql(f"SET penstock.filters = '{algorithm}'")
     frame, joins = session.sql(query(routes, order)), JoinSeconds(session)
     assert frame is not None
-    found = measure(name, frame, root / "checkpoint", WARMUP, batches, joins)
+    # Each run has its own: Spark may still write to that of one that has just stopped.
+    checkpoint = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=root))
+    found = measure(name, frame, checkpoint, WARMUP, batches, joins)
     session.close()
     return found, routes.phase, joins.seconds
 

@@ -33,7 +33,10 @@ def engine_after(query: str, rows: int) -> Engine:
 
 def test_filters_and_their_decisions() -> None:
     query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
-    text = explain_running([json.loads(json.dumps(engine_after(query, 40_000).metrics()))])
+    metrics = json.loads(json.dumps(engine_after(query, 40_000).metrics()))
+    (filters,) = [o["streamon"]["filters"] for o in metrics["operators"] if o["name"] == "select"]
+    filters["seconds"] = 1.5
+    text = explain_running([metrics])
     first, operator, order, costs, decision = text.splitlines()
     assert first.startswith("stage 1, partition 0: ") and first.endswith(" MB of state")
     assert operator.startswith("  select (S.a + 0) < 90 AND (S.b + 0) < 10: 40,000 in, ")
@@ -46,8 +49,16 @@ def test_filters_and_their_decisions() -> None:
 def test_what_adapting_takes_is_not_told_by_a_first_look() -> None:
     query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
     text = explain_running([engine_after(query, 5000).metrics()])
-    assert "changes of order, too few tuples yet to say what adapting takes" in text
+    assert "changes of order, too early to say what adapting takes (0." in text
     assert "of the time on adapting" not in text
+
+
+def test_late_rows_are_told() -> None:
+    metrics = [
+        {**engine_after("SELECT a FROM S [RANGE 5]", 10).metrics(), "late": {"S": n}} for n in (2, 0, 3)
+    ]
+    assert "\nlate: 5 rows of 'S' came too late and were left out: declare" in explain_running(metrics)
+    assert "late" not in explain_running(metrics[1:2])
 
 
 def test_joins_name_paths() -> None:

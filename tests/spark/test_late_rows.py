@@ -95,7 +95,7 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_late_rows_are_a_stream(spark: Any, tmp_path: Path) -> None:
+def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any) -> None:
     files = [[(10, 1), (20, 2)], [(17, 3), (30, 4), (18, 5), (5, 6)], [(29, 7), (3, 8)]]
     (tmp_path / "S").mkdir()
     for n, rows in enumerate(files):
@@ -114,6 +114,7 @@ def test_late_rows_are_a_stream(spark: Any, tmp_path: Path) -> None:
         writer = df.writeStream.foreachBatch(lambda batch, _, name=name: found[name].extend(batch.collect()))
         writer.trigger(availableNow=True).start().awaitTermination()
     session.close()
+    assert caplog.text.count("3 rows of 'S' came too late and were left out") == 1
     assert sorted((r.k, r.v, r.t) for r in found["late"]) == [(3, None, 17), (6, None, 5), (8, None, 3)]
 
 

@@ -169,8 +169,7 @@ def parse_expressions(text: str) -> list[exp.Expr]:
     except UnsupportedError:
         raise
     except CQLError as failure:
-        hint = failure.hint or meant(text, failure, _parsed)
-        raise CQLError(failure.message, line=failure.line, column=failure.column, hint=hint) from None
+        raise (None if failure.hint else meant(text, failure, _parsed)) or failure from None
     statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
     for node in statements:
         refuse_what_is_ignored(node)

@@ -140,7 +140,9 @@ class CQLParser(DDLParser):
         number = self._parse_signed_number(kind.upper()) if kind else None
         if kind == "rate" and not self._match_text_seq("PER"):
             kind = ""
-        unit = self._parse_var(any_token=True)
+        unit = None if self._starts_goal() else self._parse_var(any_token=True)
+        if kind == "memory" and number is not None and unit is None:
+            raise error(f"WITHIN MEMORY {number.name} lacks its unit", self._prev, "write ROWS, KB, MB or GB")
         if not kind or unit is None:
             forms = "WITHIN RATE 100 PER SECOND or WITHIN MEMORY 1000 ROWS"
             raise error(f"a budget is written {forms}", self._curr or self._prev)
@@ -177,10 +179,15 @@ class CQLParser(DDLParser):
             return None
         plain = self._curr is None or self._curr.text.upper() in ("CONFIDENCE", ";")
         scheme = None if plain else self._parse_var(any_token=True)
-        level = self._parse_number() if self._match_text_seq("CONFIDENCE") else None
+        confident = self._match_text_seq("CONFIDENCE")
+        level = self._parse_number() if confident else None
+        if confident and level is None:
+            raise error("CONFIDENCE takes a number", self._prev, "write e.g. CONFIDENCE 0.95")
         return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        if self._curr and self._curr.token_type == TokenType.L_BRACE:
+            raise error("a window stands in brackets", self._curr, "write [NOW], [RANGE ...] or [ROWS n]")
         if self._curr and (
             self._starts_goal() or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
         ):

@@ -62,6 +62,9 @@ def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
         if isinstance(n, logical.Distinct | logical.SetOperation | logical.Single):
             raise unsupported("SAMPLE of other than a SELECT without DISTINCT and subqueries", at)
     aggregates = [n for n in logical.walk(root) if isinstance(n, logical.Aggregate)]
+    if not aggregates and at.args.get("confidence") is not None:
+        raise error("CONFIDENCE is that of bounds, which SUM, COUNT and AVG have", at,
+                    "leave it out, or select one of these")  # fmt: skip
     if len(aggregates) > 1:
         raise unsupported("SAMPLE under aggregates of aggregates", at)
     for aggregate in aggregates:

@@ -28,6 +28,8 @@ KEYWORDS = sorted(
     {w for k in CQL.Tokenizer.KEYWORDS for w in k.split() if re.fullmatch("[A-Z]{2,}", w)}
     | {*OWN, *RELATION_TO_STREAM}
 )
+BEFORE_BY = ("GROUP", "PARTITION")
+"""Words that are nothing without a BY."""
 Check = Callable[[str], object]
 BEFORE, AFTER = 2, 1
 """Words before and after the place that may be meant."""
@@ -37,8 +39,8 @@ LIKE = 0.7
 """How alike a word and a keyword are at least, from 0 to 1."""
 
 
-def meant(text: str, failure: CQLError, check: Check) -> str | None:
-    """A hint with the keyword that was meant, if one lets ``check``, which raises, get further."""
+def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
+    """An error at a misspelt keyword, if one that looks like it lets ``check``, which raises, get further."""
     try:
         tokens = CQL().tokenize(text)
     except TokenError:
@@ -47,10 +49,26 @@ def meant(text: str, failure: CQLError, check: Check) -> str | None:
     if at is None:
         return None
     for token in _around(tokens, at):
-        for word in get_close_matches(token.text.upper(), KEYWORDS, cutoff=LIKE):
+        for word in _like(token):
             if _gets_to(text[: token.start] + word + text[token.end + 1 :], at + FURTHER, check):
-                return f"did you mean '{word}'?"
+                return _told(failure, token, word)
     return None
+
+
+def _told(failure: CQLError, token: Token, word: str) -> CQLError:
+    """The failure with a hint, at the word that was meant to be another if the parser went on behind it."""
+    message, line, column = failure.message, failure.line, failure.column
+    if message.startswith("syntax error") and place(token) != (line, column):
+        message, (line, column) = f"syntax error near '{token.text}'", place(token)
+    return CQLError(message, line=line, column=column, hint=f"did you mean '{word}'?")
+
+
+def _like(token: Token) -> list[str]:
+    """The keywords that a word may have been meant to be."""
+    word = token.text.upper()
+    if word in BEFORE_BY:
+        return [f"{word} BY"]
+    return [] if word in KEYWORDS else get_close_matches(word, KEYWORDS, cutoff=LIKE)
 
 
 def _index(tokens: list[Token], failure: CQLError) -> int | None:
@@ -61,7 +79,7 @@ def _around(tokens: list[Token], at: int) -> Iterator[Token]:
     """Words at a place, the nearest first."""
     near = range(max(at - BEFORE, 0), min(at + AFTER + 1, len(tokens)))
     for token in (tokens[i] for i in sorted(near, key=lambda i: (abs(i - at), i))):
-        if token.token_type == TokenType.VAR and token.text.upper() not in KEYWORDS:
+        if token.token_type == TokenType.VAR:
             yield token
 
 

@@ -104,7 +104,8 @@ def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None
     if not joins:
         raise error("WITHIN limits what a join uses, and this query has none", at, "leave WITHIN out")
     if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
-        raise unsupported("WITHIN on other than one join of two streams", at)
+        raise unsupported("WITHIN on other than one join of two streams", at,
+                          "leave it out, or join two streams in a query of its own")  # fmt: skip
     for side in joins[0].inputs:
         specs = [n.spec for n in logical.walk(side) if isinstance(n, logical.Window)]
         if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:

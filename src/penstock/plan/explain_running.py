@@ -14,18 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.plan.explain_budget import explain_budget
+from penstock.streamon.lateness import late
 from penstock.streamon.skew import advice, skew
 
 _COUNTS = ("in", "out", "probes", "results")
 _DECISIONS = 3
 """Newest decisions of each order that are shown."""
-_ENOUGH = 1 << 15
-"""Tuples from which on the share of time is told: before, it is that of a first look at the filters."""
+_ENOUGH = 1.0
+"""Seconds from which on the share of time is told: before, it is that of a first look at the filters."""
 
 
 def explain_running(metrics: Sequence[Mapping[str, Any]]) -> str:
     """The engines of a query, as they were after their last step."""
     lines = [line for engine in metrics for line in _engine(engine)]
+    lines += [f"late: {told}" for told in late(metrics).values()]
     lines += [f"skew: {told}" for found in skew(metrics) if (told := advice(found))]
     return "\n".join(lines) or "no engine of this query has finished a step yet, or none runs on this machine"
 
@@ -59,6 +61,6 @@ def _why(streamon: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _adapting(streamon: Mapping[str, Any]) -> str:
-    if streamon["tuples"] < _ENOUGH:
-        return "too few tuples yet to say what adapting takes"
+    if streamon["seconds"] < _ENOUGH:
+        return f"too early to say what adapting takes ({streamon['seconds']:.2f} s so far)"
     return f"{1 - streamon['share of time']['tuple processing']:.1%} of the time on adapting"

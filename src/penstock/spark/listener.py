@@ -1,4 +1,4 @@
-"""Ends a query's resident engines when the query stops, and warns of keys that keep one of them too busy."""
+"""Ends a query's resident engines when the query stops, and warns of heavy keys and of late rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.spark import connection
 from penstock.spark.metrics import read_metrics
+from penstock.streamon.lateness import late
 from penstock.streamon.skew import advice, skew
 
 _log = logging.getLogger("penstock")
 _EVERY = 30.0
-"""Seconds between two looks at how evenly a query's rows come."""
+"""Seconds between two looks at how a query's rows come."""
 
 
 class EndEngines(StreamingQueryListener):
@@ -35,7 +36,7 @@ class EndEngines(StreamingQueryListener):
     def __init__(self, root: Path) -> None:
         self._root = root
         self.runs: set[str] = set()
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
         self._looked = 0.0
 
     def end_stopped(self, running: Iterable[str]) -> bool:
@@ -46,6 +47,7 @@ class EndEngines(StreamingQueryListener):
         return not going_on
 
     def _end(self, run_id: str) -> None:
+        self._warn([run_id])  # a run may have been too short to be looked at before
         connection.quit_run(self._root, run_id)
         self.runs.discard(run_id)
 
@@ -58,15 +60,20 @@ class EndEngines(StreamingQueryListener):
         self.look()
 
     def look(self) -> None:
-        """Warn, once for each input, of a key that has more rows than one partition should get."""
-        if time.monotonic() - self._looked < _EVERY:
-            return
-        self._looked = time.monotonic()
-        for found in skew(read_metrics(self._root, list(self.runs))):
-            told, what = advice(found), (found["run"], found["input"])
-            if told and what not in self._warned:
+        """Now and then, what there is to warn of in any run."""
+        if time.monotonic() - self._looked >= _EVERY:
+            self._looked = time.monotonic()
+            self._warn(list(self.runs))
+
+    def _warn(self, runs: Iterable[str]) -> None:
+        """Once for each input: of a key with more rows than one partition should get, and of late rows."""
+        metrics = read_metrics(self._root, runs)
+        told = {("skew", found["run"], found["input"]): advice(found) for found in skew(metrics)}
+        told |= {("late", *place): sentence for place, sentence in late(metrics).items()}
+        for what, sentence in told.items():
+            if sentence and what not in self._warned:
                 self._warned.add(what)
-                _log.warning("%s", told)
+                _log.warning("%s", sentence)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The run's engines are no longer needed."""

@@ -174,7 +174,7 @@ class PipelinedFilters:
     def metrics(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """The order, why, and what adapting costs (thesis table 4.2); ``names`` are the filters'."""
         called = names or [str(f) for f in range(self.ordering.n)]
-        total = sum(self.seconds.values()) or 1.0
+        total = sum(self.seconds.values())
         return {
             "algorithm": self.ordering.name,
             "order": [called[f] for f in self.order],
@@ -185,7 +185,8 @@ class PipelinedFilters:
             "tuples": self.tuples,
             "evaluations a tuple": self.evaluations / max(self.tuples, 1),
             "profiled": self.profiled,
-            "share of time": {what: seconds / total for what, seconds in self.seconds.items()},
+            "seconds": total,
+            "share of time": {what: seconds / (total or 1.0) for what, seconds in self.seconds.items()},
             "decisions": [
                 {
                     "tuple": d.time,
