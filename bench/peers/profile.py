@@ -107,9 +107,10 @@ def main(argv: list[str] | None = None) -> None:
             layers = options.layers.split(",")
             brief = Counts(1, 1)
             # A first time for the JVM to compile what the layers share: else the first ones pay for all.
-            for name, counts in [(n, brief) for n in layers] + [(n, options.counts) for n in layers]:
+            turns = [(n, brief) for n in layers] + [(n, options.counts) for n in layers]
+            for number, (name, counts) in enumerate(turns):
                 frame = _frame(name, spark, source, workload)
-                found[name] = _measure(frame, root / "checkpoint", counts, _Processes(spark))
+                found[name] = _measure(frame, root / f"checkpoint-{number}", counts, _Processes(spark))
         finally:
             spark.stop()
     console = Console(stderr=options.json)
