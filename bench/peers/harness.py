@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -123,7 +124,7 @@ def measure(
         .start()
     )
     held = 0
-    while not query.awaitTermination(0.5):
+    while not _ended(query, warmup + batches):
         held = max(held, engines() if engines else 0)
         if len(_with_input(query)) >= warmup + batches:
             query.stop()
@@ -141,6 +142,16 @@ def measure(
         stores + held,
         disk,
     )
+
+
+def _ended(query: StreamingQuery, enough: int) -> bool:
+    """Whether it is over, after half a second at most; Spark's joins may fail when they are stopped."""
+    try:
+        return bool(query.awaitTermination(0.5))
+    except StreamingQueryException:
+        if len(_with_input(query)) >= enough:
+            return True
+        raise
 
 
 def _with_input(query: StreamingQuery) -> list[StreamingQueryProgress]:

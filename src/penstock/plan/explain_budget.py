@@ -16,9 +16,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 _BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32
+"""Bars of a curve: both streams' fit into a line."""
 _SHARES = (
     "expected recall", "measured recall", "expected share", "measured share", "sampling fraction",
     "measured fraction",
@@ -49,6 +52,8 @@ def _by_label(values: Mapping[str, Any]) -> str:
 
 
 def _drawn(curve: Sequence[float]) -> str:
-    """A curve as a line of bars."""
-    top = max(curve, default=0.0) or 1.0
-    return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in curve)
+    """A curve as a line of bars, each the mean of as many values."""
+    each = -(-len(curve) // _WIDTH) or 1
+    means = [fmean(curve[i : i + each]) for i in range(0, len(curve), each)]
+    top = max(means, default=0.0) or 1.0
+    return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in means)
