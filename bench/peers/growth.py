@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +28,7 @@ from rich.table import Table
 
 from bench.peers.compare import Runs, machine, ratios_of, timed
 from bench.peers.goals import Goal, goals
-from bench.peers.harness import Measured, local_spark
+from bench.peers.harness import Measured, end, local_spark
 from bench.peers.systems import systems
 from penstock.workloads.synthetic import JoinWorkload
 
@@ -61,7 +63,7 @@ def scenarios() -> Iterable[Scenario]:
     for ways in (2, 3, 5):
         yield Scenario("streams", f"{ways} streams", JoinWorkload(streams=ways))
     # The fixed part of a batch, which is the same for all, does not hide what the joins cost.
-    many, large = JoinWorkload(streams=5, rows=2_000_000), Runs(warmup=2, batches=3, slow_batches=1)
+    many, large = JoinWorkload(streams=5, rows=2_000_000), Runs(warmup=10, batches=5, slow_batches=1)
     yield Scenario("streams", "5 streams, 2,000,000 rows a batch", many, ALL_BUT_MEMORY, runs=large)
     yield Scenario("batches", "10,000 rows a batch", JoinWorkload(rows=10_000))
     yield Scenario("batches", "100,000 rows a batch", JoinWorkload(rows=100_000))
@@ -155,7 +157,7 @@ def _run(
     found: dict[str, tuple[Scenario, list[Measured]]],
 ) -> dict[str, str]:
     (task,) = progress.task_ids
-    with tempfile.TemporaryDirectory(prefix="penstock-growth-") as directory:
+    with tempfile.TemporaryDirectory(prefix="penstock-growth-") as directory, _on(cores):
         spark = local_spark(cores, Path(directory) / "spark.log")
         try:
             for number, scenario in enumerate(group):
@@ -170,7 +172,18 @@ def _run(
                 progress.advance(task)
             return machine(spark)
         finally:
-            spark.stop()
+            end(spark)
+
+
+@contextmanager
+def _on(cores: int) -> Iterator[None]:
+    """Processes that are started within run on so many cores, also those beside Spark's tasks."""
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_of_them)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_of_them)
 
 
 COLUMNS = ("rows/s", "rows/s a core", "batch ms", "state MB", "on disk MB", "x Penstock's time")

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -87,6 +89,16 @@ def local_spark(cores: int, log: Path) -> SparkSession:
         builder = builder.config(name, value)
     with stderr_to(log):
         return builder.getOrCreate()
+
+
+def end(spark: SparkSession) -> None:
+    """Stop it and its JVM, which the next session of this process would go on to use."""
+    spark.stop()
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 @contextmanager
