@@ -60,6 +60,16 @@ REGRESSIONS: dict[str, Case] = {
         {"S": [(ts, {"a": ts}) for ts in range(20)]},
         {"S": "a INT"},
     ),
+    "a relation that only grows beside one that changes, rebuilt": Case(
+        "RSTREAM(SELECT a FROM T [RANGE 1] WHERE a < 0 UNION ALL SELECT a FROM S)",
+        {"T": [(ts, {"a": ts}) for ts in range(10)], "S": [(ts, {"a": ts}) for ts in range(10)]},
+        {"T": "a INT", "S": "a INT"},
+    ),
+    "counted, rebuilt": Case(
+        "SELECT COUNT(*) AS n FROM (SELECT a FROM T [RANGE 1] WHERE a < 0 UNION ALL SELECT a FROM S) AS u",
+        {"T": [(ts, {"a": ts}) for ts in range(10)], "S": [(ts, {"a": ts}) for ts in range(10)]},
+        {"T": "a INT", "S": "a INT"},
+    ),
     "a window over the states of another, rebuilt": Case(
         "SELECT x.a FROM (SELECT RSTREAM(a) FROM S [RANGE 4]) [RANGE 5] AS x",
         {"S": [(ts, {"a": ts}) for ts in range(20)]},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
 from penstock.engine.operator import Clock, Node, Operator
 
 
@@ -37,15 +37,22 @@ class Union(Node):
 
     def start(self) -> Operator:
         """Passes everything on."""
-        return _Union(self.schema)
+        grows = self.pattern is not Pattern.APPEND and any(p.pattern is Pattern.APPEND for p in self.parts)
+        return _Union(self.schema, grows)
 
 
 class _Union(Operator):
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, grows: bool) -> None:
         self._schema = schema
+        self._grows = grows
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         renamed = [
             replace(c, columns=batch_of(c.columns.columns, self._schema, len(c)), rid=None) for c in inputs
         ]
         return Chunk.concat(renamed, self._schema).in_order()
+
+    def horizon(self) -> int:
+        # Operators above see a relation that changes, and leave it to the windows below to say what they
+        # hold; a part that only grows has none that does.
+        return int(BEFORE_TIME) if self._grows else super().horizon()
