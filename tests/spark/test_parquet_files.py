@@ -86,6 +86,8 @@ def test_columns_are_found_as_spark_finds_them(tmp_path: Path) -> None:
     assert column(part / "f", pa.int64(), "c") == [None, None]
     assert column(part / "f", pa.string(), "name") == ["a/b", "a/b"]
     assert column(part / "f", pa.date32(), "day") == [NOON.date(), NOON.date()]
+    with pytest.raises(DataError, match="'name' in the path as int64"):
+        column(part / "f", pa.int64(), "name")
     pq.write_table(pa.table({"A": [1], "a": [3]}), part / "f")
     assert column(part / "f", pa.int64(), "a") == [3]
     pq.write_table(pa.table([[1], [3]], ["AA", "aa"]), part / "f")

@@ -171,7 +171,10 @@ def _from_path(path: str, wanted: pa.Field, rows: int) -> pa.Array:
     values = [part.removeprefix(prefix) for part in path.split("/")[:-1] if part.startswith(prefix)]
     if not values or values[-1] == "__HIVE_DEFAULT_PARTITION__":
         return pa.nulls(rows, wanted.type)
-    value = pa.array([unquote(values[-1])]).cast(wanted.type)[0]
+    try:
+        value = pa.array([unquote(values[-1])]).cast(wanted.type)[0]
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path}: {wanted.name!r} in the path as {wanted.type}: {error}") from None
     return pa.repeat(value, rows)
 
 
