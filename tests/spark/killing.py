@@ -179,12 +179,15 @@ def finish(world: World, **told: Any) -> None:
 
 @contextmanager
 def random_deaths(world: World, draw: random.Random) -> Iterator[list[str]]:
-    """Meanwhile kill a worker or an engine in every other batch, at a random moment; what was killed."""
+    """Meanwhile kill a worker or an engine in every other batch, at a random moment; what was killed.
+
+    Looked at often enough that few batches are time enough for a death.
+    """
     over, killed = threading.Event(), []
 
     def reap() -> None:
         seen = world.batches()
-        while not over.wait(draw.uniform(0.05, 1.0)):
+        while not over.wait(draw.uniform(0.05, 0.5)):
             victims = world.workers_and_engines() if world.batches() >= seen + 1 else []
             if victims:
                 victim = draw.choice(victims)
