@@ -1,7 +1,7 @@
 """Figure 4.11: processing rate of A-Greedy and Independent by the number of filters, under convergence."""
 
 from bench.paper.figure import Claim, Figure, Row, Scale, ratios, shown
-from bench.paper.filters import converged, over_seeds
+from bench.paper.filters import as_penstock_runs_it, converged, over_seeds
 from penstock.workloads.filters import FilterWorkload
 
 FILTERS = (2, 4, 6, 8, 10, 12, 16)
@@ -17,7 +17,7 @@ def measure(scale: Scale) -> list[Row]:
                     FilterWorkload(n=n, spread=0.05, seed=s),
                     ("optimal", "a-greedy", "independent"),
                     scale,
-                    ours=True,
+                    as_penstock_runs_it,
                 )
                 for s in scale.seeds(2)
             ]

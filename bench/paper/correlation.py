@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.paper.figure import Claim, Figure, Row, Scale, ratios, shown
-from bench.paper.filters import converged, over_seeds
+from bench.paper.filters import as_penstock_runs_it, converged, over_seeds
 from penstock.workloads.filters import FilterWorkload
 
 
@@ -17,7 +17,8 @@ def correlation_figure(number: str, n: int) -> Figure:
                 FilterWorkload(n=n, correlation_factor=factor, spread=0.05, seed=s) for s in scale.seeds(2)
             ]
             measured = [
-                converged(w, ("optimal", "a-greedy", "independent"), scale, ours=True) for w in workloads
+                converged(w, ("optimal", "a-greedy", "independent"), scale, as_penstock_runs_it)
+                for w in workloads
             ]
             found += [{"correlation_factor": factor, **row} for row in over_seeds(measured)]
         return found

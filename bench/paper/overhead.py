@@ -6,10 +6,10 @@ the default.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from bench.paper.figure import Row, Scale
-from bench.paper.filters import ADAPTIVE, UNIT, converged, over_seeds
+from bench.paper.filters import ADAPTIVE, UNIT, Settings, as_in_the_thesis, converged, over_seeds
 from penstock.workloads.filters import FilterWorkload
 
 PROBABILITY = 0.05
@@ -17,12 +17,11 @@ FILTERS = (2, 4, 6, 8, 10, 12)
 COSTS = (1, 10, 50, 100)
 
 
-def _all(workloads: list[FilterWorkload], scale: Scale, tuples: int, probability: float | None) -> list[Row]:
+def _all(
+    workloads: list[FilterWorkload], scale: Scale, tuples: int, thresholds: Settings = as_in_the_thesis
+) -> list[Row]:
     return over_seeds(
-        [
-            converged(w, ("optimal", *ADAPTIVE), scale, probability=probability, tuples=tuples)
-            for w in workloads
-        ]
+        [converged(w, ("optimal", *ADAPTIVE), scale, thresholds, tuples=tuples) for w in workloads]
     )
 
 
@@ -33,7 +32,10 @@ def by_filters(scale: Scale) -> list[Row]:
         {"n": n, **_with_split(row)}
         for n in scale.some(FILTERS)
         for row in _all(
-            [FilterWorkload(n=n, spread=0.05, seed=s) for s in scale.seeds(2)], scale, 400_000, PROBABILITY
+            [FilterWorkload(n=n, spread=0.05, seed=s) for s in scale.seeds(2)],
+            scale,
+            400_000,
+            partial(as_in_the_thesis, probability=PROBABILITY),
         )
     ]
 
@@ -45,8 +47,7 @@ def by_cost(scale: Scale) -> list[Row]:
     for c in scale.some(COSTS):
         workloads = [FilterWorkload(spread=0.05, costs=(UNIT, UNIT * c) * 4, seed=s) for s in scale.seeds(2)]
         found += [
-            {"cost": c, **_with_split(row)}
-            for row in _all(workloads, scale, 400_000 if c < 50 else 200_000, None)
+            {"cost": c, **_with_split(row)} for row in _all(workloads, scale, 400_000 if c < 50 else 200_000)
         ]
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.streamon.a_greedy import AGreedy
 from penstock.streamon.burst import Burst, classes
 from penstock.streamon.offline import cost, optimal
 from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
@@ -38,11 +39,25 @@ def test_tuples_weigh_what_they_stand_for() -> None:
     assert burst.greedy([2]) == [2]
 
 
+def test_a_cheap_filter_that_dropped_nothing_new_comes_before_a_dear_one() -> None:
+    times = np.array([1.0, 200.0, 1.0])
+    drops = drops_of(np.random.default_rng(1), 256, [0.6, 0.5])
+    burst = Burst(3, times)
+    burst.add([0, 2], np.array([drops[:, 0], drops[:, 0] & drops[:, 1]], np.uint8), 32.0)
+    burst.add([1], drops[:64, 1:].T.astype(np.uint8), 20.0)
+    a = AGreedy(3, Thresholds())
+    a.window.note_times(times)
+    a.observe(burst.profile())
+    assert a.order == [0, 2, 1]
+
+
 class Timed(PipelinedFilters):
     """Knows what its filters take, whatever the clock says."""
 
-    def __init__(self, times: np.ndarray) -> None:
-        super().__init__(len(times), thresholds=Thresholds(overhead=1e9, timed_every=1 << 40))
+    def __init__(self, times: np.ndarray, scouts: int = Thresholds.scouts) -> None:
+        thresholds = Thresholds(overhead=1e9, timed_every=1 << 40, scouts=scouts, scouting=1e9)
+        super().__init__(len(times), thresholds=thresholds)
+        self.profiler._calls = [0.0] * len(times)
         self.ordering.window.note_times(times)
         self.profiler.classes = classes(times, self.thresholds.expensive)
         self.profiler._next_timing = 1 << 40
@@ -65,3 +80,19 @@ def test_after_a_change_the_order_is_good_also_among_expensive_filters(times: np
         window = filters.ordering.window.tuples()
         assert len(np.unique(window[window[:, 0] > 0, 0])) == 1
     assert filters.surprises == 5
+
+
+def test_scouts_see_a_change_before_a_slice_goes_through() -> None:
+    before, after = (
+        drops_of(np.random.default_rng(4), 5 * SLICE, shares) for shares in ([0.9, 0.1], [0.1, 0.9])
+    )
+    evaluations = []
+    for scouts in (0, 256):
+        filters = Timed(np.ones(2), scouts)
+        filters.passing(before)
+        was = filters.evaluations
+        assert filters.passing(after) == np.flatnonzero(~after.any(axis=1)).tolist()
+        assert filters.surprises == 1
+        evaluations.append(filters.evaluations - was)
+    without, with_scouts = evaluations
+    assert with_scouts < without - SLICE / 2

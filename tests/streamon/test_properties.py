@@ -174,24 +174,39 @@ def test_the_log_is_bounded_and_finds_the_nearest() -> None:
 
 def test_what_never_moved_is_steady_and_costs_less_to_profile() -> None:
     log = PlanLog(50, steady_after=4)
-    for k in range(4):
-        log.add(k, np.zeros(4), [0, 1, 2, 3] if k % 2 else [1, 0, 2, 3])
+    for k in range(5):
+        log.looked([0, 1, 2, 3] if k % 2 else [1, 0, 2, 3], gain=0.1)
     assert log.steady == {2, 3}
-    log.add(4, np.zeros(4), [0, 2, 1, 3])
+    log.looked([0, 2, 1, 3], gain=0.1)
     assert log.steady == {3}
+    log.looked([3, 0, 2, 1], gain=0.001)
+    assert log.steady == {3}, "what saves nothing is chance"
+    log.unsettle()
+    assert not log.steady
+
+
+def steady_run(after: int, moves: bool) -> PipelinedFilters:
+    """Twice the same tuples; the second time all filters are steady, or all but two that changed places."""
+    passes = np.random.default_rng(2).random((1 << 16, 3)) >= np.array([0.7, 0.4, 0.3])
+    thresholds = Thresholds(0.2, overhead=1e9, purse=1e9, steady_after=after, profile_window=20_000)
+    filters = PipelinedFilters(3, thresholds=thresholds)
+    filters.run(len(passes), lambda f, rows: passes[rows, f])
+    for _ in range(after):
+        filters.log.looked([0, 1, 2], 0.0)
+    if moves:
+        filters.log.looked([1, 0, 2], 0.5)
+    filters.run(len(passes), lambda f, rows: passes[rows, f])
+    return filters
 
 
 def test_statistics_of_a_steady_filter_are_the_same_on_average() -> None:
-    rng = np.random.default_rng(2)
-    passes = rng.random((1 << 16, 3)) >= np.array([0.7, 0.4, 0.3])
-    shares = []
-    for after in (0, 1):
-        thresholds = Thresholds(0.2, overhead=1e9, purse=1e9, steady_after=after, profile_window=20_000)
-        filters = PipelinedFilters(3, thresholds=thresholds)
-        filters.log.add(0, np.full(3, 9.0), [0, 1, 2])
-        filters.run(len(passes), lambda f, rows: passes[rows, f])
-        filters.run(len(passes), lambda f, rows: passes[rows, f])
-        shares.append((filters.ordering.window.tuples().mean(axis=0), filters.profile_evaluations))
-    (plain, evaluated), (weighted, fewer) = shares
-    assert np.allclose(plain, weighted, atol=0.03)
-    assert fewer < 0.6 * evaluated
+    plain, weighted = (steady_run(after, moves=True) for after in (0, 5))
+    shares = [each.ordering.window.tuples().mean(axis=0) for each in (plain, weighted)]
+    assert np.allclose(*shares, atol=0.03)
+    assert weighted.profiled > 0.9 * plain.profiled
+    assert weighted.profile_evaluations < 0.85 * plain.profile_evaluations
+
+
+def test_where_all_are_steady_fewer_tuples_are_profiled() -> None:
+    plain, fewer = (steady_run(after, moves=False) for after in (0, 5))
+    assert 0.5 * plain.profiled < fewer.profiled < 0.7 * plain.profiled

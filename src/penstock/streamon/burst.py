@@ -39,10 +39,15 @@ class Burst:
         self._passing = 1.0
 
     def add(self, some: list[int], drops: Bits, stands_for: float) -> None:
-        """Which of the sampled tuples (columns) the filters of a class (rows) drop."""
-        profile = np.zeros((drops.shape[1], self._n), np.uint8)
+        """Which of the sampled tuples (columns) the filters of a class (rows) drop.
+
+        With a tuple for each filter that it alone drops: of those that get past all others few are sampled,
+        and a cheap filter that dropped none of them may still be worth its time before a dear one.
+        """
+        profile = np.zeros((drops.shape[1] + len(some), self._n), np.uint8)
         dropped = kernels.dropped(drops, np.array(some), profile)
-        self._profiles.append(profile[:dropped])
+        profile[range(dropped, dropped + len(some)), some] = 1
+        self._profiles.append(profile[: dropped + len(some)])
         self._stands_for.append(stands_for)
         self._passing *= 1 - dropped / drops.shape[1]
 

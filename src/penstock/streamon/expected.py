@@ -36,7 +36,7 @@ class Expected:
             self._came[position], self._passed[position] = came, passed
             return False
         self._came[position] = self._passed[position] = 0
-        if self._differs(position, came, passed):
+        if self.differs(position, came, passed):
             return True
         seen = min(self._seen[position], MEMORY * came)
         self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
@@ -61,7 +61,8 @@ class Expected:
         self._came = [0] * len(self._came)
         self._passed = [0] * len(self._passed)
 
-    def _differs(self, position: int, came: int, passed: int) -> bool:
+    def differs(self, position: int, came: int, passed: int) -> bool:
+        """Whether so many of those that came are not what is expected to pass."""
         seen = self._seen[position]
         if not seen:
             return False

@@ -45,6 +45,10 @@ class Reoptimizer(Protocol[Evidence]):
     def plan(self) -> list[int]:
         """The plan that is best as far as is known."""
 
+    @property
+    def gain(self) -> float:
+        """The share of the cost that the last change of plan saves."""
+
     def observe(self, evidence: Evidence, recall: Recall) -> bool:
         """Take in evidence; whether the plan is another now.
 
@@ -75,9 +79,11 @@ class StreaMon(Generic[Evidence]):
             known = self.log.recall(statistics)
             return known
 
-        if not self._reoptimizer.observe(evidence, recall):
-            return False
+        changed = self._reoptimizer.observe(evidence, recall)
         plan = self._reoptimizer.plan
+        self.log.looked(plan, self._reoptimizer.gain if changed else 0.0)
+        if not changed:
+            return False
         self.log.add(time, statistics, plan, recalled=plan == known)
         self._executor.use(plan)
         return True

@@ -99,6 +99,20 @@ def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -
 
 
 @njit(cache=True)
+def cost(order: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
+    """What filters take for profile tuples, each until it is dropped."""
+    total = 0.0
+    for t in range(len(profile)):
+        first = first_drop(order, profile, t)
+        weight = 1.0
+        if first < len(order):
+            weight = profile[t, order[first]]
+        for at in range(min(first + 1, len(order))):
+            total += weight * times[order[at]]
+    return max(total, 1e-300)
+
+
+@njit(cache=True)
 def shares(order: Int64s, profile: Bits, found: npt.NDArray[np.float64]) -> None:
     """The share of the profile tuples that each filter drops, by weight."""
     total = 0.0

@@ -31,6 +31,7 @@ class Ordering(ABC):
         self.order = list(range(n))
         self.window = ProfileWindow(n, thresholds.profile_window, thresholds.time_window)
         self.switches = 0
+        self.gain = 0.0
         self.laps = Laps()
 
     def asked_from(self, position: int) -> int:
@@ -56,9 +57,15 @@ class Ordering(ABC):
         self.laps.lap(VIEW)
         self._keep_invariant(len(profile), recall)
         self.laps.lap(VIOLATIONS)
-        if self.order != before:
-            self.switches += 1
-        return self.order != before
+        if self.order == before:
+            return False
+        self.switches += 1
+        self.gain = 1 - self._cost(self.order) / self._cost(before)
+        return True
+
+    def _cost(self, order: list[int]) -> float:
+        """What the filters take for the tuples of the profile window."""
+        return kernels.cost(np.array(order), self.window.tuples(), self.window.times())
 
     def telling(self, profile: Bits) -> Bits:
         """The profile tuples that say something to the algorithm."""

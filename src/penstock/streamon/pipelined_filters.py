@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.streamon.algorithms import ordering
 from penstock.streamon.framework import StreaMon
@@ -38,6 +39,7 @@ class PipelinedFilters:
         self.tuples = self.evaluations = 0
         self._laps = self.ordering.laps
         self._slice_rows = self.thresholds.slice
+        self._scouts = 0
 
     @property
     def order(self) -> list[int]:
@@ -99,7 +101,11 @@ class PipelinedFilters:
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        left, position, surprised = rows, 0, False
+        passes = self._first(rows, evaluate)
+        if passes is None:
+            return self._start_anew(rows, rows, [], evaluate)
+        left, surprised = self.profiler.split(0, rows, passes)
+        position = 1
         while len(left) and position < self.ordering.n and not surprised:
             self.evaluations += len(left)
             passes = evaluate(self.order[position], left)
@@ -108,11 +114,30 @@ class PipelinedFilters:
         if surprised:
             return self._start_anew(rows, left, self.order[:position], evaluate)
         if position == self.ordering.n:
-            fitting = self.thresholds.slice_seconds * len(rows) / (time.perf_counter() - began)
-            most = self.thresholds.slice
-            self._slice_rows = max(most >> 2, min(most, int(fitting)))
+            self._fit_slice(len(rows), time.perf_counter() - began)
         self.profiler.note_passing(len(rows), len(left))
         return left
+
+    def _first(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
+        """Which rows the first filter lets through; None if the first of them say it is another stream."""
+        first, scouts = self.order[0], self._scouts
+        if not 0 < 2 * scouts < len(rows):
+            self.evaluations += len(rows)
+            return evaluate(first, rows)
+        passes = evaluate(first, rows[:scouts])
+        self.evaluations += scouts
+        if self.profiler.surprised_by(0, scouts, int(np.count_nonzero(passes))):
+            return None
+        self.evaluations += len(rows) - scouts
+        return np.concatenate((passes, evaluate(first, rows[scouts:])))
+
+    def _fit_slice(self, rows: int, seconds: float) -> None:
+        """Make slices as long as they should take, and send scouts ahead where that is cheap."""
+        least, most = self.thresholds.slice >> 2, self.thresholds.slice
+        self._slice_rows = max(least, min(most, int(self.thresholds.slice_seconds * rows / seconds)))
+        next_slice = seconds * self._slice_rows / rows
+        cheap = self.profiler.call_seconds(self.order[0]) < self.thresholds.scouting * next_slice
+        self._scouts = self.thresholds.scouts if cheap else 0
 
     def _start_anew(self, rows: Rows, left: Rows, done: list[int], evaluate: Evaluate) -> Rows:
         """The stream is another one: what is left of a slice goes on in an order for it."""

@@ -1,7 +1,7 @@
 """The plan log (thesis 7.1): each decision as (time, statistics, plan), kept bounded.
 
-A plan that was chosen under like statistics before is found here, without a search. What stood at the same
-place in every plan of late has statistics that changed none of them: they need not be tracked as closely.
+A plan that was chosen under like statistics before is found here, without a search. What no plan that was
+worth a change moved of late has statistics that change nothing: they need not be tracked as closely.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import numpy.typing as npt
 
 from penstock.streamon import kernels
 
+WORTH = 0.02
+"""A change of plan that saves less of the cost is chance: filters that are alike change places all the time."""
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -27,14 +30,19 @@ class Decision:
 
 
 class PlanLog:
-    """The last ``size`` decisions; statistics that differ by ``similar`` at most are alike."""
+    """The last ``size`` decisions; statistics that differ by ``similar`` at most are alike.
+
+    ``steady_after`` looks that moved it nowhere something is steady; never if it is 0.
+    """
 
     def __init__(self, size: int, similar: float = 0.0, steady_after: int = 0) -> None:
         self._decisions: deque[Decision] = deque(maxlen=size)
         self._similar, self._steady_after = similar, steady_after
         self._statistics = np.empty((size, 0))
         self.count = self.recalled = 0
-        self._known_steady: frozenset[int] | None = None
+        self._plan: list[int] = []
+        self._looks = 0
+        self._moved: dict[int, int] = {}
 
     def add(
         self, time: int, statistics: npt.NDArray[np.float64], plan: Sequence[int], recalled: bool = False
@@ -46,7 +54,6 @@ class PlanLog:
         self.count += 1
         self.recalled += recalled
         self._decisions.append(Decision(time, tuple(statistics.tolist()), tuple(plan), recalled))
-        self._known_steady = None
 
     def recall(self, statistics: npt.NDArray[np.float64]) -> list[int] | None:
         """The plan of the decision whose statistics are the most like these, if any are."""
@@ -58,18 +65,25 @@ class PlanLog:
         plan = self._decisions[(nearest - self.count) % kept].plan
         return list(plan) if apart <= self._similar else None
 
+    def looked(self, plan: list[int], gain: float) -> None:
+        """Note the plan after a look at the statistics, and the share of the cost that it saves."""
+        self._looks += 1
+        if gain > WORTH or not self._plan:
+            before = self._plan or [-1] * len(plan)
+            self._moved |= {f: self._looks for f, g in zip(plan, before, strict=True) if f != g}
+        self._plan = plan
+
+    def unsettle(self) -> None:
+        """The stream is another one: what was steady need not be."""
+        self._moved = dict.fromkeys(self._moved, self._looks)
+
     @property
     def steady(self) -> frozenset[int]:
-        """What stood at the same place in each of the last ``steady_after`` plans."""
-        if self._known_steady is None:
-            self._known_steady = self._steady()
-        return self._known_steady
-
-    def _steady(self) -> frozenset[int]:
-        if not self._steady_after or len(self._decisions) < self._steady_after:
+        """What was not moved, by anything worth it, for ``steady_after`` looks."""
+        if not self._steady_after:
             return frozenset()
-        first, *others = (d.plan for d in self.last(self._steady_after))
-        return frozenset(f for at, f in enumerate(first) if all(plan[at] == f for plan in others))
+        until = self._looks - self._steady_after
+        return frozenset(f for f, moved in self._moved.items() if moved <= until)
 
     def last(self, count: int) -> list[Decision]:
         """The newest decisions, oldest first."""

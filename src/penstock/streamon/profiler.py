@@ -28,6 +28,8 @@ from penstock.streamon.profile_window import ALIKE, Bits
 Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
+HANDING = 2e-6
+"""Seconds to hand a filter rows, and to join what it says to what it said before."""
 LONGEST_REST = 1 << 20
 """Tuples after which it is tried again at the latest."""
 
@@ -56,6 +58,7 @@ class DropProfiler:
         # sampled rows that are not profiled yet, each with the position that dropped it.
         self._draw = np.array([0, 0x9E3779B97F4A7C15 // 4 + seed, 0], np.int64)
         self._resting_until = 0
+        self._share = -1.0
         self._sample_share(self.thresholds.drop_profiling_probability)
         self._sampled = np.empty((self.thresholds.profile_window + self.thresholds.slice, 2), np.int64)
         self._weight = 1
@@ -65,6 +68,7 @@ class DropProfiler:
         self._paid = self._earned = 0.0
         self._next_timing, self._until_timing = 0, 4 * self.thresholds.slice
         self._timing_after = 0.0
+        self._calls = [np.inf] * ordering.n
         self.classes = [list(range(ordering.n))]
         """Filters by what they take, cheapest first."""
 
@@ -86,6 +90,14 @@ class DropProfiler:
         surprises = self._expected.note(position, len(rows), k)
         return kept[:k], surprises and self._ordering.whole
 
+    def surprised_by(self, position: int, came: int, passed: int) -> bool:
+        """Whether the share that the filter at a position lets through surprises, before it is noted."""
+        return self._ordering.whole and self._expected.differs(position, came, passed)
+
+    def call_seconds(self, f: int) -> float:
+        """What a call of a filter takes, whatever the number of rows, and what goes with it."""
+        return self._calls[f] + HANDING
+
     def note_passing(self, came: int, passed: int) -> None:
         """Tuples that came, and those that passed all filters."""
         self._expected.note_passing(came, passed)
@@ -100,6 +112,7 @@ class DropProfiler:
     def start_anew(self) -> None:
         """The stream is another one: what was profiled says nothing any more."""
         self.surprises += 1
+        self._log.unsettle()
         self.drop_samples()
         self._ordering.forget()
 
@@ -180,6 +193,7 @@ class DropProfiler:
         for shift in (6, 4, 2, 0):
             count = max(len(rows) >> shift, 1)
             took = self._seconds(f, rows[:count], evaluate)
+            self._calls[f] = min(self._calls[f], took)
             # If it took longer than for fewer rows, by as much as it should, the call itself is little of it.
             if took > self.thresholds.long and took > 2 * before:
                 break
@@ -196,8 +210,10 @@ class DropProfiler:
         return min(after - before for before, after in pairwise(readings))
 
     def _sample_share(self, share: float) -> None:
-        self._scale = kernels.gap_scale(share)
-        self._draw[0] = kernels.gap(self._draw, self._scale)
+        if share != self._share:
+            self._share = share
+            self._scale = kernels.gap_scale(share)
+            self._draw[0] = kernels.gap(self._draw, self._scale)
 
     def _rest(self, tuples: int) -> None:
         """What cannot be profiled need not be sampled, until about as much is earned as is owed."""
@@ -210,9 +226,13 @@ class DropProfiler:
         """Another run: sample again if it can be paid."""
         # Samples of a run that failed are of rows that are gone.
         self._draw[2] = self._taken_rows
-        if self._resting_until and tuples >= self._resting_until:
+        if tuples >= self._resting_until:
             self._resting_until = 0
-            self._sample_share(self.thresholds.drop_profiling_probability)
+            all_steady = len(self._log.steady) == self._ordering.n
+            self._sample_share(
+                self.thresholds.drop_profiling_probability
+                / (self.thresholds.steady_share if all_steady else 1)
+            )
 
     def profile_tuples(self, evaluate: Evaluate, keep: Keep | None, tuples: int) -> Bits | None:
         """A profile tuple for every sampled row, None if there is no time for it."""
@@ -250,7 +270,8 @@ class DropProfiler:
         kernels.by_position(self._sampled[: len(rows)], rows, ends)
         stops = ends.tolist()
         drops = np.zeros((ordering.n, len(rows)), np.uint8)
-        steady = self._log.steady if ordering.whole else frozenset()
+        # Where all are steady fewer tuples are sampled.
+        steady = self._log.steady if ordering.whole and len(self._log.steady) < ordering.n else frozenset()
         for position, f in enumerate(ordering.order):
             first, stop = stops[ordering.asked_from(position)], stops[position]
             if first == stop:

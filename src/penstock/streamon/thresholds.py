@@ -38,13 +38,20 @@ class Thresholds:
     similar
         Largest difference of drop shares that count as seen before (7.1).
     steady_after
-        Decisions without a change of its place after which a filter's statistics are tracked less (7.1).
+        Looks at the statistics that gave a filter no other place, or one that saved next to nothing, after
+        which its own are tracked less (7.1); 0 for never.
     steady_share
-        One in so many profile tuples has the bit of such a filter, and then counts as many (7.1).
+        One in so many profile tuples has the bit of such a filter, and then counts as many; where all filters
+        are steady, so many times fewer tuples are profiled (7.1).
     slice
         Tuples at most that go through in one order: enough to be fast, few enough to adapt within a batch.
     slice_seconds
         A slice has fewer tuples, down to a quarter, if they take longer than this.
+    scouts
+        The first tuples of a slice, which show whether its first filter does what is expected of it before
+        the others come to it, too.
+    scouting
+        Largest share of the time of a slice that a call of a filter for the scouts alone may take.
     expensive
         A filter that takes so many times as long as others is evaluated in a burst on what those let through.
     timed
@@ -79,6 +86,8 @@ class Thresholds:
     steady_share: int = 4
     slice: int = 1 << 13
     slice_seconds: float = 5e-4
+    scouts: int = 1 << 9
+    scouting: float = 0.02
     expensive: float = 3.0
     timed: int = 1 << 9
     long: float = 1e-5
