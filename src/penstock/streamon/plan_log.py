@@ -16,7 +16,7 @@ import numpy.typing as npt
 from penstock.streamon import kernels
 
 WORTH = 0.02
-"""A change of plan that saves less of the cost is chance: filters that are alike change places all the time."""
+"""A change of plan that saves less of the cost is chance: filters that are alike change places often."""
 
 
 @dataclass(frozen=True)
