@@ -37,10 +37,11 @@ class AGreedy(Ordering):
         violated = self.violation()
         if violated is None or self._take(recall()):
             return
-        # Several tuples at once may violate it at several positions; each correction ends behind the last.
-        while violated is not None:
-            self._correct(violated)
-            violated = self.violation()
+        order, times = np.array(self.order), self.window.times()
+        self.corrections += kernels.mend(
+            self.view, order, self.window.tuples(), times, self.thresholds.alpha, violated
+        )
+        self.order = order.tolist()
 
     def _take(self, known: list[int] | None) -> bool:
         """Take an order that was good for the like, if a search would find nothing better now."""
@@ -57,12 +58,6 @@ class AGreedy(Ordering):
         """The first position at which the Greedy Invariant is violated by more than alpha allows."""
         at = kernels.violated(self.view, self.window.times()[self.order], self.thresholds.alpha)
         return None if at < 0 else at
-
-    def _correct(self, position: int) -> None:
-        self.corrections += 1
-        order = np.array(self.order)
-        kernels.correct(self.view, order, self.window.tuples(), self.window.times(), position)
-        self.order = order.tolist()
 
     def forget(self) -> None:
         self.window.clear()

@@ -46,7 +46,6 @@ class Burst:
         """
         profile = np.zeros((drops.shape[1] + len(some), self._n), np.uint8)
         dropped = kernels.dropped(drops, np.array(some), profile)
-        profile[range(dropped, dropped + len(some)), some] = 1
         self._profiles.append(profile[: dropped + len(some)])
         self._stands_for.append(stands_for)
         self._passing *= 1 - dropped / drops.shape[1]

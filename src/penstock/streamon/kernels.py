@@ -101,15 +101,19 @@ def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -
 @njit(cache=True)
 def cost(order: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
     """What filters take for profile tuples, each until it is dropped."""
+    n = len(order)
+    until = np.cumsum(times[order])
     total = 0.0
     for t in range(len(profile)):
         first = first_drop(order, profile, t)
-        weight = 1.0
-        if first < len(order):
-            weight = profile[t, order[first]]
-        for at in range(min(first + 1, len(order))):
-            total += weight * times[order[at]]
-    return max(total, 1e-300)
+        total += until[first] * profile[t, order[first]] if first < n else until[n - 1]
+    return total
+
+
+@njit(cache=True)
+def gain(before: Int64s, after: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
+    """The share of the cost of one order that another saves."""
+    return 1.0 - cost(after, profile, times) / max(cost(before, profile, times), 1e-300)
 
 
 @njit(cache=True)
@@ -214,6 +218,28 @@ def correct(
 
 
 @njit(cache=True)
+def mend(
+    view: Int64s,
+    order: Int64s,
+    profile: Bits,
+    times: npt.NDArray[np.float64],
+    alpha: float,
+    position: int,
+) -> int:
+    """Correct what is violated, at ``position`` first; how often.
+
+    Several tuples at once may violate the invariant at several positions; each correction ends behind the
+    last.
+    """
+    corrections = 0
+    while position >= 0:
+        correct(view, order, profile, times, position)
+        corrections += 1
+        position = violated(view, times[order], alpha)
+    return corrections
+
+
+@njit(cache=True)
 def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profile: Bits) -> None:
     """Bits that were found filter by filter as profile tuples, a row each, with the one of who dropped it.
 
@@ -235,7 +261,10 @@ def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profi
 
 @njit(cache=True)
 def dropped(drops: Bits, filters: Int64s, profile: Bits) -> int:
-    """Profile tuples of those that some filter drops; how many. A row of ``drops`` is for a filter."""
+    """Profile tuples of those that some filter drops; how many. A row of ``drops`` is for a filter.
+
+    After them comes one for each filter that it alone drops.
+    """
     k = 0
     for t in range(drops.shape[1]):
         some = False
@@ -243,8 +272,9 @@ def dropped(drops: Bits, filters: Int64s, profile: Bits) -> int:
             profile[k, filters[i]] = drops[i, t]
             some |= drops[i, t] != 0
         k += some
-    if k < len(profile):
-        profile[k] = 0
+    profile[k] = 0
+    for i in range(len(filters)):
+        profile[k + i, filters[i]] = 1
     return k
 
 

@@ -60,12 +60,10 @@ class Ordering(ABC):
         if self.order == before:
             return False
         self.switches += 1
-        self.gain = 1 - self._cost(self.order) / self._cost(before)
+        self.gain = kernels.gain(
+            np.array(before), np.array(self.order), self.window.tuples(), self.window.times()
+        )
         return True
-
-    def _cost(self, order: list[int]) -> float:
-        """What the filters take for the tuples of the profile window."""
-        return kernels.cost(np.array(order), self.window.tuples(), self.window.times())
 
     def telling(self, profile: Bits) -> Bits:
         """The profile tuples that say something to the algorithm."""

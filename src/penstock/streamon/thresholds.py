@@ -76,8 +76,8 @@ class Thresholds:
     alpha: float = 0.9
     sweep_stage: int = 500
     time_window: int = 5
-    burst: int = 256
-    dear_burst: int = 64
+    burst: int = 128
+    dear_burst: int = 48
     surprise: float = 8.0
     overhead: float = 0.025
     plan_log: int = 256
