@@ -66,8 +66,9 @@ class Run:
         executor = PipelinedFilters(workload.n, "static" if order else name, thresholds)
         if order:
             executor.ordering.order = order
-        probes = Probes(workload.holds(), tuple(workload.times.astype(int).tolist()))
-        return cls(name, executor, probes, workload.times if workload.n == 1 else filter_times(workload))
+        return cls(
+            name, executor, Probes(workload), workload.times if workload.n == 1 else filter_times(workload)
+        )
 
     def take(self, tuples: np.ndarray, chunk: int = CHUNK) -> float:
         """Process tuples; the CPU seconds it took."""

@@ -7,11 +7,13 @@ value's place is a permutation of its bits.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numba import njit
 
 from penstock.streamon.profiler import Evaluate
-from penstock.workloads.filters import Holds
+from penstock.workloads.filters import FilterWorkload
 
 EMPTY = -1
 ROUNDS = 4
@@ -47,6 +49,25 @@ def probe(slots, half, tuples, rows, cost, out):
         out[i] = (slots[place(value, mask, half)] == value) | (others == -(1 << 62))
 
 
+@lru_cache(maxsize=4)
+def _indexes(workload: FilterWorkload) -> tuple[list[np.ndarray], int]:
+    """The indexes of all relations, and half the bits of a place.
+
+    The same ones for all who take turns: with copies of their own each would find them out of the processor's
+    caches whenever its turn comes.
+    """
+    holds = workload.holds()
+    values = np.arange(len(holds), dtype=np.int64)
+    bits = int(np.ceil(np.log2(len(holds))))
+    half = (bits + 1) // 2
+    tables = []
+    for f in range(workload.n):
+        slots = np.full(1 << bits, EMPTY, np.int32)
+        fill(slots, half, values[holds[:, f]])
+        tables.append(slots)
+    return tables, half
+
+
 class Probes:
     """n relations with a hash index each, and the tuples that are looked up in them.
 
@@ -54,19 +75,12 @@ class Probes:
     tuples that each filter is evaluated on.
     """
 
-    def __init__(self, holds: Holds, costs: tuple[int, ...]) -> None:
-        values = np.arange(len(holds), dtype=np.int64)
-        bits = int(np.ceil(np.log2(len(holds))))
-        self._half = (bits + 1) // 2
-        self._tables = []
-        for f in range(holds.shape[1]):
-            slots = np.full(1 << bits, EMPTY, np.int32)
-            fill(slots, self._half, values[holds[:, f]])
-            self._tables.append(slots)
-        self.costs = costs
-        self.like = np.arange(holds.shape[1])
-        self.tuples = values
-        self.evaluated = np.zeros(holds.shape[1], np.int64)
+    def __init__(self, workload: FilterWorkload) -> None:
+        self._tables, self._half = _indexes(workload)
+        self.costs = tuple(workload.times.astype(int).tolist())
+        self.like = np.arange(workload.n)
+        self.tuples = np.empty(0, np.int32)
+        self.evaluated = np.zeros(workload.n, np.int64)
 
     def __call__(self, f: int, rows: np.ndarray) -> np.ndarray:
         out = np.empty(len(rows), np.bool_)

@@ -85,7 +85,7 @@ class Thresholds:
     steady_after: int = 16
     steady_share: int = 4
     slice: int = 1 << 13
-    slice_seconds: float = 5e-4
+    slice_seconds: float = 1e-3
     scouts: int = 1 << 9
     scouting: float = 0.02
     expensive: float = 3.0
