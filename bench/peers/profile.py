@@ -93,7 +93,7 @@ class Idle(Engine):
 def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers and engines do not have the bench
-    workload = JoinWorkload(rows=options.rows, streams=options.streams)
+    workload = JoinWorkload(rows=options.rows, streams=options.streams, strings=options.strings)
     found: dict[str, Layer] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-profile-") as directory:
         root = Path(directory)
@@ -126,6 +126,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--rows", type=int, default=2_000_000, help="rows of all streams in a batch (default %(default)s)")
     add("--streams", type=int, default=2, help="streams that are joined (default %(default)s)")
+    add("--strings", type=int, default=0, help="string columns of each (default %(default)s)")
     add("--batches", type=int, default=3, help="measured batches (default %(default)s)")
     add("--warmup", type=int, default=2, help="batches before those (default %(default)s)")
     add("--cores", type=int, default=2, help="local[N] and as many partitions (default %(default)s)")

@@ -42,6 +42,10 @@ FAST = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.python.unix.domain.socket.enabled": "true",
+    # Hashes every row that is shuffled, to see whether a task that is run again gives other rows. Here no
+    # output of a task can be lost, and what Penstock shuffles does not depend on the order of rows.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     # A busy machine may take longer than the default 15 s to start a Python worker.
     "spark.python.authenticate.socketTimeout": "60s",
 }
