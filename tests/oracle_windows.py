@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 Row = dict[str, Any]
@@ -107,13 +108,22 @@ def moves(window: Window, elements: Sequence[tuple], start: int, end: int) -> se
 
 
 def settle(window: Window, elements: list[tuple[int, Row]], instants: Iterable[int]) -> None:
-    """Refuse a row window whose content depends on the order of elements that have none."""
+    """Refuse a row window whose content depends on the order of elements that have none.
+
+    Of each instant's elements, sorted, every rotation is tried: if they differ and some are in the window,
+    one of the rotations has others in it.
+    """
     if window.kind != "rows" or (window.size is None and window.slide is None):
         return
     there = sorted(elements, key=lambda e: (e[0], repr(tuple(e[1].values()))))
-    back = sorted(reversed(there), key=lambda e: e[0])
+    ties = [list(tied) for _, tied in groupby(there, key=lambda e: e[0])]
+    rotations = [
+        [e for tied in ties for e in tied[by % len(tied) :] + tied[: by % len(tied)]]
+        for by in range(max(map(len, ties), default=0))
+    ]
     for instant in instants:
-        if _bag(content(window, there, instant)) != _bag(content(window, back, instant)):
+        bags = [_bag(content(window, rotated, instant)) for rotated in rotations]
+        if any(bag != bags[0] for bag in bags):
             raise Undetermined(f"{window} at {instant}")
 
 

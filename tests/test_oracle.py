@@ -130,6 +130,16 @@ def test_docstrings() -> None:
     assert doctest.testmod(oracle).failed == 0
 
 
+def test_a_window_that_depends_on_the_order_of_a_derived_streams_ties_is_refused() -> None:
+    """Sorted or reversed the 3 rows before the fifth are the same ones, in other orders they are not."""
+    inner = "ISTREAM(SELECT S.a FROM S)"
+    at_once = {"S": [(0, {"a": a}) for a in (0, 0, 1, 1, 1, 1, 1, 1)]}
+    with pytest.raises(oracle.Undetermined):
+        oracle.evaluate(f"SELECT * FROM ({inner}) [ROWS 3 SLIDE 5] AS d", at_once)
+    in_turn = {"S": [(t, row) for t, (_, row) in enumerate(at_once["S"])]}
+    assert oracle.evaluate(f"SELECT * FROM ({inner}) [ROWS 3 SLIDE 5] AS d", in_turn)
+
+
 @given(cases())
 def test_all_instants_at_once_is_each_instant_alone(case: Case) -> None:
     try:
