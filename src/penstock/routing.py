@@ -120,8 +120,11 @@ def coordinates(axis: Axis, keys: Sequence[pa.Array], row: Sequence[pa.Array], r
 
 
 def is_among(key: pa.Array, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
-    """Which keys are among some values."""
-    return np.asarray(pc.is_in(key, value_set=pa.array(values, key.type)))
+    """Which keys are among some values; -0.0 is 0.0, which Arrow tells apart here."""
+    among = pa.array(values, key.type)
+    if pa.types.is_floating(key.type):
+        key, among = pc.add(key, 0.0), pc.add(among, 0.0)
+    return np.asarray(pc.is_in(key, value_set=among))
 
 
 def keys_of(input: str, axis: int) -> str:

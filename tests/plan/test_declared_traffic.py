@@ -10,7 +10,10 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
+from checking import check_manner
 from exchange_data import CATALOG, SCHEMA, data
+from local_host import Manner
+from strategies import Case
 
 from penstock import evaluation
 from penstock.catalog import Traffic
@@ -91,6 +94,17 @@ def test_heavy_keys_change_no_answer(query: str, heavy: str) -> None:
     assert "of 1, 3 by row" in explain(plan) or heavy != "R"
     got = evaluation._run(plan, finite, 20, 3)
     oracle.assert_same(got, oracle.evaluate(query, inputs, schemas, until=20), explain(plan))
+
+
+@pytest.mark.parametrize("declares", ["S", "T"])
+def test_a_heavy_zero_is_heavy_with_either_sign(declares: str) -> None:
+    rows = {"S": [(1, {"x": 0.0, "n": n}) for n in range(8)], "T": [(2, {"x": -0.0, "n": 0})]}
+    case = Case(
+        "SELECT S.n FROM S, T WHERE S.x = T.x",
+        {"S": rows[declares], "T": rows["T" if declares == "S" else "S"]},
+        {"S": "x DOUBLE, n INT", "T": "x DOUBLE, n INT"},
+    )
+    check_manner(case, Manner(partitions=6, heavy=("S",)))
 
 
 def test_a_heavy_key_no_longer_caps_the_query() -> None:
