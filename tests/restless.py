@@ -18,7 +18,20 @@ from penstock.streamon.thresholds import Thresholds
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
 """Who orders filters and probes: what the query's settings say, a die, or an algorithm that knows no rest."""
-EAGER = Thresholds(drop_profiling_probability=1.0, profile_window=4, alpha=1.0)
+EAGER = Thresholds(
+    drop_profiling_probability=1.0,
+    profile_window=4,
+    bulk=2,
+    alpha=1.0,
+    burst=2,
+    dear_burst=1,
+    surprise=0.1,
+    overhead=1e9,
+    slice=8,
+    scouts=1,
+    scouting=1e9,
+)
+"""Looks at everything, is surprised by anything, and never short of time."""
 SLICE = 3
 
 

@@ -173,7 +173,7 @@ def test_the_log_is_bounded_and_finds_the_nearest() -> None:
 
 
 def test_what_never_moved_is_steady_and_costs_less_to_profile() -> None:
-    log = PlanLog(50, steady_after=4)
+    log = PlanLog(50, steady_after=4, worth=0.01)
     for k in range(5):
         log.looked([0, 1, 2, 3] if k % 2 else [1, 0, 2, 3], gain=0.1)
     assert log.steady == {2, 3}

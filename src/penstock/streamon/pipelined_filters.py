@@ -33,7 +33,8 @@ class PipelinedFilters:
     ) -> None:
         self.ordering = ordering(algorithm, n, thresholds)
         self.thresholds = self.ordering.thresholds
-        self.log = PlanLog(self.thresholds.plan_log, self.thresholds.similar, self.thresholds.steady_after)
+        t = self.thresholds
+        self.log = PlanLog(t.plan_log, t.similar, t.steady_after, t.worth)
         self.profiler = DropProfiler(self.ordering, self.log, seed)
         self._streamon = StreaMon[Bits](self, self.profiler, self.ordering, self.log)
         self.tuples = self.evaluations = 0

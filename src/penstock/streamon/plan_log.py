@@ -15,9 +15,6 @@ import numpy.typing as npt
 
 from penstock.streamon import kernels
 
-WORTH = 0.02
-"""A change of plan that saves less of the cost is chance: filters that are alike change places often."""
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -32,12 +29,13 @@ class Decision:
 class PlanLog:
     """The last ``size`` decisions; statistics that differ by ``similar`` at most are alike.
 
-    ``steady_after`` looks that moved it nowhere something is steady; never if it is 0.
+    After ``steady_after`` looks that did not move it something is steady; never if that is 0. A move counts
+    if it saves more of the cost than ``worth``: filters that are alike change places all the time.
     """
 
-    def __init__(self, size: int, similar: float = 0.0, steady_after: int = 0) -> None:
+    def __init__(self, size: int, similar: float = 0.0, steady_after: int = 0, worth: float = 0.0) -> None:
         self._decisions: deque[Decision] = deque(maxlen=size)
-        self._similar, self._steady_after = similar, steady_after
+        self._similar, self._steady_after, self._worth = similar, steady_after, worth
         self._statistics = np.empty((size, 0))
         self.count = self.recalled = 0
         self._plan: list[int] = []
@@ -68,7 +66,7 @@ class PlanLog:
     def looked(self, plan: list[int], gain: float) -> None:
         """Note the plan after a look at the statistics, and the share of the cost that it saves."""
         self._looks += 1
-        if gain > WORTH or not self._plan:
+        if gain > self._worth or not self._plan:
             before = self._plan or [-1] * len(plan)
             self._moved |= {f: self._looks for f, g in zip(plan, before, strict=True) if f != g}
         self._plan = plan

@@ -28,8 +28,6 @@ from penstock.streamon.profile_window import ALIKE, Bits
 Rows = npt.NDArray[np.int64]
 Evaluate = Callable[[int, Rows], npt.NDArray[np.bool_]]
 """Which of the given rows a filter lets through."""
-HANDING = 2e-6
-"""Seconds to hand a filter rows, and to join what it says to what it said before."""
 LONGEST_REST = 1 << 20
 """Tuples after which it is tried again at the latest."""
 
@@ -96,7 +94,7 @@ class DropProfiler:
 
     def call_seconds(self, f: int) -> float:
         """What a call of a filter takes, whatever the number of rows, and what goes with it."""
-        return self._calls[f] + HANDING
+        return self._calls[f] + self.thresholds.handing
 
     def note_passing(self, came: int, passed: int) -> None:
         """Tuples that came, and those that passed all filters."""

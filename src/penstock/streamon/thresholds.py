@@ -43,6 +43,8 @@ class Thresholds:
     steady_share
         One in so many profile tuples has the bit of such a filter, and then counts as many; where all filters
         are steady, so many times fewer tuples are profiled (7.1).
+    worth
+        Share of the cost that a change of place must save to count as one (7.1).
     slice
         Tuples at most that go through in one order: enough to be fast, few enough to adapt within a batch.
     slice_seconds
@@ -66,6 +68,8 @@ class Thresholds:
     purse
         Seconds for profiling that can be owed, five times what can be saved: one that took long, compiled
         meanwhile, does not stop the next ones for good.
+    handing
+        Seconds that the executor itself takes to call a filter once more.
     handling
         Seconds that the executor itself takes to hand a tuple to a filter and to keep or drop it.
     """
@@ -84,6 +88,7 @@ class Thresholds:
     similar: float = 0.1
     steady_after: int = 16
     steady_share: int = 4
+    worth: float = 0.02
     slice: int = 1 << 13
     slice_seconds: float = 1e-3
     scouts: int = 1 << 9
@@ -94,6 +99,7 @@ class Thresholds:
     timed_every: int = 1 << 21
     timing: float = 0.25
     purse: float = 5e-3
+    handing: float = 2e-6
     handling: float = 2e-9
 
 
