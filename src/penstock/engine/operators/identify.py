@@ -66,7 +66,7 @@ class _Identify(Operator):
         self._shows = node.id is not None
         self._known = node.input.has_ids
         self._grows = node.input.pattern is Pattern.APPEND
-        self._arrived = 0
+        self._arrived = self._there = 0
         self._directory = Directory([f.type for f in node.input.schema])
         self._tops = np.full(0, -1, np.int64)
         self._stack = np.zeros((0, 2), np.int64)
@@ -90,14 +90,16 @@ class _Identify(Operator):
         # What enters at an instant comes before what leaves at it: a row may do both.
         chunk = chunk.take(np.lexsort((-chunk.sign.astype(np.int64), chunk.ts)))
         numbers = self._directory.assign(chunk.columns.columns, len(chunk))
-        self._make_room(int((chunk.sign > 0).sum()))
+        entering = int((chunk.sign > 0).sum())
+        self._make_room(entering)
         ids, missing = match(numbers, chunk.sign, self._tops, self._stack, self._free, self._arrived)
         if missing >= 0:
             row = {n: chunk.column(n)[missing].as_py() for n in chunk.columns.schema.names}
             raise DataError(
                 f"a relation is told at {chunk.ts[missing]} to remove the row {row}, which is not in it"
             )
-        self._arrived += int((chunk.sign > 0).sum())
+        self._arrived += entering
+        self._there += 2 * entering - len(chunk)
         self._tidy()
         return replace(chunk, rid=ids)
 
@@ -105,13 +107,14 @@ class _Identify(Operator):
         known = len(self._directory)
         if known > len(self._tops):
             self._tops = np.concatenate([self._tops, np.full(2 * known - len(self._tops), -1, np.int64)])
+        if self._there + more <= len(self._stack):
+            return
         grown = np.zeros((more + len(self._stack) // 2, 2), np.int64)
         spare = np.arange(len(self._stack), len(self._stack) + len(grown))
-        if len(spare):
-            # Spare places form a list through their second field.
-            grown[:-1, 1], grown[-1, 1] = spare[1:], self._free[0]
-            self._free[0] = spare[0]
-            self._stack = np.concatenate([self._stack, grown])
+        # Spare places form a list through their second field.
+        grown[:-1, 1], grown[-1, 1] = spare[1:], self._free[0]
+        self._free[0] = spare[0]
+        self._stack = np.concatenate([self._stack, grown])
 
     def _tidy(self) -> None:
         known = len(self._directory)
