@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow as pa
 import pytest
 
@@ -41,7 +43,8 @@ def test_wrong_settings(name: str, value: str, said: str) -> None:
 
 def test_sizes_and_directories() -> None:
     given = Settings().changed("penstock.engine_memory", "512 mb").changed("penstock.late_rows", "a/b/")
-    assert (given.engine_memory, given.late_rows) == (512 << 20, "a/b")
+    assert (given.engine_memory, given.late_rows) == (512 << 20, os.path.abspath("a/b"))
+    assert given.changed("penstock.late_rows", "file:///a/b/").late_rows == "file:///a/b"
     none = given.changed("penstock.engine_memory", "none").changed("penstock.late_rows", "none")
     assert (none.engine_memory, none.late_rows) == (None, None)
 

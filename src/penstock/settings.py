@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +80,10 @@ def _weight(value: str) -> float:
 
 
 def _directory(value: str) -> str | None:
-    return None if value.lower() == "none" else value.rstrip("/")
+    """Of a path the absolute one: engines work in directories of their own."""
+    if value.lower() == "none":
+        return None
+    return value.rstrip("/") if "://" in value or value.startswith("file:") else os.path.abspath(value)
 
 
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -95,7 +95,8 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any) -> None:
+def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
     files = [[(10, 1), (20, 2)], [(17, 3), (30, 4), (18, 5), (5, 6)], [(29, 7), (3, 8)]]
     (tmp_path / "S").mkdir()
     for n, rows in enumerate(files):
@@ -106,7 +107,7 @@ def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any) -> None
     session = penstock.connect(spark)
     session.sql(
         f"CREATE STREAM S (k BIGINT, v STRING, t BIGINT) TIMESTAMP BY t SKEW 2 FROM PARQUET '{tmp_path}/S' "
-        f"OPTIONS (maxFilesPerTrigger '1'); SET penstock.late_rows = '{tmp_path}/late'"
+        f"OPTIONS (maxFilesPerTrigger '1'); SET penstock.late_rows = 'late'"
     )
     found: dict[str, list[Any]] = {"query": [], "late": []}
     late = session.late_rows("s")
@@ -115,6 +116,7 @@ def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any) -> None
         writer.trigger(availableNow=True).start().awaitTermination()
     session.close()
     assert caplog.text.count("3 rows of 'S' came too late and were left out") == 1
+    assert "read such rows by ps.late_rows('S')" in caplog.text
     assert sorted((r.k, r.v, r.t) for r in found["late"]) == [(3, None, 17), (6, None, 5), (8, None, 3)]
 
 

@@ -123,7 +123,8 @@ class ResidentEngine:
         seconds = time.perf_counter() - started
         own = {"stage": self.stage, "partition": self.partition, "version": self.version, "pid": os.getpid()}
         rebuilt = {"replayed": self.replayed, "rebuild_seconds": self.rebuild_ended - self.rebuild_began}
-        metrics = {**output.metrics, **own, "step_seconds": seconds, **rebuilt}
+        keeps = {"keeps late rows": self.program.late is not None}
+        metrics = {**output.metrics, **own, "step_seconds": seconds, **rebuilt, **keeps}
         self._publish(metrics)
         head = {
             "needs_from": output.needs_from,
