@@ -18,6 +18,8 @@ SECONDS = {
     "hour": Fraction(3_600),
     "day": Fraction(86_400),
 }
+MOST = 1 << 61
+"""Ticks that can be counted from any instant on; rows that can be counted, too."""
 ALIASES = {"us": "microsecond", "ms": "millisecond", "sec": "second", "min": "minute"}
 
 
@@ -34,6 +36,9 @@ def ticks(duration: Duration, time: TimeDomain, what: str, least: int = 0) -> in
             duration,
             f"one tick is one {time.unit.removesuffix('s')}",
         )
+    if total > MOST:
+        hint = "use UNBOUNDED" if what == "RANGE" else "write a shorter one"
+        raise error(f"{what} {written(duration)} is longer than can be counted", duration, hint)
     if total < least:
         bound = "at least one tick" if least else "0 or more"
         raise error(f"{what} {written(duration)} is out of bounds", duration, f"it must be {bound}")

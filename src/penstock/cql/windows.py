@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.cql.context import Context
-from penstock.cql.duration import is_bare, ticks
+from penstock.cql.duration import MOST, is_bare, ticks
 from penstock.cql.errors import error
 from penstock.cql.nodes import StreamWindow
 from penstock.cql.scope import Item, Scope
@@ -81,6 +81,9 @@ def _row_count(size: exp.Expr, word: str, what: str) -> int:
         count = 0
     if count < 1:
         raise error(f"{word} {size.name} {what}", size, "write a whole number of at least 1")
+    if count > MOST:
+        hint = "use UNBOUNDED" if word == "ROWS" else "write a smaller number"
+        raise error(f"{word} {size.name} is more than can be counted", size, hint)
     return count
 
 
