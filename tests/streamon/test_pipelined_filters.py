@@ -178,6 +178,16 @@ def test_expected_is_surprised_by_changes_only() -> None:
     assert expected.note(1, 2000, random.binomial(2000, 0.3))
 
 
+def test_expected_is_surprised_by_what_changes_by_and_by() -> None:
+    """From step to step too little to be seen, since the order was chosen a lot."""
+    expected = Expected(1, surprise=8.0)
+    expected.passing = 0.02
+    expected.reorder([128], [128])
+    surprised = [expected.note(0, 500, 500 * percent // 100) for percent in range(2, 40)]
+    assert not any(surprised[:8])
+    assert any(surprised[8:25])
+
+
 def test_expected_judges_few_tuples_together() -> None:
     expected = Expected(1, surprise=8.0)
     expected.passing = 0.1

@@ -23,13 +23,15 @@ _DECISIONS = 3
 _ENOUGH = 1.0
 """Seconds from which on the share of time is told: before, it is that of a first look at the filters."""
 
+NOTHING = "no engine of this query has finished a step yet, none runs on this machine, or the query has ended"
+
 
 def explain_running(metrics: Sequence[Mapping[str, Any]]) -> str:
     """The engines of a query, as they were after their last step."""
     lines = [line for engine in metrics for line in _engine(engine)]
     lines += [f"late: {told}" for told in late(metrics).values()]
     lines += [f"skew: {told}" for found in skew(metrics) if (told := advice(found))]
-    return "\n".join(lines) or "no engine of this query has finished a step yet, or none runs on this machine"
+    return "\n".join(lines) or NOTHING
 
 
 def _engine(engine: Mapping[str, Any]) -> Iterator[str]:

@@ -26,6 +26,8 @@ class Expected:
         self._passed = [0] * n
         self._shares = [0.5] * n
         self._seen = [0.0] * n
+        # What they were when the order was chosen: a stream may become another one by and by.
+        self._chosen_for = [(0.5, 0.0)] * n
         self.passing = 0.0
         """Share of tuples that pass all filters, whatever their order."""
 
@@ -41,7 +43,7 @@ class Expected:
         seen = min(self._seen[position], MEMORY * came)
         self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
         self._seen[position] = seen + came
-        return False
+        return self._apart(*self._chosen_for[position], self._shares[position], seen + came)
 
     def note_passing(self, came: int, passed: int) -> None:
         """Tuples that came, and those that passed all filters."""
@@ -58,15 +60,19 @@ class Expected:
             self._shares[position] = 1 - weight / left if left else 0.5
             self._seen[position] = seen
             left, seen = left - weight, seen - count
+        self._chosen_for = list(zip(self._shares, self._seen, strict=True))
         self._came = [0] * len(self._came)
         self._passed = [0] * len(self._passed)
 
     def differs(self, position: int, came: int, passed: int) -> bool:
         """Whether so many of those that came are not what is expected to pass."""
-        seen = self._seen[position]
+        return self._apart(self._shares[position], self._seen[position], passed / came, came)
+
+    def _apart(self, share: float, seen: float, now: float, came: float) -> bool:
+        """Whether a share seen on some tuples cannot be the one that is seen now."""
         if not seen:
             return False
         # One tuple more each way: a share of 0 or 1 expected from few tuples is not certain.
-        p = (self._shares[position] * seen + 1) / (seen + 2)
-        by = abs(passed / came - p)
+        p = (share * seen + 1) / (seen + 2)
+        by = abs(now - p)
         return by > NOTABLE and by > self._surprise * math.sqrt(p * (1 - p) * (1 / came + 1 / seen))
