@@ -27,7 +27,7 @@ EAGER = Thresholds(
     dear_burst=1,
     surprise=0.1,
     overhead=1e9,
-    slice=8,
+    slice=64,
     scouts=1,
     scouting=1e9,
 )

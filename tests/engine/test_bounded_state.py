@@ -18,7 +18,7 @@ from penstock.schema import TimeDomain
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
 CATALOG = {name: StreamDef(name, SCHEMA, TimeDomain()) for name in "RST"}
 ROWS = 300
-EARLY, LATE = 15, 100
+EARLY, LATE = 15, 60
 QUERIES = [
     "SELECT a FROM S [RANGE 3] WHERE a IN (SELECT a FROM T [ROWS 100])",
     "SELECT a FROM S [NOW] WHERE a IN (SELECT a FROM T [ROWS 100]) AND b IN (SELECT b FROM R [RANGE 2])",

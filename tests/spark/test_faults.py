@@ -21,7 +21,7 @@ EVERYTHING = pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only
 
 
 def test_everything_killed(spark: Any, tmp_path: Path) -> None:
-    world = World(tmp_path, 10, seed=SEED)
+    world = World(tmp_path, 8, seed=SEED)
     draw = random.Random(SEED)
     kill_again_and_again(world, 1, draw)
     with random_deaths(world, draw) as killed:

@@ -150,7 +150,8 @@ def rewritten(store: FakeStore, old: bytes, new: bytes) -> FakeStore:
 def test_logs_of_other_versions_are_refused_by_name() -> None:
     store = FakeStore()
     take_step(store, b"abc", 0)
-    later = rewritten(store, b'"format": 3, "penstock": "0.1.0"', b'"format": 9, "penstock": "7.0.0"')
+    ours = f'"format": {state_log.FORMAT}, "penstock": "0.1.0"'.encode()
+    later = rewritten(store, ours, b'"format": 9, "penstock": "7.0.0"')
     with pytest.raises(CatalogError, match="by Penstock 7.0.0 .log format 9., and this is Penstock 0.1.0"):
         StateLog(later, QUERY)
     store.entries[state_log._CONTROL] = (b'{"format": 1, "version": 3, "fingerprint": "q"}\n',)
