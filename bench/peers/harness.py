@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -117,6 +117,15 @@ def spark_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[No
                 spark.conf.set(name, old)
 
 
+def _bytes_below(directory: Path) -> int:
+    """Of all files; one that Spark deletes meanwhile has none."""
+    total = 0
+    for file in directory.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
 def measure(
     system: str,
     frame: DataFrame,
@@ -141,7 +150,7 @@ def measure(
         if len(_with_input(query)) >= warmup + batches:
             query.stop()
     progress = _with_input(query)[: warmup + batches]
-    disk = sum(f.stat().st_size for f in checkpoint.glob("state/**/*") if f.is_file())
+    disk = _bytes_below(checkpoint / "state")
     shutil.rmtree(checkpoint, ignore_errors=True)
     if len(progress) <= warmup:
         raise SystemExit(f"{system} ran {len(progress)} batches, no more than the {warmup} that warm up")
