@@ -1,0 +1,25 @@
+"""Adaptive operators read clocks; in these tests a clock that other load on the machine cannot slow down."""
+
+from __future__ import annotations
+
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.streamon import laps, pipelined_filters, profiler
+
+TICK = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reading is a tick after the one before: all filters take as long as each other."""
+    ticks = count()
+
+    def reading() -> float:
+        return next(ticks) * TICK
+
+    clock = SimpleNamespace(thread_time=reading, perf_counter=reading)
+    for module in (laps, pipelined_filters, profiler):
+        monkeypatch.setattr(module, "time", clock)
