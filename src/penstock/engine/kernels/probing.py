@@ -56,23 +56,19 @@ def first_matches(
 ) -> Int64s:  # fmt: skip
     """The first row in each chain that the probing tuple joins, -1 for none: drop probing (thesis 5.2.2)."""
     out = np.full(len(keys), -1, np.int64)
+    block = np.empty((4, _BLOCK), np.int64)
     for first in range(0, len(keys), _BLOCK):
-        stop = min(first + _BLOCK, len(keys))
-        walking = stop - first
+        walking = _begin(chains, base, first, min(first + _BLOCK, len(keys)), block)
         while walking > 0:
-            walking = 0
-            for i in range(first, stop):
-                rid = chains[i]
-                if rid < base or out[i] >= 0:
-                    continue
-                slot = rid & mask
-                if entries[slot, 0] == keys[i] and lives[slot, 1] >= min_end:
-                    if max(starts[i], lives[slot, 0]) < min(ends[i], lives[slot, 1]):
-                        out[i] = rid
-                        continue
-                chains[i] = entries[slot, 1]
-                if chains[i] >= base:
-                    walking += 1
+            hits = _read_links(entries, mask, chains, keys, walking, block)
+            for h in range(hits):
+                w = block[_HITS, h]
+                i, slot = block[_WALKING, w], chains[block[_WALKING, w]] & mask
+                start, end = max(starts[i], lives[slot, 0]), min(ends[i], lives[slot, 1])
+                if start < end and lives[slot, 1] >= min_end:
+                    out[i] = chains[i]
+                    block[_NEXT, w] = -1
+            walking = _go_on(chains, base, walking, block)
     return out
 
 
@@ -83,58 +79,98 @@ def probe_chains(
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """Matches of every probing tuple: (its place, row id, start, end) of each joined tuple.
 
-    Rows whose life ended before ``min_end`` are passed over. Probes go through their chains side by side,
-    a block at a time, one link a round: their cache misses overlap, which halves the time of a probe.
-    ``chains`` are used up.
+    Rows whose life ended before ``min_end`` are passed over. ``chains`` are used up.
     """
-    room = max(len(keys), 64)
-    places, rids = np.empty(room, np.int64), np.empty(room, np.int64)
-    out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    places, rids = _with_equal_keys(entries, base, mask, chains, keys)
+    out_starts, out_ends = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
     found = 0
-    for first in range(0, len(keys), _BLOCK):
-        stop = min(first + _BLOCK, len(keys))
-        walking = stop - first
-        while walking > 0:
-            # A round finds one match a probe at most.
-            if found + walking > room:
-                places, rids = _grown(places), _grown(rids)
-                out_starts, out_ends = _grown(out_starts), _grown(out_ends)
-                room *= 2
-            walking, found = _one_link(
-                entries, lives, base, mask, chains, keys, starts, ends, min_end,
-                places, rids, out_starts, out_ends, first, stop, found,
-            )  # fmt: skip
+    for n in range(len(places)):
+        i, rid = places[n], rids[n]
+        slot = rid & mask
+        start, end = max(starts[i], lives[slot, 0]), min(ends[i], lives[slot, 1])
+        places[found], rids[found] = i, rid
+        out_starts[found], out_ends[found] = start, end
+        found += (start < end) & (lives[slot, 1] >= min_end)
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
 
 
 @njit(cache=True)
-def _one_link(
-    entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
-    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
-    places: Int64s, rids: Int64s, out_starts: Int64s, out_ends: Int64s, first: int, stop: int, found: int,
-) -> tuple[int, int]:  # fmt: skip
-    """One link of every chain of a block: how many chains go on, and how many matches there are.
+def _with_equal_keys(
+    entries: np.ndarray, base: int, mask: int, chains: Int64s, keys: Int64s
+) -> tuple[Int64s, Int64s]:
+    """The rows with each tuple's key, whatever their lives: (its place, row id) of each.
 
-    A function of its own: a loop that binds arrays anew counts their references at every turn.
+    Probes go through their chains side by side, a block at a time, one link a round.
     """
+    room = max(len(keys), 64)
+    places, rids = np.empty(room, np.int64), np.empty(room, np.int64)
+    block = np.empty((4, _BLOCK), np.int64)
+    found = 0
+    for first in range(0, len(keys), _BLOCK):
+        walking = _begin(chains, base, first, min(first + _BLOCK, len(keys)), block)
+        while walking > 0:
+            hits = _read_links(entries, mask, chains, keys, walking, block)
+            if found + hits > room:
+                places, rids = _grown(places), _grown(rids)
+                room *= 2
+            _note_hits(chains, hits, block, places, rids, found)
+            found += hits
+            walking = _go_on(chains, base, walking, block)
+    return places[:found], rids[:found]
+
+
+# A block of probes: the places of those whose chains go on, the key and the next row of the row that each is
+# at, and which of them found their key. The loops that read memory at random have no branch that depends on
+# what they read: else the processor, having guessed wrong, throws away the reads that were under way, and
+# a probe waits for each of its cache misses alone.
+_WALKING, _KEY, _NEXT, _HITS = range(4)
+
+
+@njit(cache=True)
+def _begin(chains: Int64s, base: int, first: int, stop: int, block: np.ndarray) -> int:
+    """Note which probes of a block have a row to look at; how many."""
     walking = 0
     for i in range(first, stop):
-        rid = chains[i]
-        if rid < base:
-            continue
-        slot = rid & mask
-        chains[i] = entries[slot, 1]
-        if chains[i] >= base:
-            walking += 1
-        if entries[slot, 0] != keys[i]:
-            continue
-        start = max(starts[i], lives[slot, 0])
-        end = min(ends[i], lives[slot, 1])
-        if start < end and lives[slot, 1] >= min_end:
-            places[found], rids[found] = i, rid
-            out_starts[found], out_ends[found] = start, end
-            found += 1
-    return walking, found
+        block[_WALKING, walking] = i
+        walking += chains[i] >= base
+    return walking
+
+
+@njit(cache=True)
+def _read_links(
+    entries: np.ndarray, mask: int, chains: Int64s, keys: Int64s, walking: int, block: np.ndarray
+) -> int:
+    """Read the rows that the chains are at; how many have the key that is looked for."""
+    for w in range(walking):
+        slot = chains[block[_WALKING, w]] & mask
+        block[_KEY, w], block[_NEXT, w] = entries[slot, 0], entries[slot, 1]
+    hits = 0
+    for w in range(walking):
+        block[_HITS, hits] = w
+        hits += block[_KEY, w] == keys[block[_WALKING, w]]
+    return hits
+
+
+@njit(cache=True)
+def _note_hits(
+    chains: Int64s, hits: int, block: np.ndarray, places: Int64s, rids: Int64s, found: int
+) -> None:
+    """A function of its own: a loop that binds arrays anew counts their references at every turn."""
+    for h in range(hits):
+        i = block[_WALKING, block[_HITS, h]]
+        places[found + h], rids[found + h] = i, chains[i]
+
+
+@njit(cache=True)
+def _go_on(chains: Int64s, base: int, walking: int, block: np.ndarray) -> int:
+    """Take every chain to its next row; how many have one."""
+    still = 0
+    for w in range(walking):
+        i, after = block[_WALKING, w], block[_NEXT, w]
+        chains[i] = after
+        block[_WALKING, still] = i
+        still += after >= base
+    return still
 
 
 @njit(cache=True)
@@ -175,6 +211,16 @@ def find_rows(heads: Int64s, entries: np.ndarray, base: int, mask: int, keys: In
                 break
             rid = entries[rid & mask, 1]
     return out
+
+
+@njit(cache=True)
+def lives_of(lives: np.ndarray, mask: int, rids: Int64s) -> tuple[Int64s, Int64s]:
+    """Start and end of rows."""
+    starts, ends = np.empty(len(rids), np.int64), np.empty(len(rids), np.int64)
+    for i in range(len(rids)):
+        slot = rids[i] & mask
+        starts[i], ends[i] = lives[slot, 0], lives[slot, 1]
+    return starts, ends
 
 
 @njit(cache=True)

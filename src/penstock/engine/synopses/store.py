@@ -144,8 +144,7 @@ class Store:
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
         """Start and end of rows."""
-        lives = self.lives[rids & self.mask]
-        return np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1])
+        return probing.lives_of(self.lives, self.mask, rids)
 
     def key(self, key: int, rids: Int64s) -> tuple[Int64s, Bools]:
         """A key of rows, and whether it is not NULL."""
