@@ -2,7 +2,8 @@
 
 Sorted timestamps and keys hardly compress with LZ4 alone, and every byte is written to the shuffle, to a
 socket and to the state store. So an integer column is first stored as the distance to its least value in
-the narrowest unsigned type that holds it (frame of reference), which costs less than it saves.
+the narrowest unsigned type that holds it (frame of reference), or, where that is narrower, as the steps from
+one value to the next (times and numbers that count up). Both cost less than they save.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from penstock.engine.element import batch_of
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-_LEAST, _ROWS, _SCHEMA, _COPIES = (f"penstock.{k}".encode() for k in ("least", "rows", "schema", "copies"))
+_LEAST, _FIRST, _ROWS, _SCHEMA, _COPIES = (
+    f"penstock.{k}".encode() for k in ("least", "first", "rows", "schema", "copies")
+)
 _NO_COPIES = pa.schema([])
 _NARROW = ((1 << 8, pa.uint8()), (1 << 16, pa.uint16()), (1 << 32, pa.uint32()))
 _SMALL = 64
 """Columns shorter than this are not worth narrowing."""
+_LOOK = 1 << 10
+"""Values that say whether the steps between all of them are worth looking at."""
 
 
 def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
@@ -65,22 +70,51 @@ def _narrow(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
         return plain
     bounds = pc.min_max(integers)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
-    narrow = next((t for limit, t in _NARROW if most - least < limit), None)
-    if narrow is None or narrow.bit_width >= integers.type.bit_width:
+    narrow = _narrowest(most - least, integers.type)
+    values, told = _values(integers), {_LEAST: str(least).encode()}
+    steps = None if column.null_count else _steps(values, narrow)
+    if steps is not None:
+        values, least, narrow = steps
+        told = {_LEAST: str(least).encode(), _FIRST: str(_values(integers)[0]).encode()}
+    if narrow == integers.type:
         return plain
-    distance = np.asarray(_values(integers)) - np.array(least, integers.type.to_pandas_dtype())
-    stored = pa.array(distance.astype(narrow.to_pandas_dtype()))
+    stored = pa.array((values - values.dtype.type(least)).astype(narrow.to_pandas_dtype()))
     if column.null_count:
         stored = pa.Array.from_buffers(narrow, len(stored), [_validity(column), stored.buffers()[1]])
-    return stored, pa.field(field.name, narrow, metadata={_LEAST: str(least).encode()})
+    return stored, pa.field(field.name, narrow, metadata=told)
+
+
+def _narrowest(distance: int, kind: pa.DataType) -> pa.DataType:
+    """The type for values that are no further apart, or their own."""
+    fit = (t for limit, t in _NARROW if distance < limit and t.bit_width < kind.bit_width)
+    return next(fit, kind)
+
+
+def _steps(values: np.ndarray, than: pa.DataType) -> tuple[np.ndarray, int, pa.DataType] | None:
+    """The steps to each value from the one before, the least of them and their type, if narrower; else None.
+
+    A difference too large for its type wraps round, and so does the sum that undoes it.
+    """
+    if than.bit_width == 8:
+        return None
+    for some in (values[:_LOOK], values):
+        steps = np.diff(some)
+        least, most = int(steps.min()), int(steps.max())
+        kind = _narrowest(most - least, than)
+        if kind == than:
+            return None
+    return np.concatenate((steps[:1], steps)), least, kind
 
 
 def _widen(column: pa.Array, stored: pa.Field, field: pa.Field) -> pa.Array:
-    least = (stored.metadata or {}).get(_LEAST)
-    if least is None:
+    told = stored.metadata or {}
+    if _LEAST not in told:
         return column
     integer = np.dtype(f"int{field.type.bit_width}")
-    wide = np.asarray(_values(column)).astype(integer) + integer.type(int(least))
+    wide = np.asarray(_values(column)).astype(integer) + integer.type(int(told[_LEAST]))
+    if _FIRST in told:
+        wide[0] = int(told[_FIRST])
+        wide = np.cumsum(wide, dtype=integer)
     validity = _validity(column) if column.null_count else None
     return pa.Array.from_buffers(field.type, len(column), [validity, pa.py_buffer(wide)])
 

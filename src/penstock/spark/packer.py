@@ -20,6 +20,7 @@ from penstock.hashing import partition_numbers
 from penstock.routing import Route, coordinates, deliver, keys_of, split_by, total_rows
 from penstock.spark import blob
 from penstock.spark.failure import readable
+from penstock.spark.heap import keep_freed_memory
 from penstock.spark.program import BLOB_LIMIT
 from penstock.spark.record import Envelope, binary_column
 from penstock.spark.worker import settle
@@ -57,6 +58,7 @@ class Packer:
     @readable
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Every partition gets at least one blob, with rows or with none."""
+        keep_freed_memory()
         context = TaskContext.get()
         producer = context.partitionId() if context else 0
         piece = 0

@@ -28,6 +28,7 @@ from penstock.errors import EngineError
 from penstock.spark import connection
 from penstock.spark.failure import readable
 from penstock.spark.fingerprint import Fingerprint
+from penstock.spark.heap import keep_freed_memory
 from penstock.spark.place import Place, spark_ancestors
 from penstock.spark.protocol import Kind, Message, send
 from penstock.spark.record import Envelope, Record
@@ -84,6 +85,7 @@ class Relay(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the one state variable."""
+        keep_freed_memory()
         self.entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
 
     @readable

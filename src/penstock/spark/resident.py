@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import DataError, PenstockError
+from penstock.spark.heap import keep_freed_memory
 from penstock.spark.place import Place, Process, engine_socket
 from penstock.spark.protocol import Kind, Message, receive, send
 
@@ -188,6 +189,7 @@ def _listens(path: Path) -> bool:
 def preload() -> None:
     """Load what every engine needs, before the first fork; one thread each, as there is one a partition."""
     _find_room_for_kernels()
+    keep_freed_memory()
     import pyarrow as pa
 
     pa.set_cpu_count(1)
