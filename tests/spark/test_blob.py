@@ -39,9 +39,11 @@ def test_integers_survive_narrowing(values: list[int | None]) -> None:
     assert blob.decode(blob.encode(batch)).equals(batch)
 
 
-@given(
-    integers, st.lists(st.integers(-3, 300) | integers, min_size=64, max_size=99), st.sampled_from([32, 64])
-)
+few = st.lists(st.integers(-3, 200), min_size=64, max_size=99)
+steps_of_any_kind = few | st.lists(st.integers(-3, 200) | integers, min_size=64, max_size=99)
+
+
+@given(integers, steps_of_any_kind, st.sampled_from([32, 64]))
 def test_values_that_count_up_survive(first: int, steps: list[int], bits: int) -> None:
     """Also where a step is larger than the type."""
     wrapped = [(value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for value in accumulate([first, *steps])]
@@ -73,9 +75,11 @@ def test_rows_without_columns_keep_their_number() -> None:
 
 def test_values_take_the_room_of_their_steps_or_distances() -> None:
     values = np.random.default_rng(1).integers(0, 10_000_000, 10_000) + 1_700_000_000_000_000
-    assert blob.encode(pa.record_batch({"k": values})).size < 4.2 * len(values)
-    assert blob.encode(pa.record_batch({"ts": np.sort(values)})).size < 2.2 * len(values)
-    assert blob.encode(pa.record_batch({"v": np.arange(10_000)})).size < 0.2 * len(values)
+    for some, most in ((values, 4.2), (np.sort(values), 2.2), (np.arange(10_000), 0.2)):
+        batch = pa.record_batch({"a": some})
+        encoded = blob.encode(batch)
+        assert encoded.size < most * len(values)
+        assert blob.decode(encoded).equals(batch)
 
 
 def test_split_covers_all_rows_in_order() -> None:
