@@ -20,4 +20,5 @@ traffic = ps.sql("""
     FROM   C [RANGE 10 MINUTES], B [RANGE 10 MINUTES], O [RANGE 10 MINUTES]
     WHERE  C.pid = B.pid AND B.pid = O.pid
 """)
-traffic.writeStream.format("console").trigger(availableNow=True).start().awaitTermination()
+shown = traffic.writeStream.format("console").option("truncate", False)
+shown.trigger(availableNow=True).start().awaitTermination()

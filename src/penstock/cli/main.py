@@ -73,7 +73,9 @@ def run(
     trigger: Annotated[
         str, typer.Option(help="once, available-now, or a period such as '1 second'; at once if not said.")
     ] = "0 seconds",
-    sink: Annotated[Sink, typer.Option(help="Where the results go.")] = Sink.console,
+    sink: Annotated[
+        Sink, typer.Option(help="Where the results go; the console shows 1,000 rows a batch.")
+    ] = Sink.console,
     out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Directory for progress and state; a new start without it.")

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+_SHOWN = 1000
+"""Rows of a batch on the console."""
+
 
 def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: Path | None) -> bool:
     """Run a file's queries until they end; False if they were interrupted."""
@@ -65,7 +68,7 @@ def _start(
 ) -> StreamingQuery:
     writer = df.writeStream.format(sink).outputMode("append").trigger(**when)
     if sink == "console":
-        writer = writer.option("truncate", "false")
+        writer = writer.option("truncate", "false").option("numRows", _SHOWN)
     if out is not None:
         writer = writer.option("path", str(out))
     if checkpoint is None and out is not None:

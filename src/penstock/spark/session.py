@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
@@ -54,6 +57,7 @@ class Session:
         self._root = place.root
         self._listener = EndEngines(place.root)
         spark.streams.addListener(self._listener)
+        atexit.register(self._stop_listening)
 
     def create_stream(
         self,
@@ -180,7 +184,14 @@ class Session:
         """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""
         self._catalog.clear()
         if self._listener.end_stopped(str(q.runId) for q in self.spark.streams.active):
-            self.spark.streams.removeListener(self._listener)
+            atexit.unregister(self._stop_listening)
+            self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        """When Python ends, too: Spark lives on for a moment, and would fail to call it, at length."""
+        with suppress(Exception):
+            if SparkContext._active_spark_context is not None:
+                self.spark.streams.removeListener(self._listener)
 
     def _run(self, statement: cql.Statement) -> DataFrame | None:
         match statement:
