@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from exchange_data import SCHEMA, data
+from pyspark.sql import DataFrame
 
 import penstock
 
@@ -49,12 +50,17 @@ def results(spark: Any, tmp_path: Path, declared: str, query: str) -> tuple[list
     df = ps.sql(query)
     assert df is not None
     found: list[Any] = []
-    writer = df.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    skew: list[Any] = []
+
+    def note(batch: DataFrame, _: int) -> None:
+        found.extend(batch.collect())
+        skew[:] = ps.skew()  # engines end with their query
+
+    writer = df.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
     running = writer.trigger(availableNow=True).start()
     try:
         running.awaitTermination()
-        return found, ps.skew()
+        return found, skew
     finally:
         ps.close()
 
