@@ -13,7 +13,7 @@ import numpy.typing as npt
 from penstock.streamon import kernels
 from penstock.streamon.profile_window import Bits
 
-HEAVIEST = 60
+HEAVIEST = 31
 """A bit of the profile window holds 255, and one of a steady filter counts several times."""
 
 

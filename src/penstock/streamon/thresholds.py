@@ -87,8 +87,8 @@ class Thresholds:
     plan_log: int = 256
     similar: float = 0.1
     steady_after: int = 16
-    steady_share: int = 4
-    worth: float = 0.02
+    steady_share: int = 8
+    worth: float = 0.05
     slice: int = 1 << 13
     slice_seconds: float = 1e-3
     scouts: int = 1 << 9
