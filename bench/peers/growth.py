@@ -63,7 +63,7 @@ def scenarios() -> Iterable[Scenario]:
     for ways in (2, 3, 5):
         yield Scenario("streams", f"{ways} streams", JoinWorkload(streams=ways))
     # The fixed part of a batch, which is the same for all, does not hide what the joins cost.
-    many, large = JoinWorkload(streams=5, rows=2_000_000), Runs(warmup=15, batches=7, slow_batches=1)
+    many, large = JoinWorkload(streams=5, rows=2_000_000), Runs(warmup=10, batches=5, slow_batches=1)
     yield Scenario("streams", "5 streams, 2,000,000 rows a batch", many, ALL_BUT_MEMORY, runs=large)
     yield Scenario("batches", "10,000 rows a batch", JoinWorkload(rows=10_000))
     yield Scenario("batches", "100,000 rows a batch", JoinWorkload(rows=100_000))
