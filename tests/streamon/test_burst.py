@@ -28,23 +28,25 @@ def test_tuples_weigh_what_they_stand_for() -> None:
     rng = np.random.default_rng(1)
     drops = drops_of(rng, 10_000, [0.8, 0.6, 0.3])
     burst = Burst(3, np.array([1.0, 1.0, 9.0]))
-    burst.add([0, 1], drops[:500, :2].T.astype(np.uint8), 10_000 / 500)
+    burst.add([0, 1], ~drops[:500, :2].T, 10_000 / 500)
     left = drops[~drops[:, :2].any(axis=1)]
-    burst.add([2], left[:200, 2:].T.astype(np.uint8), len(left) / 200)
+    order, passing = burst.add([2], ~left[:200, 2:].T, len(left) / 200)
     profile = burst.profile()
     seen = profile.sum(axis=0) / (500 * int(profile.max()))
     assert seen[:2] == pytest.approx([0.8, 0.6], abs=0.06)
     assert seen[2] == pytest.approx(0.3 * 0.2 * 0.4, abs=0.01)
     assert burst.passing == pytest.approx(0.2 * 0.4 * 0.7, abs=0.02)
-    assert burst.greedy([2]) == [2]
+    assert order == [2]
+    assert passing.tolist() == (~left[:200, 2]).tolist()
 
 
 def test_a_cheap_filter_that_dropped_nothing_new_comes_before_a_dear_one() -> None:
     times = np.array([1.0, 200.0, 1.0])
     drops = drops_of(np.random.default_rng(1), 256, [0.6, 0.5])
     burst = Burst(3, times)
-    burst.add([0, 2], np.array([drops[:, 0], drops[:, 0] & drops[:, 1]], np.uint8), 32.0)
-    burst.add([1], drops[:64, 1:].T.astype(np.uint8), 20.0)
+    order, _ = burst.add([2, 0], ~np.array([drops[:, 0] & drops[:, 1], drops[:, 0]]), 32.0)
+    assert order == [0, 2]
+    burst.add([1], ~drops[:64, 1:].T, 20.0)
     a = AGreedy(3, Thresholds())
     a.window.note_times(times)
     a.observe(burst.profile())

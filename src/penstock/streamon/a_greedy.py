@@ -49,14 +49,15 @@ class AGreedy(Ordering):
             return False
         order, view = np.array(known), np.zeros_like(self.view)
         kernels.count(view, order, self.window.tuples(), 1)
-        if kernels.violated(view, self.window.times()[order], 1.0) >= 0:
+        if kernels.violated(view, order, self.window.times(), 1.0) >= 0:
             return False
         self.order, self.view = known, view
         return True
 
     def violation(self) -> int | None:
         """The first position at which the Greedy Invariant is violated by more than alpha allows."""
-        at = kernels.violated(self.view, self.window.times()[self.order], self.thresholds.alpha)
+        order, times = np.array(self.order), self.window.times()
+        at = kernels.violated(self.view, order, times, self.thresholds.alpha)
         return None if at < 0 else at
 
     def forget(self) -> None:

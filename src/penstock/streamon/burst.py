@@ -36,31 +36,27 @@ class Burst:
         self._n, self._times = n, times
         self._profiles: list[Bits] = []
         self._stands_for: list[float] = []
-        self._passing = 1.0
+        self.passing = 1.0
+        """The share of tuples that no filter drops."""
 
-    def add(self, some: list[int], drops: Bits, stands_for: float) -> None:
-        """Which of the sampled tuples (columns) the filters of a class (rows) drop.
+    def add(
+        self, some: list[int], passes: npt.NDArray[np.bool_], stands_for: float
+    ) -> tuple[list[int], npt.NDArray[np.bool_]]:
+        """Which of the sampled tuples (columns) the filters of a class (rows) let through.
 
-        With a tuple for each filter that it alone drops: of those that get past all others few are sampled,
-        and a cheap filter that dropped none of them may still be worth its time before a dear one.
+        Returns these filters in the order that drops the most for its time, and the tuples that pass them
+        all. With a profile tuple for each filter that it alone drops: of those that get past all others few
+        are sampled, and a cheap filter that dropped none of them may still be worth its time before a dear
+        one.
         """
-        profile = np.zeros((drops.shape[1] + len(some), self._n), np.uint8)
-        dropped = kernels.dropped(drops, np.array(some), profile)
+        order, sampled = np.array(some), passes.shape[1]
+        passing = np.empty(sampled, np.bool_)
+        profile = np.zeros((sampled + len(some), self._n), np.uint8)
+        dropped = kernels.burst(passes, order, self._times, profile, passing)
         self._profiles.append(profile[: dropped + len(some)])
         self._stands_for.append(stands_for)
-        self._passing *= 1 - dropped / drops.shape[1]
-
-    def greedy(self, some: list[int]) -> list[int]:
-        """The filters of the last class in the order that drops the most for its time."""
-        order = np.array(some)
-        unused = np.zeros((len(some), len(some)), np.int64)
-        kernels.correct(unused, order, self._profiles[-1], self._times, 0)
-        return order.tolist()
-
-    @property
-    def passing(self) -> float:
-        """The share of tuples that no filter drops."""
-        return self._passing
+        self.passing *= 1 - dropped / sampled
+        return order.tolist(), passing
 
     @property
     def weight(self) -> int:
@@ -72,10 +68,7 @@ class Burst:
 
     def profile(self) -> Bits:
         """Profile tuples of all samples; a bit counts as many times as its tuple weighs."""
-        if len(self._profiles) == 1:
-            return self._profiles[0]
-        weighed = [
-            profile * np.uint8(self._weight(each))
-            for profile, each in zip(self._profiles, self._stands_for, strict=True)
-        ]
-        return np.concatenate(weighed)
+        for profile, each in zip(self._profiles, self._stands_for, strict=True):
+            if (weight := self._weight(each)) != 1:
+                profile *= np.uint8(weight)
+        return np.concatenate(self._profiles) if len(self._profiles) > 1 else self._profiles[0]

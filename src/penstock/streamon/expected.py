@@ -9,6 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from penstock.streamon import kernels
+from penstock.streamon.profile_window import Bits
+
 LEAST = 1 << 8
 """Tuples of a filter that are judged together; of fewer too little can be said."""
 NOTABLE = 0.05
@@ -27,7 +32,7 @@ class Expected:
         self._shares = [0.5] * n
         self._seen = [0.0] * n
         # What they were when the order was chosen: a stream may become another one by and by.
-        self._chosen_for = [(0.5, 0.0)] * n
+        self._chosen_shares, self._chosen_seen = self._shares.copy(), self._seen.copy()
         self.passing = 0.0
         """Share of tuples that pass all filters, whatever their order."""
 
@@ -43,26 +48,21 @@ class Expected:
         seen = min(self._seen[position], MEMORY * came)
         self._shares[position] = (self._shares[position] * seen + passed) / (seen + came)
         self._seen[position] = seen + came
-        return self._apart(*self._chosen_for[position], self._shares[position], seen + came)
+        chosen_for, chosen_by = self._chosen_shares[position], self._chosen_seen[position]
+        return self._apart(chosen_for, chosen_by, self._shares[position], seen + came)
 
     def note_passing(self, came: int, passed: int) -> None:
         """Tuples that came, and those that passed all filters."""
         self.passing += (passed / came - self.passing) / (1 + MEMORY)
 
-    def reorder(self, tuples: Sequence[int], weights: Sequence[int]) -> None:
-        """A new order: profile tuples that the filter at each position drops in it, and what they weigh.
-
-        Profile tuples are dropped ones; with those that pass they stand for more.
-        """
-        passing = 1 / max(1 - self.passing, 1e-9)
-        left, seen = sum(weights) * passing, sum(tuples) * passing
-        for position, (count, weight) in enumerate(zip(tuples, weights, strict=True)):
-            self._shares[position] = 1 - weight / left if left else 0.5
-            self._seen[position] = seen
-            left, seen = left - weight, seen - count
-        self._chosen_for = list(zip(self._shares, self._seen, strict=True))
-        self._came = [0] * len(self._came)
-        self._passed = [0] * len(self._passed)
+    def reorder(self, order: Sequence[int], profile: Bits) -> None:
+        """A new order, chosen for these profile tuples."""
+        shares, seen = np.empty((2, len(order)))
+        kernels.expected(np.array(order), profile, self.passing, shares, seen)
+        self._shares, self._seen = shares.tolist(), seen.tolist()
+        self._chosen_shares, self._chosen_seen = self._shares.copy(), self._seen.copy()
+        self._came = [0] * len(order)
+        self._passed = [0] * len(order)
 
     def differs(self, position: int, came: int, passed: int) -> bool:
         """Whether so many of those that came are not what is expected to pass."""

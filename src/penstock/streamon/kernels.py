@@ -66,6 +66,17 @@ def split(
 
 
 @njit(cache=True)
+def kept(rows: Int64s, passes: npt.NDArray[np.bool_]) -> Int64s:
+    """Rows that pass: as NumPy's indexing, without a branch for each."""
+    found = np.empty(len(rows), np.int64)
+    k = np.int64(0)
+    for i in range(len(rows)):
+        found[k] = rows[i]
+        k += np.int64(passes[i])
+    return found[:k]
+
+
+@njit(cache=True)
 def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
     """Sampled rows of the same position together; those of position p are ``stops[p] : stops[p + 1]``."""
     for s in range(len(sampled)):
@@ -96,6 +107,30 @@ def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -
         tuples[first] += 1
         if first < len(order):
             weights[first] += profile[t, order[first]]
+
+
+@njit(cache=True)
+def expected(
+    order: Int64s,
+    profile: Bits,
+    passing: float,
+    shares: npt.NDArray[np.float64],
+    seen: npt.NDArray[np.float64],
+) -> None:
+    """The share that the filter at each position lets through, and the tuples it is seen on.
+
+    Profile tuples are dropped ones; with those that pass all filters, a share of all tuples, they stand for
+    more.
+    """
+    tuples, weights = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1, np.int64)
+    first_drops(order, profile, tuples, weights)
+    with_passing = 1 / max(1 - passing, 1e-9)
+    left, came = weights[:-1].sum() * with_passing, tuples[:-1].sum() * with_passing
+    for p in range(len(order)):
+        shares[p] = 1 - weights[p] / left if left > 0 else 0.5
+        seen[p] = came
+        left -= weights[p]
+        came -= tuples[p]
 
 
 @njit(cache=True)
@@ -164,13 +199,13 @@ def count(view: Int64s, order: Int64s, profile: Bits, by: int) -> None:
 
 
 @njit(cache=True)
-def violated(view: Int64s, times: npt.NDArray[np.float64], alpha: float) -> int:
+def violated(view: Int64s, order: Int64s, times: npt.NDArray[np.float64], alpha: float) -> int:
     """Figure 4.6 with equation 4.4: the first position that violates the Greedy Invariant, -1 if none."""
-    n = len(times)
+    n = len(order)
     for i in range(n - 1):
-        here = view[i, i] / times[i]
+        here = view[i, i] / times[order[i]]
         for j in range(i + 1, n):
-            if here < alpha * view[i, j] / times[j]:
+            if here < alpha * view[i, j] / times[order[j]]:
                 return i
     return -1
 
@@ -235,7 +270,7 @@ def mend(
     while position >= 0:
         correct(view, order, profile, times, position)
         corrections += 1
-        position = violated(view, times[order], alpha)
+        position = violated(view, order, times, alpha)
     return corrections
 
 
@@ -260,21 +295,30 @@ def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profi
 
 
 @njit(cache=True)
-def dropped(drops: Bits, filters: Int64s, profile: Bits) -> int:
-    """Profile tuples of those that some filter drops; how many. A row of ``drops`` is for a filter.
+def burst(
+    passes: npt.NDArray[np.bool_],
+    filters: Int64s,
+    times: npt.NDArray[np.float64],
+    profile: Bits,
+    passing: npt.NDArray[np.bool_],
+) -> int:
+    """Profile tuples of those that some filter drops; how many. A row of ``passes`` is for a filter.
 
-    After them comes one for each filter that it alone drops.
+    After them comes one for each filter that it alone drops. Says which are ``passing`` all filters, and puts
+    the ``filters`` into the order that drops the most for its time.
     """
     k = 0
-    for t in range(drops.shape[1]):
-        some = False
+    for t in range(passes.shape[1]):
+        passing[t] = True
         for i in range(len(filters)):
-            profile[k, filters[i]] = drops[i, t]
-            some |= drops[i, t] != 0
-        k += some
+            profile[k, filters[i]] = not passes[i, t]
+            passing[t] &= passes[i, t]
+        k += not passing[t]
     profile[k] = 0
     for i in range(len(filters)):
         profile[k + i, filters[i]] = 1
+    unused = np.zeros((len(filters), len(filters)), np.int64)
+    correct(unused, filters, profile[: k + len(filters)], times, 0)
     return k
 
 

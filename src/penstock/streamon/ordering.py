@@ -93,12 +93,6 @@ class Ordering(ABC):
             view[i, i:] = left[:, i:].sum(axis=0)
         return view
 
-    def first_drops(self) -> tuple[list[int], list[int]]:
-        """Profile tuples that the filter at each position is the first to drop, and what they weigh."""
-        tuples, weights = np.zeros((2, self.n + 1), np.int64)
-        kernels.first_drops(np.array(self.order), self.window.tuples(), tuples, weights)
-        return tuples[:-1].tolist(), weights[:-1].tolist()
-
     def first_drop(self, tuple_: Bits) -> int:
         """The position of the first filter in the order that drops a profile tuple; n if none does."""
         hits = np.flatnonzero(tuple_[self.order])

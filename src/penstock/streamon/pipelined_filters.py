@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.streamon import kernels
 from penstock.streamon.algorithms import ordering
 from penstock.streamon.framework import StreaMon
 from penstock.streamon.laps import PROCESSING, PROFILING, VIOLATIONS
@@ -152,19 +153,19 @@ class PipelinedFilters:
         """
         self._laps.lap(PROCESSING)
         first, *dearer = self.profiler.classes
-        if not set(done) <= set(first):
+        if any(f not in first for f in done):
             # Tuples that passed an expensive filter say nothing about it.
             left, done = rows, []
         burst, sample = self.profiler.burst(), rows[-self.thresholds.burst :]
-        self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
-        left = self._through([f for f in burst.greedy(first) if f not in done], left, evaluate)
+        order, _ = self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
+        left = self._through([f for f in order if f not in done], left, evaluate)
         for some in dearer:
             if not len(left):
                 break
             sample, rest = left[: self.thresholds.dear_burst], left[self.thresholds.dear_burst :]
-            drops = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
-            rest = self._through(burst.greedy(some), rest, evaluate)
-            left = np.concatenate((sample[~drops.any(axis=0)], rest))
+            order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
+            rest = self._through(order, rest, evaluate)
+            left = np.concatenate((sample[passing], rest))
         profile = self.profiler.learned(burst)
         if not self._streamon.turn(self.tuples, profile):
             self.profiler.expect()
@@ -177,7 +178,7 @@ class PipelinedFilters:
         for f in order:
             if len(left):
                 self.evaluations += len(left)
-                left = left[evaluate(f, left)]
+                left = kernels.kept(left, evaluate(f, left))
         self._laps.lap(PROCESSING)
         return left
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ import numpy.typing as npt
 from penstock.streamon import kernels
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """At which tuple of the stream, by which statistics, which plan; ``recalled``: found in the log."""
 
     time: int
@@ -82,6 +81,12 @@ class PlanLog:
             return frozenset()
         until = self._looks - self._steady_after
         return frozenset(f for f, moved in self._moved.items() if moved <= until)
+
+    @property
+    def all_steady(self) -> bool:
+        """Whether nothing was moved for so long."""
+        until = self._looks - self._steady_after
+        return bool(self._steady_after and self._moved) and max(self._moved.values()) <= until
 
     def last(self, count: int) -> list[Decision]:
         """The newest decisions, oldest first."""

@@ -105,7 +105,7 @@ class DropProfiler:
     def expect(self) -> None:
         """Expect of the filters in their order what the profile window says."""
         if self._ordering.whole and self.thresholds.surprise < np.inf:
-            self._expected.reorder(*self._ordering.first_drops())
+            self._expected.reorder(self._ordering.order, self._ordering.window.tuples())
 
     def start_anew(self) -> None:
         """The stream is another one: what was profiled says nothing any more."""
@@ -142,14 +142,13 @@ class DropProfiler:
 
     def sample(
         self, burst: Burst, some: list[int], rows: Rows, stands_for: float, evaluate: Evaluate
-    ) -> Bits:
-        """Evaluate the filters of a class on all of the rows; what they drop, a row a filter."""
-        drops = np.empty((len(some), len(rows)), np.uint8)
+    ) -> tuple[list[int], npt.NDArray[np.bool_]]:
+        """Evaluate the filters of a class on all of the rows; the best order of them, and who passes all."""
+        passes = np.empty((len(some), len(rows)), np.bool_)
         for at, f in enumerate(some):
-            drops[at] = ~evaluate(f, rows)
-        self.evaluations += drops.size
-        burst.add(some, drops, stands_for)
-        return drops
+            passes[at] = evaluate(f, rows)
+        self.evaluations += passes.size
+        return burst.add(some, passes, stands_for)
 
     def learned(self, burst: Burst) -> Bits:
         """The profile tuples of a burst, which are all that is known of the stream now."""
@@ -226,11 +225,8 @@ class DropProfiler:
         self._draw[2] = self._taken_rows
         if tuples >= self._resting_until:
             self._resting_until = 0
-            all_steady = len(self._log.steady) == self._ordering.n
-            self._sample_share(
-                self.thresholds.drop_profiling_probability
-                / (self.thresholds.steady_share if all_steady else 1)
-            )
+            fewer = self.thresholds.steady_share if self._log.all_steady else 1
+            self._sample_share(self.thresholds.drop_profiling_probability / fewer)
 
     def profile_tuples(self, evaluate: Evaluate, keep: Keep | None, tuples: int) -> Bits | None:
         """A profile tuple for every sampled row, None if there is no time for it."""
@@ -269,7 +265,7 @@ class DropProfiler:
         stops = ends.tolist()
         drops = np.zeros((ordering.n, len(rows)), np.uint8)
         # Where all are steady fewer tuples are sampled.
-        steady = self._log.steady if ordering.whole and len(self._log.steady) < ordering.n else frozenset()
+        steady = self._log.steady if ordering.whole and not self._log.all_steady else frozenset()
         for position, f in enumerate(ordering.order):
             first, stop = stops[ordering.asked_from(position)], stops[position]
             if first == stop:
