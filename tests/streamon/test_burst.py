@@ -27,12 +27,13 @@ def test_tuples_weigh_what_they_stand_for() -> None:
     """Of 10,000 tuples few get to the expensive filter; a burst says of it what all tuples would."""
     rng = np.random.default_rng(1)
     drops = drops_of(rng, 10_000, [0.8, 0.6, 0.3])
-    burst = Burst(3, np.array([1.0, 1.0, 9.0]))
+    burst = Burst(3, np.array([1.0, 1.0, 9.0]), 700)
     burst.add([0, 1], ~drops[:500, :2].T, 10_000 / 500)
     left = drops[~drops[:, :2].any(axis=1)]
     order, passing = burst.add([2], ~left[:200, 2:].T, len(left) / 200)
-    profile = burst.profile()
-    seen = profile.sum(axis=0) / (500 * int(profile.max()))
+    profile, weight = burst.weighed()
+    assert weight == profile.max() == round(20 / (len(left) / 200))
+    seen = profile.sum(axis=0) / (500 * weight)
     assert seen[:2] == pytest.approx([0.8, 0.6], abs=0.06)
     assert seen[2] == pytest.approx(0.3 * 0.2 * 0.4, abs=0.01)
     assert burst.passing == pytest.approx(0.2 * 0.4 * 0.7, abs=0.02)
@@ -43,13 +44,13 @@ def test_tuples_weigh_what_they_stand_for() -> None:
 def test_a_cheap_filter_that_dropped_nothing_new_comes_before_a_dear_one() -> None:
     times = np.array([1.0, 200.0, 1.0])
     drops = drops_of(np.random.default_rng(1), 256, [0.6, 0.5])
-    burst = Burst(3, times)
+    burst = Burst(3, times, 320)
     order, _ = burst.add([2, 0], ~np.array([drops[:, 0] & drops[:, 1], drops[:, 0]]), 32.0)
     assert order == [0, 2]
     burst.add([1], ~drops[:64, 1:].T, 20.0)
     a = AGreedy(3, Thresholds())
     a.window.note_times(times)
-    a.observe(burst.profile())
+    a.observe(burst.weighed()[0])
     assert a.order == [0, 2, 1]
 
 

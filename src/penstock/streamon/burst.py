@@ -30,11 +30,15 @@ def classes(times: npt.NDArray[np.float64], expensive: float) -> list[list[int]]
 
 
 class Burst:
-    """What the filters of each class drop of its sample, and how many tuples a sampled one stands for."""
+    """What the filters of each class drop of its sample, and how many tuples a sampled one stands for.
 
-    def __init__(self, n: int, times: npt.NDArray[np.float64]) -> None:
-        self._n, self._times = n, times
-        self._profiles: list[Bits] = []
+    ``most``: tuples of all samples.
+    """
+
+    def __init__(self, n: int, times: npt.NDArray[np.float64], most: int) -> None:
+        self._times = times
+        self._profile: Bits = np.zeros((most + n, n), np.uint8)
+        self._stops = [0]
         self._stands_for: list[float] = []
         self.passing = 1.0
         """The share of tuples that no filter drops."""
@@ -49,26 +53,19 @@ class Burst:
         are sampled, and a cheap filter that dropped none of them may still be worth its time before a dear
         one.
         """
-        order, sampled = np.array(some), passes.shape[1]
-        passing = np.empty(sampled, np.bool_)
-        profile = np.zeros((sampled + len(some), self._n), np.uint8)
-        dropped = kernels.burst(passes, order, self._times, profile, passing)
-        self._profiles.append(profile[: dropped + len(some)])
+        order, first = np.array(some), self._stops[-1]
+        passing = np.empty(passes.shape[1], np.bool_)
+        dropped = kernels.burst(passes, order, self._times, self._profile, first, passing)
+        self._stops.append(first + dropped + len(some))
         self._stands_for.append(stands_for)
-        self.passing *= 1 - dropped / sampled
+        self.passing *= 1 - dropped / len(passing)
         return order.tolist(), passing
 
-    @property
-    def weight(self) -> int:
-        """What a tuple of the first sample weighs, which is any of the stream: what is profiled next, too."""
-        return self._weight(self._stands_for[0])
+    def weighed(self) -> tuple[Bits, int]:
+        """Profile tuples of all samples, and what one of the first weighs, as any of the stream will.
 
-    def _weight(self, stands_for: float) -> int:
-        return min(round(stands_for / min(self._stands_for)), HEAVIEST)
-
-    def profile(self) -> Bits:
-        """Profile tuples of all samples; a bit counts as many times as its tuple weighs."""
-        for profile, each in zip(self._profiles, self._stands_for, strict=True):
-            if (weight := self._weight(each)) != 1:
-                profile *= np.uint8(weight)
-        return np.concatenate(self._profiles) if len(self._profiles) > 1 else self._profiles[0]
+        A bit counts as many times as its tuple weighs.
+        """
+        stops, stands_for = np.array(self._stops), np.array(self._stands_for)
+        weight = kernels.weigh(self._profile, stops, stands_for, HEAVIEST)
+        return self._profile[: self._stops[-1]], weight

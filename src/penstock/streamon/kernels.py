@@ -300,14 +300,16 @@ def burst(
     filters: Int64s,
     times: npt.NDArray[np.float64],
     profile: Bits,
+    first: int,
     passing: npt.NDArray[np.bool_],
 ) -> int:
-    """Profile tuples of those that some filter drops; how many. A row of ``passes`` is for a filter.
+    """Profile tuples, from ``first`` on, of those that some filter drops; how many.
 
-    After them comes one for each filter that it alone drops. Says which are ``passing`` all filters, and puts
-    the ``filters`` into the order that drops the most for its time.
+    A row of ``passes`` is for a filter. After them comes a tuple for each filter that it alone drops. Says
+    which are ``passing`` all filters, and puts the ``filters`` into the order that drops the most for its
+    time.
     """
-    k = 0
+    k = first
     for t in range(passes.shape[1]):
         passing[t] = True
         for i in range(len(filters)):
@@ -318,8 +320,24 @@ def burst(
     for i in range(len(filters)):
         profile[k + i, filters[i]] = 1
     unused = np.zeros((len(filters), len(filters)), np.int64)
-    correct(unused, filters, profile[: k + len(filters)], times, 0)
-    return k
+    correct(unused, filters, profile[first : k + len(filters)], times, 0)
+    return k - first
+
+
+@njit(cache=True)
+def weigh(profile: Bits, stops: Int64s, stands_for: npt.NDArray[np.float64], heaviest: int) -> int:
+    """Let profile tuples that stand for more weigh more; what those of the first part weigh.
+
+    Part p is ``stops[p] : stops[p + 1]``.
+    """
+    least = stands_for.min()
+    heavy = np.int64(1)
+    for p in range(len(stands_for) - 1, -1, -1):
+        heavy = min(round(stands_for[p] / least), heaviest)
+        for t in range(stops[p], stops[p + 1]):
+            for f in range(profile.shape[1]):
+                profile[t, f] *= heavy
+    return heavy
 
 
 @njit(cache=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from penstock.streamon import kernels
 from penstock.streamon.framework import Recall
-from penstock.streamon.laps import VIEW, VIOLATIONS, WINDOW, Laps
+from penstock.streamon.laps import VIEW, WINDOW, Laps
 from penstock.streamon.profile_window import Bits, ProfileWindow
 from penstock.streamon.thresholds import Thresholds
 
@@ -56,7 +56,6 @@ class Ordering(ABC):
         self._view(kept[-len(self.window.bits) :], gone)
         self.laps.lap(VIEW)
         self._keep_invariant(len(profile), recall)
-        self.laps.lap(VIOLATIONS)
         if self.order == before:
             return False
         self.switches += 1

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from penstock.streamon import kernels
 from penstock.streamon.algorithms import ordering
+from penstock.streamon.burst import Burst
 from penstock.streamon.framework import StreaMon
 from penstock.streamon.laps import PROCESSING, PROFILING, VIOLATIONS
 from penstock.streamon.plan_log import PlanLog
@@ -24,6 +25,7 @@ from penstock.streamon.profiler import DropProfiler, Evaluate, Keep, Rows
 from penstock.streamon.thresholds import Thresholds
 
 SLICE = Thresholds.slice
+NONE = np.empty(0, np.bool_)
 
 
 class PipelinedFilters:
@@ -42,6 +44,8 @@ class PipelinedFilters:
         self._laps = self.ordering.laps
         self._slice_rows = self.thresholds.slice
         self._scouts = 0
+        # What the first filter says of the scouts of the next slice.
+        self._ahead = NONE
 
     @property
     def order(self) -> list[int]:
@@ -70,6 +74,7 @@ class PipelinedFilters:
 
     def use(self, plan: list[int]) -> None:
         """Go on in another order. What was sampled under the one before is known by its positions."""
+        self._ahead = NONE
         self.profiler.drop_samples()
         self.profiler.expect()
 
@@ -83,15 +88,17 @@ class PipelinedFilters:
         """
         self._laps.start()
         self.profiler.begin(self.tuples)
+        self._ahead = NONE
         passed = []
         at = 0
         while at < count:
-            rows = np.arange(at, min(at + self._slice_rows, count))
+            reach = np.arange(at, min(at + self._slice_rows + self._scouts, count))
+            rows = reach[: self._slice_rows]
             if timed := self.profiler.timing_due(self.tuples):
                 self._laps.lap(PROCESSING)
                 self.profiler.time_filters(rows, alone or evaluate, self.tuples)
             at_start = timed and not self.tuples and self.ordering.whole
-            passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, evaluate))
+            passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, reach, evaluate))
             at += len(rows)
             self.tuples += len(rows)
             if self.profiler.waiting > self.thresholds.profile_window // 2:
@@ -101,16 +108,15 @@ class PipelinedFilters:
         self._laps.lap(PROCESSING)
         return kept
 
-    def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
+    def _slice(self, rows: Rows, reach: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        passes = self._first(rows, evaluate)
+        passes = self._first(rows, reach, evaluate)
         if passes is None:
             return self._start_anew(rows, rows, [], evaluate)
         left, surprised = self.profiler.split(0, rows, passes)
         position = 1
         while len(left) and position < self.ordering.n and not surprised:
-            self.evaluations += len(left)
-            passes = evaluate(self.order[position], left)
+            passes = self._passes(self.order[position], left, evaluate)
             left, surprised = self.profiler.split(position, left, passes)
             position += 1
         if surprised:
@@ -120,18 +126,26 @@ class PipelinedFilters:
         self.profiler.note_passing(len(rows), len(left))
         return left
 
-    def _first(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
-        """Which rows the first filter lets through; None if the first of them say it is another stream."""
-        first, scouts = self.order[0], self._scouts
-        if not 0 < 2 * scouts < len(rows):
-            self.evaluations += len(rows)
-            return evaluate(first, rows)
-        passes = evaluate(first, rows[:scouts])
-        self.evaluations += scouts
-        if self.profiler.surprised_by(0, scouts, int(np.count_nonzero(passes))):
+    def _first(self, rows: Rows, reach: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
+        """Which rows the first filter lets through; None if the first of them say it is another stream.
+
+        It reaches beyond them: those are the scouts of the next slice, for no call of their own.
+        """
+        first = self.order[0]
+        if not len(self._ahead) and 0 < 2 * self._scouts < len(rows):
+            self._ahead = self._passes(first, rows[: self._scouts], evaluate)
+        ahead, self._ahead = self._ahead, NONE
+        if len(ahead) and self.profiler.surprised_by(0, len(ahead), int(np.count_nonzero(ahead))):
             return None
-        self.evaluations += len(rows) - scouts
-        return np.concatenate((passes, evaluate(first, rows[scouts:])))
+        passes = self._passes(first, reach[len(ahead) :], evaluate)
+        if len(ahead):
+            passes = np.concatenate((ahead, passes))
+        self._ahead = passes[len(rows) :]
+        return passes[: len(rows)]
+
+    def _passes(self, f: int, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_]:
+        self.evaluations += len(rows)
+        return evaluate(f, rows)
 
     def _fit_slice(self, rows: int, seconds: float) -> None:
         """Make slices as long as they should take, and send scouts ahead where that is cheap."""
@@ -152,33 +166,36 @@ class PipelinedFilters:
         Filters that are ``done`` let those through that are ``left`` of its rows.
         """
         self._laps.lap(PROCESSING)
+        burst, size = self.profiler.burst(), self.thresholds.burst
         first, *dearer = self.profiler.classes
-        if any(f not in first for f in done):
-            # Tuples that passed an expensive filter say nothing about it.
-            left, done = rows, []
-        burst, sample = self.profiler.burst(), rows[-self.thresholds.burst :]
-        order, _ = self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
-        left = self._through([f for f in order if f not in done], left, evaluate)
+        if done and all(f in first for f in done):
+            # Tuples that passed a filter say nothing about it.
+            sample = rows[-size:]
+            order, _ = self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
+            left = self._through([f for f in order if f not in done], left, evaluate)
+        else:
+            left = self._through_class(burst, first, rows, size, evaluate)
         for some in dearer:
-            if not len(left):
-                break
-            sample, rest = left[: self.thresholds.dear_burst], left[self.thresholds.dear_burst :]
-            order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
-            rest = self._through(order, rest, evaluate)
-            left = np.concatenate((sample[passing], rest))
+            if len(left):
+                left = self._through_class(burst, some, left, self.thresholds.dear_burst, evaluate)
         profile = self.profiler.learned(burst)
         if not self._streamon.turn(self.tuples, profile):
             self.profiler.expect()
         self._laps.lap(VIOLATIONS)
         return left
 
+    def _through_class(self, burst: Burst, some: list[int], left: Rows, size: int, evaluate: Evaluate) -> Rows:
+        """What is left of some rows after the filters of a class, in the best order for the first of them."""
+        sample, rest = left[:size], left[size:]
+        order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
+        return np.concatenate((sample[passing], self._through(order, rest, evaluate)))
+
     def _through(self, order: list[int], left: Rows, evaluate: Evaluate) -> Rows:
         """What is left of some rows after some filters."""
         self._laps.lap(PROFILING)
         for f in order:
             if len(left):
-                self.evaluations += len(left)
-                left = kernels.kept(left, evaluate(f, left))
+                left = kernels.kept(left, self._passes(f, left, evaluate))
         self._laps.lap(PROCESSING)
         return left
 

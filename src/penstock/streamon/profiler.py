@@ -138,7 +138,8 @@ class DropProfiler:
 
     def burst(self) -> Burst:
         """A new one, of nothing yet."""
-        return Burst(self._ordering.n, self._ordering.window.times())
+        most = self.thresholds.burst + (len(self.classes) - 1) * self.thresholds.dear_burst
+        return Burst(self._ordering.n, self._ordering.window.times(), most)
 
     def sample(
         self, burst: Burst, some: list[int], rows: Rows, stands_for: float, evaluate: Evaluate
@@ -153,9 +154,8 @@ class DropProfiler:
     def learned(self, burst: Burst) -> Bits:
         """The profile tuples of a burst, which are all that is known of the stream now."""
         self._expected.passing = burst.passing
-        self._weight = burst.weight
-        self._laps.lap(PROFILING)
-        return burst.profile()
+        profile, self._weight = burst.weighed()
+        return profile
 
     def timing_due(self, tuples: int) -> bool:
         """Whether filters are to be timed, and there is time for it."""

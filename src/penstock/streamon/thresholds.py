@@ -81,7 +81,7 @@ class Thresholds:
     sweep_stage: int = 500
     time_window: int = 5
     burst: int = 128
-    dear_burst: int = 48
+    dear_burst: int = 32
     surprise: float = 8.0
     overhead: float = 0.025
     plan_log: int = 256
@@ -91,7 +91,7 @@ class Thresholds:
     worth: float = 0.05
     slice: int = 1 << 13
     slice_seconds: float = 1e-3
-    scouts: int = 1 << 9
+    scouts: int = 1 << 7
     scouting: float = 0.02
     expensive: float = 3.0
     timed: int = 1 << 9
