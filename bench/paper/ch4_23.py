@@ -10,7 +10,7 @@ def measure(scale: Scale) -> list[Row]:
     return [
         {"cost": c, **row}
         for c in scale.some(COSTS)
-        for row in drifting(c, 100_000, 2_000_000, scale, 2 if c < 50 else 1)
+        for row in drifting(c, 100_000, 2_000_000, scale, seeds=4 if c < 50 else 2)
     ]
 
 

@@ -8,7 +8,9 @@ COSTS = (1, 10, 50, 100)
 
 def measure(scale: Scale) -> list[Row]:
     return [
-        {"cost": c, **row} for c in scale.some(COSTS) for row in drifting(c, 1_000_000, 4_000_000, scale, 1)
+        {"cost": c, **row}
+        for c in scale.some(COSTS)
+        for row in drifting(c, 1_000_000, 4_000_000, scale, seeds=4 if c < 50 else 2)
     ]
 
 

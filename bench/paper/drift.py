@@ -10,7 +10,7 @@ SPREAD = 0.4
 """Selectivities from 10 to 90 %."""
 
 
-def drifting(cost: int, period: int, tuples: int, scale: Scale, seeds: int = 2) -> list[Row]:
+def drifting(cost: int, period: int, tuples: int, scale: Scale, seeds: int) -> list[Row]:
     """Four filters of cost 1, four of cost ``cost``; every change permutes the selectivities at random."""
     period, tuples = scale.tuples(period), scale.tuples(tuples)
     return over_seeds(

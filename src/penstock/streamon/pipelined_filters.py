@@ -98,7 +98,9 @@ class PipelinedFilters:
                 self._laps.lap(PROCESSING)
                 self.profiler.time_filters(rows, alone or evaluate, self.tuples)
             at_start = timed and not self.tuples and self.ordering.whole
-            passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, reach, evaluate))
+            passed.append(
+                self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, reach, evaluate)
+            )
             at += len(rows)
             self.tuples += len(rows)
             if self.profiler.waiting > self.thresholds.profile_window // 2:
@@ -184,11 +186,14 @@ class PipelinedFilters:
         self._laps.lap(VIOLATIONS)
         return left
 
-    def _through_class(self, burst: Burst, some: list[int], left: Rows, size: int, evaluate: Evaluate) -> Rows:
+    def _through_class(
+        self, burst: Burst, some: list[int], left: Rows, size: int, evaluate: Evaluate
+    ) -> Rows:
         """What is left of some rows after the filters of a class, in the best order for the first of them."""
         sample, rest = left[:size], left[size:]
         order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
-        return np.concatenate((sample[passing], self._through(order, rest, evaluate)))
+        rest = self._through(order, rest, evaluate)
+        return np.concatenate((kernels.kept(sample, passing), rest))
 
     def _through(self, order: list[int], left: Rows, evaluate: Evaluate) -> Rows:
         """What is left of some rows after some filters."""

@@ -145,9 +145,7 @@ class DropProfiler:
         self, burst: Burst, some: list[int], rows: Rows, stands_for: float, evaluate: Evaluate
     ) -> tuple[list[int], npt.NDArray[np.bool_]]:
         """Evaluate the filters of a class on all of the rows; the best order of them, and who passes all."""
-        passes = np.empty((len(some), len(rows)), np.bool_)
-        for at, f in enumerate(some):
-            passes[at] = evaluate(f, rows)
+        passes = np.array([evaluate(f, rows) for f in some])
         self.evaluations += passes.size
         return burst.add(some, passes, stands_for)
 
