@@ -25,7 +25,6 @@ from penstock.streamon.profiler import DropProfiler, Evaluate, Keep, Rows
 from penstock.streamon.thresholds import Thresholds
 
 SLICE = Thresholds.slice
-NONE = np.empty(0, np.bool_)
 
 
 class PipelinedFilters:
@@ -44,8 +43,6 @@ class PipelinedFilters:
         self._laps = self.ordering.laps
         self._slice_rows = self.thresholds.slice
         self._scouts = 0
-        # What the first filter says of the scouts of the next slice.
-        self._ahead = NONE
 
     @property
     def order(self) -> list[int]:
@@ -74,7 +71,6 @@ class PipelinedFilters:
 
     def use(self, plan: list[int]) -> None:
         """Go on in another order. What was sampled under the one before is known by its positions."""
-        self._ahead = NONE
         self.profiler.drop_samples()
         self.profiler.expect()
 
@@ -88,19 +84,15 @@ class PipelinedFilters:
         """
         self._laps.start()
         self.profiler.begin(self.tuples)
-        self._ahead = NONE
         passed = []
         at = 0
         while at < count:
-            reach = np.arange(at, min(at + self._slice_rows + self._scouts, count))
-            rows = reach[: self._slice_rows]
+            rows = np.arange(at, min(at + self._slice_rows, count))
             if timed := self.profiler.timing_due(self.tuples):
                 self._laps.lap(PROCESSING)
                 self.profiler.time_filters(rows, alone or evaluate, self.tuples)
             at_start = timed and not self.tuples and self.ordering.whole
-            passed.append(
-                self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, reach, evaluate)
-            )
+            passed.append(self._learn(rows, rows, [], evaluate) if at_start else self._slice(rows, evaluate))
             at += len(rows)
             self.tuples += len(rows)
             if self.profiler.waiting > self.thresholds.profile_window // 2:
@@ -110,12 +102,15 @@ class PipelinedFilters:
         self._laps.lap(PROCESSING)
         return kept
 
-    def _slice(self, rows: Rows, reach: Rows, evaluate: Evaluate) -> Rows:
+    def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        passes = self._first(rows, reach, evaluate)
+        passes = self._scouted(rows, evaluate) if rows[0] == 0 else self._passes(self.order[0], rows, evaluate)
         if passes is None:
             return self._start_anew(rows, rows, [], evaluate)
+        # A change within the slice shows at its end.
+        changed = self._surprised_by(passes[-self.thresholds.scouts :])
         left, surprised = self.profiler.split(0, rows, passes)
+        surprised |= changed
         position = 1
         while len(left) and position < self.ordering.n and not surprised:
             passes = self._passes(self.order[position], left, evaluate)
@@ -128,22 +123,19 @@ class PipelinedFilters:
         self.profiler.note_passing(len(rows), len(left))
         return left
 
-    def _first(self, rows: Rows, reach: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
-        """Which rows the first filter lets through; None if the first of them say it is another stream.
-
-        It reaches beyond them: those are the scouts of the next slice, for no call of their own.
-        """
-        first = self.order[0]
-        if not len(self._ahead) and 0 < 2 * self._scouts < len(rows):
-            self._ahead = self._passes(first, rows[: self._scouts], evaluate)
-        ahead, self._ahead = self._ahead, NONE
-        if len(ahead) and self.profiler.surprised_by(0, len(ahead), int(np.count_nonzero(ahead))):
+    def _scouted(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
+        """Which rows the first filter lets through; None if the first of them say it is another stream."""
+        first, scouts = self.order[0], self._scouts
+        if not 0 < 2 * scouts < len(rows):
+            return self._passes(first, rows, evaluate)
+        passes = self._passes(first, rows[:scouts], evaluate)
+        if self._surprised_by(passes):
             return None
-        passes = self._passes(first, reach[len(ahead) :], evaluate)
-        if len(ahead):
-            passes = np.concatenate((ahead, passes))
-        self._ahead = passes[len(rows) :]
-        return passes[: len(rows)]
+        return np.concatenate((passes, self._passes(first, rows[scouts:], evaluate)))
+
+    def _surprised_by(self, passes: npt.NDArray[np.bool_]) -> bool:
+        """Whether what the first filter lets through of some tuples is not what is expected."""
+        return self.profiler.surprised_by(0, len(passes), int(np.count_nonzero(passes)))
 
     def _passes(self, f: int, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_]:
         self.evaluations += len(rows)
@@ -189,11 +181,11 @@ class PipelinedFilters:
     def _through_class(
         self, burst: Burst, some: list[int], left: Rows, size: int, evaluate: Evaluate
     ) -> Rows:
-        """What is left of some rows after the filters of a class, in the best order for the first of them."""
-        sample, rest = left[:size], left[size:]
+        """What is left of some rows after the filters of a class, in the best order for the last of them."""
+        rest, sample = left[:-size], left[-size:]
         order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
         rest = self._through(order, rest, evaluate)
-        return np.concatenate((kernels.kept(sample, passing), rest))
+        return np.concatenate((rest, kernels.kept(sample, passing)))
 
     def _through(self, order: list[int], left: Rows, evaluate: Evaluate) -> Rows:
         """What is left of some rows after some filters."""

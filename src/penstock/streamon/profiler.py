@@ -90,7 +90,7 @@ class DropProfiler:
 
     def surprised_by(self, position: int, came: int, passed: int) -> bool:
         """Whether the share that the filter at a position lets through surprises, before it is noted."""
-        return self._ordering.whole and self._expected.differs(position, came, passed)
+        return came > 0 and self._ordering.whole and self._expected.differs(position, came, passed)
 
     def call_seconds(self, f: int) -> float:
         """What a call of a filter takes, whatever the number of rows, and what goes with it."""
