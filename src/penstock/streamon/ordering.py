@@ -49,7 +49,7 @@ class Ordering(ABC):
         Many at once leave the window and the view as one by one would; the order is looked at once, after
         them. An order to ``recall`` may save a search, if it keeps the invariant.
         """
-        before = list(self.order)
+        before, anew = list(self.order), not len(self.window)
         kept = self.telling(profile)
         gone = self.window.insert(kept)
         self.laps.lap(WINDOW)
@@ -59,10 +59,13 @@ class Ordering(ABC):
         if self.order == before:
             return False
         self.switches += 1
-        self.gain = kernels.gain(
-            np.array(before), np.array(self.order), self.window.tuples(), self.window.times()
-        )
+        # An order for a stream of which nothing was known is worth all there is.
+        self.gain = 1.0 if anew else self._gain(before)
         return True
+
+    def _gain(self, before: list[int]) -> float:
+        after, tuples = np.array(self.order), self.window.tuples()
+        return kernels.gain(np.array(before), after, tuples, self.window.times())
 
     def telling(self, profile: Bits) -> Bits:
         """The profile tuples that say something to the algorithm."""
