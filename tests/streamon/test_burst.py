@@ -99,3 +99,20 @@ def test_scouts_see_a_change_before_a_slice_goes_through() -> None:
         evaluations.append(filters.evaluations - was)
     without, with_scouts = evaluations
     assert with_scouts < without - SLICE / 2
+
+
+def test_a_change_within_a_slice_is_seen_at_its_end() -> None:
+    """Of the slice as a whole it is too little to be noticed."""
+    rng = np.random.default_rng(6)
+    before = drops_of(rng, SLICE + SLICE * 19 // 20, [0.9, 0.5])
+    drops = np.concatenate((before, drops_of(rng, SLICE + SLICE // 20, [0.1, 0.5])))
+    evaluations = []
+    for scouts in (0, 128):
+        filters = Timed(np.ones(2), scouts)
+        filters.passing(drops_of(rng, 5 * SLICE, [0.9, 0.5]))
+        was = filters.evaluations
+        assert filters.passing(drops) == np.flatnonzero(~drops.any(axis=1)).tolist()
+        assert filters.surprises == 1
+        evaluations.append(filters.evaluations - was)
+    without, with_scouts = evaluations
+    assert with_scouts < without - SLICE / 4

@@ -331,13 +331,13 @@ def weigh(profile: Bits, stops: Int64s, stands_for: npt.NDArray[np.float64], hea
     Part p is ``stops[p] : stops[p + 1]``.
     """
     least = stands_for.min()
-    heavy = np.int64(1)
+    weight = 1
     for p in range(len(stands_for) - 1, -1, -1):
-        heavy = min(round(stands_for[p] / least), heaviest)
+        weight = min(round(stands_for[p] / least), heaviest)
         for t in range(stops[p], stops[p + 1]):
             for f in range(profile.shape[1]):
-                profile[t, f] *= heavy
-    return heavy
+                profile[t, f] *= weight
+    return weight
 
 
 @njit(cache=True)

@@ -104,7 +104,7 @@ class PipelinedFilters:
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        passes = self._scouted(rows, evaluate) if rows[0] == 0 else self._passes(self.order[0], rows, evaluate)
+        passes = self._first(rows, evaluate)
         if passes is None:
             return self._start_anew(rows, rows, [], evaluate)
         # A change within the slice shows at its end.
@@ -123,10 +123,10 @@ class PipelinedFilters:
         self.profiler.note_passing(len(rows), len(left))
         return left
 
-    def _scouted(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
-        """Which rows the first filter lets through; None if the first of them say it is another stream."""
+    def _first(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
+        """Which rows the first filter lets through; None if a run starts with scouts of another stream."""
         first, scouts = self.order[0], self._scouts
-        if not 0 < 2 * scouts < len(rows):
+        if rows[0] > 0 or not 0 < 2 * scouts < len(rows):
             return self._passes(first, rows, evaluate)
         passes = self._passes(first, rows[:scouts], evaluate)
         if self._surprised_by(passes):

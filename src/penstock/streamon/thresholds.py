@@ -50,8 +50,8 @@ class Thresholds:
     slice_seconds
         A slice has fewer tuples, down to a quarter, if they take longer than this.
     scouts
-        The first tuples of a slice, which show whether its first filter does what is expected of it before
-        the others come to it, too.
+        Tuples that show by themselves whether the first filter does what is expected of it: the last of a
+        slice, for a change within it, and the first of a run, before the others come to it, too.
     scouting
         Largest share of the time of a slice that a call of a filter for the scouts alone may take.
     expensive
