@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """How many random cases run: all of them, or few in a run that leaves out what is slow."""
     fast = "not slow" in config.option.markexpr
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "120" if fast else "1600")
+    os.environ.setdefault("PENSTOCK_CASES", "120" if fast else "1200")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested

@@ -42,7 +42,7 @@ def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figu
             f"there is no experiment of the paper {paper} in bench/paper: choose thesis, kang or srivastava"
         )
     if not known:
-        raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper")
+        raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper: choose 4")
     found = [f for f in known if number in (None, f.number, _short(f.number, paper))]
     if not found:
         numbers = ", ".join(f.number for f in known)
@@ -98,6 +98,8 @@ def main(arguments: list[str] | None = None) -> None:
             results.append((figure, figure.claims(rows)))
             progress.advance(task)
     report(results, options.out, console)
+    if options.quick:
+        console.print("with --quick there are too few tuples to agree or not: leave it out to measure")
 
 
 if __name__ == "__main__":

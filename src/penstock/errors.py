@@ -27,7 +27,7 @@ class UnsupportedError(CQLError):
 
 
 class CatalogError(PenstockError):
-    """A wrong registration: missing timestamp, a name already taken, a schema that changed."""
+    """A wrong registration: missing timestamp, a name already taken, a function that gives too few values."""
 
 
 class DataError(PenstockError):

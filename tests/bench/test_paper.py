@@ -45,7 +45,7 @@ def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
             "kang has no figure kang 99: choose one of kang 2",
         ),
         (["--paper", "nobody"], "no experiment of the paper nobody"),
-        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper"),
+        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper: choose 4"),
     ],
 )
 def test_what_is_not_there(arguments: list[str], says: str) -> None:

@@ -49,7 +49,7 @@ def test_filters_and_their_decisions() -> None:
 def test_what_adapting_takes_is_not_told_by_a_first_look() -> None:
     query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
     text = explain_running([engine_after(query, 5000).metrics()])
-    assert "changes of order, too early to say what adapting takes (0." in text
+    assert "1 change of order, too early to say what adapting takes (0." in text
     assert "of the time on adapting" not in text
 
 

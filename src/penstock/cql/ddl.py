@@ -197,6 +197,11 @@ def statement(node: exp.Expr) -> Statement:
         return Drop(node.args["kind"], node.name, bool(node.args.get("exists")))
     if isinstance(node, exp.Query | RelationToStream):
         return SelectStatement(node)
+    if isinstance(node, exp.Alias | exp.Column):
+        # Words that start no statement read like a column and its other name.
+        word = next(node.find_all(exp.Identifier, bfs=False)).name
+        hint = did_you_mean(word, ("SELECT", "CREATE", "DROP", "SET"), STATEMENTS)
+        raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
     raise unsupported(f"the statement {word}", node, STATEMENTS)
 

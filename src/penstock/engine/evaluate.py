@@ -13,7 +13,7 @@ faster. A new function is one entry in :data:`FUNCTIONS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from penstock.engine.functions import Datum
 from penstock.engine.math_functions import MATH
 from penstock.engine.text_functions import TEXT
 from penstock.engine.time_functions import TIME
-from penstock.errors import DataError, EngineError
+from penstock.errors import CatalogError, DataError, EngineError
 from penstock.expression import Call, Column, Expression, Literal, PythonCall, shown, walk
 from penstock.expression import columns as columns_of
 
@@ -112,18 +112,23 @@ def _call(call: Call, args: list[Datum]) -> Datum:
 
 
 def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
-    """A registered function's answer, checked: it is someone else's code."""
+    """A registered function's answer, checked: it is someone else's code.
+
+    What it raises may be a row's fault, and another predicate may drop the row. That an answer is not one
+    value a row is the function's own.
+    """
     try:
         answer = call.implementation(*args)
-        array = answer if isinstance(answer, pa.Array) else pa.array(answer, from_pandas=True)
-        array = array if array.type == call.type else array.cast(call.type)
+        answer = list(answer) if isinstance(answer, Iterator) else answer
+        given = len(answer) if hasattr(answer, "__len__") else None
+        if given == length:
+            array = answer if isinstance(answer, pa.Array) else pa.array(answer, from_pandas=True)
+            return array if array.type == call.type else array.cast(call.type)
     except Exception as error:
         raise DataError(f"function {call.function} failed: {type(error).__name__}: {error}") from error
-    if len(array) != length:
-        raise DataError(
-            f"function {call.function} gave {len(array)} values for {length} rows; give one a row"
-        )
-    return array
+    told = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
+    rows = "1 row" if length == 1 else f"{length} rows"
+    raise CatalogError(f"function {call.function} gave {told} for {rows}; give one a row")
 
 
 def _typed(value: Datum, type_: pa.DataType) -> Datum:

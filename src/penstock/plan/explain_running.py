@@ -52,9 +52,10 @@ def _why(streamon: Mapping[str, Any] | None) -> Iterator[str]:
     if streamon is None or not streamon["tuples"]:
         return
     recalled = f" ({streamon['recalled']} recalled)" if streamon["recalled"] else ""
+    changes = "1 change of order" if streamon["switches"] == 1 else f"{streamon['switches']} changes of order"
     yield (
         f"      {streamon['algorithm']}: {streamon['evaluations a tuple']:.2f} filters a tuple, "
-        f"{streamon['switches']} changes of order{recalled}, {_adapting(streamon)}"
+        f"{changes}{recalled}, {_adapting(streamon)}"
     )
     for decision in streamon["decisions"][-_DECISIONS:]:
         drops = ", ".join(f"{name} {share:.0%}" for name, share in decision["drops"].items())

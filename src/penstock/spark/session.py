@@ -29,6 +29,8 @@ from penstock.spark.place import Place
 from penstock.streamon.skew import skew
 
 _log = logging.getLogger("penstock")
+LAST_EVENTS_MILLIS = 2000
+"""How long Spark may take to tell of the last events before the session stops listening."""
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
@@ -189,6 +191,10 @@ class Session:
 
     def _stop_listening(self) -> None:
         """When Python ends, too: Spark lives on for a moment, and would fail to call it, at length."""
+        with suppress(Exception):
+            if SparkContext._active_spark_context is not None:
+                # What it is being told of comes through first: a call that is under way would fail as well.
+                self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MILLIS)
         with suppress(Exception):
             if SparkContext._active_spark_context is not None:
                 self.spark.streams.removeListener(self._listener)
