@@ -85,34 +85,29 @@ def test_after_a_change_the_order_is_good_also_among_expensive_filters(times: np
     assert filters.surprises == 5
 
 
+def evaluations_of(after: np.ndarray, before: np.ndarray, scouts: int) -> int:
+    """Filters evaluated on tuples that come after others of another stream, or turn into one."""
+    filters = Timed(np.ones(2), scouts)
+    filters.passing(before)
+    was = filters.evaluations
+    assert filters.passing(after) == np.flatnonzero(~after.any(axis=1)).tolist()
+    assert filters.surprises == 1
+    return filters.evaluations - was
+
+
 def test_scouts_see_a_change_before_a_slice_goes_through() -> None:
     before, after = (
         drops_of(np.random.default_rng(4), 5 * SLICE, shares) for shares in ([0.9, 0.1], [0.1, 0.9])
     )
-    evaluations = []
-    for scouts in (0, 256):
-        filters = Timed(np.ones(2), scouts)
-        filters.passing(before)
-        was = filters.evaluations
-        assert filters.passing(after) == np.flatnonzero(~after.any(axis=1)).tolist()
-        assert filters.surprises == 1
-        evaluations.append(filters.evaluations - was)
-    without, with_scouts = evaluations
+    with_scouts, without = (evaluations_of(after, before, scouts) for scouts in (256, 0))
     assert with_scouts < without - SLICE / 2
 
 
 def test_a_change_within_a_slice_is_seen_at_its_end() -> None:
     """Of the slice as a whole it is too little to be noticed."""
     rng = np.random.default_rng(6)
-    before = drops_of(rng, SLICE + SLICE * 19 // 20, [0.9, 0.5])
-    drops = np.concatenate((before, drops_of(rng, SLICE + SLICE // 20, [0.1, 0.5])))
-    evaluations = []
-    for scouts in (0, 128):
-        filters = Timed(np.ones(2), scouts)
-        filters.passing(drops_of(rng, 5 * SLICE, [0.9, 0.5]))
-        was = filters.evaluations
-        assert filters.passing(drops) == np.flatnonzero(~drops.any(axis=1)).tolist()
-        assert filters.surprises == 1
-        evaluations.append(filters.evaluations - was)
-    without, with_scouts = evaluations
+    before = drops_of(rng, 5 * SLICE, [0.9, 0.5])
+    still = drops_of(rng, SLICE + SLICE * 19 // 20, [0.9, 0.5])
+    turning = np.concatenate((still, drops_of(rng, SLICE + SLICE // 20, [0.1, 0.5])))
+    with_scouts, without = (evaluations_of(turning, before, scouts) for scouts in (128, 0))
     assert with_scouts < without - SLICE / 4

@@ -191,13 +191,13 @@ class Session:
 
     def _stop_listening(self) -> None:
         """When Python ends, too: Spark lives on for a moment, and would fail to call it, at length."""
+        if SparkContext._active_spark_context is None:
+            return
         with suppress(Exception):
-            if SparkContext._active_spark_context is not None:
-                # What it is being told of comes through first: a call that is under way would fail as well.
-                self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MILLIS)
+            # What it is being told of comes through first: a call that is under way would fail as well.
+            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MILLIS)
         with suppress(Exception):
-            if SparkContext._active_spark_context is not None:
-                self.spark.streams.removeListener(self._listener)
+            self.spark.streams.removeListener(self._listener)
 
     def _run(self, statement: cql.Statement) -> DataFrame | None:
         match statement:
