@@ -8,6 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "penstock"
 WITHOUT_SPARK = [
     "catalog.py",
+    "cost",
     "cql",
     "engine",
     "errors.py",
@@ -42,6 +43,9 @@ def test_needs_no_spark(part):
     ("part", "not_these"),
     [
         ("engine", ["cql", "plan", "catalog"]),
+        ("approx", ["cql", "plan", "catalog"]),
+        ("cost", ["cql", "plan", "catalog", "streamon", "approx"]),
+        ("streamon", ["cql", "plan", "catalog"]),
         ("plan", ["cql"]),
         ("cql", ["engine"]),
         ("workloads", ["engine"]),

@@ -11,12 +11,12 @@ from bench.paper.figure import Claim, Row
 from penstock.approx.allocation import Allocation, Budget, allocate
 from penstock.approx.shedding import Shedding
 from penstock.budget import Within
+from penstock.cost.model import Workload
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.plan.cost import Workload
 
 SECOND = 1_000_000
 MEASURED, EQUATION = "measured", "by the equation"

@@ -8,10 +8,9 @@ from functools import cache
 from itertools import combinations
 
 from bench.paper.window_joins import EQUALITY, LEAST_BATCH, OneWay, compared
-from penstock.plan.access import ByCost
-from penstock.plan.calibrate import fit
-from penstock.plan.calibrate import measure as calibrate
-from penstock.plan.cost import BY_LETTER, METHODS, Workload
+from penstock.cost.calibrate import fit
+from penstock.cost.calibrate import measure as calibrate
+from penstock.cost.model import BY_LETTER, METHODS, ByCost, Workload
 
 APART = 1.1
 """Costs that differ by less than a tenth have no order."""

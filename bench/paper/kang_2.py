@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.paper.figure import Claim, Figure, Row, Scale
-from penstock.plan.cost import Workload, full
+from penstock.cost.model import Workload, full
 
 NAMES = ("TN", "TH", "HH", "HT", "NT", "TT", "HN", "NH")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.paper.combinations import full_join, letters
 from bench.paper.figure import Claim, Figure, Row, Scale
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 NAMES = ("HH", "TT", "HT", "TH", "HN", "NH", "TN", "NT")
 WORKLOADS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.paper.allocated_joins import Budgeted, gain, near_the_equations, order, rows_of
 from bench.paper.figure import Claim, Figure, Row, Scale
 from penstock.budget import Within
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 JOIN = Budgeted(Workload(800, 200, 100, 200), Within(rate=100), keys=100)
 STRATEGIES = ("max-a", "max-b", "proportional", "inverse", "equal", "optimal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.paper.allocated_joins import Budgeted, gain, near_the_equations, order, rows_of
 from bench.paper.figure import Claim, Figure, Row, Scale
 from penstock.budget import Within
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 JOIN = Budgeted(Workload(10, 50, 2_000, 10_000), Within(rows=1_000), keys=200)
 STRATEGIES = ("max-a", "max-b", "proportional", "inverse", "equal", "optimal")

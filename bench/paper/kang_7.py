@@ -8,7 +8,7 @@ from __future__ import annotations
 from bench.paper.allocated_joins import Budgeted, gain, near_the_equations, order, rows_of
 from bench.paper.figure import Claim, Figure, Row, Scale
 from penstock.budget import Within
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 JOIN = Budgeted(Workload(50, 50, 1_000, 1_000), Within(rate=10, rows=100), keys=100)
 STRATEGIES = {

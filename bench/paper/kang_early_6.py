@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.paper.combinations import full_join
 from bench.paper.figure import Claim, Figure, Row, Scale
 from bench.paper.kang_early_4 import METHODS, RATIOS, WINDOW, crossing
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 NAMES = ("HH", "HN", "NH", "NN")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.paper.allocated_joins import MEASURED, Budgeted, near_the_equations, order, rates, rows_of
 from bench.paper.figure import Claim, Figure, Row, Scale
 from penstock.budget import Within
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 JOIN = Budgeted(Workload.timed(80, 20, 9, 1), Within(rate=10, before_windows=True), keys=50)
 STRATEGIES = ("proportional", "inverse", "equal", "optimal")

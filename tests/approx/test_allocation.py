@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.approx.allocation import STRATEGIES, Allocation, Budget, allocate
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 CPU = Workload(rate_a=800, rate_b=200, window_a=100, window_b=200)
 MEMORY = Workload(rate_a=10, rate_b=50, window_a=1e6, window_b=1e6)

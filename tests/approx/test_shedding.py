@@ -15,6 +15,7 @@ import penstock
 from penstock.approx.allocation import STRATEGIES, Budget, allocate
 from penstock.approx.shedding import Shedding
 from penstock.budget import Within
+from penstock.cost.model import Workload
 from penstock.cql import bind
 from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.operator import Clock, Operator
@@ -25,7 +26,6 @@ from penstock.engine.operators.source import Source
 from penstock.engine.stage import TS
 from penstock.evaluation import plan_of, read_inputs
 from penstock.local import LocalRun
-from penstock.plan.cost import Workload
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TimeDomain
 from penstock.settings import CHOICES

@@ -60,8 +60,8 @@ KANG = ["2", "3", "4", "5", "6", "7", "early_4", "early_5", "early_6", "early_7"
 @pytest.mark.slow
 def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.paper import combinations, kang_early_5, kang_grid
-    from penstock.plan.access import ByCost
-    from penstock.plan.weights import SHIPPED
+    from penstock.cost.model import ByCost
+    from penstock.cost.weights import SHIPPED
 
     for module in (combinations, kang_early_5):
         monkeypatch.setattr(module, "calibrated", lambda: ByCost(SHIPPED))

@@ -7,15 +7,14 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.cost.model import PAPER, ByCost
+from penstock.cost.weights import SHIPPED
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import _MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.plan.access import ByCost
-from penstock.plan.cost import PAPER
-from penstock.plan.weights import SHIPPED
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.thresholds import AccessThresholds
 

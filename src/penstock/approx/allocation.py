@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.plan.cost import Workload
+from penstock.cost.model import Workload
 
 
 @dataclass(frozen=True)

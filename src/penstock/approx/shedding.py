@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from penstock.approx.allocation import Allocation, Budget, allocate
 from penstock.budget import Within
+from penstock.cost.model import Workload
 from penstock.engine.kernels.shedding import admit
-from penstock.plan.cost import Workload
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.plan.calibrate import TURNS, WINDOWS, Measurement, errors, fit, measure
-from penstock.plan.cost import METHODS, Weights
-from penstock.plan.weights import save
+from penstock.cost.calibrate import TURNS, WINDOWS, Measurement, errors, fit, measure
+from penstock.cost.model import METHODS, Weights
+from penstock.cost.weights import save
 
 
 def calibrate(out: Path | None, windows: Sequence[int] = WINDOWS, turns: int = TURNS) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from penstock.budget import Sample
+from penstock.cost import weights
+from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Stage, StageInput
-from penstock.plan import logical, weights
-from penstock.plan.access import ByCost
+from penstock.plan import logical
 from penstock.plan.budgeted import budgeted
 from penstock.plan.build import Builder, to_stream
 from penstock.plan.optimizer import optimize

@@ -17,7 +17,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
-from penstock.plan.access import costs_of
+from penstock.plan.explain_costs import costs_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import Axis, Route
 

@@ -1,37 +1,18 @@
-"""Which access method a window is probed by, by what each costs on this machine.
+"""explain: the directions of a join, by the access methods that the cost model expects to be cheapest.
 
-A direction of a join is chosen alone (Kang et al., section 4.1): by how often the window is probed, how often
-it changes, and how large it is. The engine asks while it runs, with the rates it counts itself.
+A direction is chosen alone (Kang et al., section 4.1): by how often the window is probed, how often it
+changes, and how large it is. A running engine chooses again, with the rates it counts itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
+from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
 from penstock.engine.operators._join_stores import BY_EQUALITY, BY_RANGE
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
-from penstock.plan.cost import METHODS, Direction, Weights, crossover
-
-
-@dataclass(frozen=True)
-class ByCost:
-    """Prefers the cheapest method under some weights."""
-
-    weights: Weights = field(repr=False)
-
-    def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
-        """The cost of so many probes and updates by each method, the cheapest first."""
-        direction = Direction(probes, window, updates)
-        found = {name: direction.cost(METHODS[name], self.weights) for name in methods}
-        return dict(sorted(found.items(), key=lambda item: item[1]))
-
-    def crossover(self, one: str, other: str, window: float) -> float:
-        """The ratio of probes to updates at which two methods cost the same; inf if one always wins."""
-        return crossover(METHODS[one], METHODS[other], window, self.weights)
-
 
 ASSUMED_ROWS = 1_000
 """What a window is taken to hold of which nothing is known before it runs."""

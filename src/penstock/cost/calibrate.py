@@ -16,10 +16,10 @@ from time import thread_time
 import numpy as np
 import pyarrow as pa
 
+from penstock.cost.model import METHODS, AccessMethod, Weight, Weights, doublings
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.synopses.store import METHODS as STRUCTURES
 from penstock.engine.synopses.store import Store
-from penstock.plan.cost import METHODS, AccessMethod, Weight, Weights, doublings
 
 WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 TURNS = 4

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.calibrate import calibrate
+from penstock.cost import weights
+from penstock.cost.calibrate import WINDOWS, Measurement, errors, fit, measure
+from penstock.cost.model import METHODS, PAPER, Weight, Weights
 from penstock.errors import PenstockError
-from penstock.plan import weights
-from penstock.plan.calibrate import WINDOWS, Measurement, errors, fit, measure
-from penstock.plan.cost import METHODS, PAPER, Weight, Weights
 
 WITH_CACHES: Weights = {
     "hash": Weight(0.0, 4e-9, search_doubling=6e-9),

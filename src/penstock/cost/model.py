@@ -9,7 +9,7 @@ it touches, each times a weight that is measured on the machine (equation 7 has 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from math import ceil, inf, log, log2
 
@@ -187,6 +187,23 @@ def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: We
     if probes == 0 or updates / probes > 0:
         return inf
     return -2 * updates / probes
+
+
+@dataclass(frozen=True)
+class ByCost:
+    """Prefers the cheapest method under some weights."""
+
+    weights: Weights = field(repr=False)
+
+    def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
+        """The cost of so many probes and updates by each method, the cheapest first."""
+        direction = Direction(probes, window, updates)
+        found = {name: direction.cost(METHODS[name], self.weights) for name in methods}
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    def crossover(self, one: str, other: str, window: float) -> float:
+        """The ratio of probes to updates at which two methods cost the same; inf if one always wins."""
+        return crossover(METHODS[one], METHODS[other], window, self.weights)
 
 
 def _choice(on_a: AccessMethod, on_b: AccessMethod, workload: Workload, weights: Weights) -> Choice:

@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from penstock.cost.model import METHODS, Weight, Weights
 from penstock.errors import PenstockError
-from penstock.plan.cost import METHODS, Weight, Weights
 
 PLACE = "PENSTOCK_WEIGHTS"
 """The environment variable that says where they are."""

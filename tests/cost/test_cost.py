@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.plan.cost import HASH, PAPER, SCAN, T_TREE, Workload, cheapest, combinations, crossover, full
+from penstock.cost.model import HASH, PAPER, SCAN, T_TREE, Workload, cheapest, combinations, crossover, full
 
 NAMES = ("HH", "TT", "HT", "TH", "HN", "NH", "TN", "NT")
 TABLE_3 = {
