@@ -17,7 +17,7 @@ import pyarrow as pa
 from strategies import Case
 
 from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
-from penstock.cql.bind import bind
+from penstock.cql.query import bind
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.operator import Node

@@ -16,7 +16,7 @@ from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, Table
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.local import LocalRun
-from penstock.plan import compile
+from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TIMESTAMP, TimeDomain
 from penstock.settings import Settings

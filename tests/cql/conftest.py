@@ -7,7 +7,7 @@ import pytest
 
 from penstock import cql
 from penstock.catalog import FunctionDef
-from penstock.cql.context import Catalog
+from penstock.cql.names.context import Catalog
 
 CATALOG = """
 CREATE STREAM C (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'c';

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from penstock import cql
-from penstock.cql.from_clause import Catalog
+from penstock.cql.clauses.from_clause import Catalog
 from penstock.plan.logical import Query, ToStream, Window, inputs, show
 from penstock.schema import TIMESTAMP_TIME, TimeDomain
 

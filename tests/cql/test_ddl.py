@@ -17,7 +17,7 @@ from penstock.cql import (
     Set,
     SourceSpec,
 )
-from penstock.cql.context import Catalog
+from penstock.cql.names.context import Catalog
 from penstock.errors import CQLError
 from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ, TIMESTAMP_TIME, TimeDomain
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from penstock.cql.dialect import CQL
-from penstock.cql.nodes import RelationToStream, StreamWindow
+from penstock.cql.syntax.dialect import CQL
+from penstock.cql.syntax.nodes import RelationToStream, StreamWindow
 
 
 def parse(text: str) -> exp.Expr:

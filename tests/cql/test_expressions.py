@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.cql import functions
-from penstock.cql.context import Catalog
-from penstock.cql.types import sql_name
+from penstock.cql.expressions import functions
+from penstock.cql.expressions.types import sql_name
+from penstock.cql.names.context import Catalog
 from penstock.engine.evaluate import evaluate
 from penstock.expression import Expression
 from penstock.plan.logical import Aggregate, Project, ToStream

@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 
 from penstock import cql
-from penstock.cql.context import Catalog
+from penstock.cql.names.context import Catalog
 from penstock.expression import Expression
 from penstock.plan import logical
 from penstock.plan.logical import Logical, show

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock import cql
-from penstock.cql.from_clause import Catalog
-from penstock.cql.names import unique
+from penstock.cql.clauses.from_clause import Catalog
+from penstock.cql.names.results import unique
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock import cql
-from penstock.cql.context import Catalog
+from penstock.cql.names.context import Catalog
 from penstock.plan.logical import show
 
 FILES = sorted(Path(__file__).with_name("plans").glob("*.txt"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock import cql
-from penstock.cql.context import Catalog
-from penstock.cql.errors import place
+from penstock.cql.names.context import Catalog
+from penstock.cql.syntax.errors import place
 from penstock.errors import CQLError, UnsupportedError
 
 BLOCKS = Path(__file__).with_name("wrong_queries.txt").read_text().strip().split("\n\n")

@@ -16,7 +16,8 @@ from textwrap import fill
 import pytest
 
 import penstock
-from penstock.cql import aggregates, ddl_parser, duration, functions
+from penstock.cql.expressions import aggregates, functions
+from penstock.cql.syntax import ddl_parser, duration
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference import Example, examples  # noqa: E402

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
-from penstock.cql.dialect import CQL
+from penstock.cql.syntax.dialect import CQL
 from penstock.errors import PenstockError
 
 

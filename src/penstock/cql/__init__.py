@@ -6,8 +6,10 @@
 Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with line and column.
 """
 
-from penstock.cql.bind import bind
-from penstock.cql.ddl import (
+from penstock.cql.clauses.views import define_view
+from penstock.cql.expressions.user_functions import define_function
+from penstock.cql.query import bind
+from penstock.cql.statements import (
     CreateRelation,
     CreateStream,
     CreateTable,
@@ -21,8 +23,6 @@ from penstock.cql.ddl import (
     parse,
     schema_of,
 )
-from penstock.cql.user_functions import define_function
-from penstock.cql.views import define_view
 
 __all__ = [
     "CreateRelation",

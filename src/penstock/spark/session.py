@@ -16,7 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock import cql
 from penstock.catalog import Catalog, RelationDef, StreamDef
 from penstock.errors import CatalogError
-from penstock.plan import compile, explain
+from penstock.plan.compile import compile
+from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings

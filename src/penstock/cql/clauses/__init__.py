@@ -1,0 +1,1 @@
+"""The clauses of a query, bound to logical operators."""

@@ -1,0 +1,188 @@
+"""FROM: streams, relations, tables, views and subqueries, joined in whatever way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.cql.clauses.derived import common_table, derived_table, view
+from penstock.cql.clauses.joined import Joined
+from penstock.cql.clauses.joins import join
+from penstock.cql.clauses.windows import windowed
+from penstock.cql.names.context import Catalog, Context
+from penstock.cql.names.scope import Item, lookup, qualify
+from penstock.cql.syntax.ddl_parser import DEFINED
+from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
+from penstock.plan.logical import RelationSource, StreamSource, TableSource
+
+__all__ = ["Catalog", "Context", "bind_from", "bind_item"]
+
+
+def bind_from(select: exp.Select, context: Context) -> Joined:
+    """The FROM clause of a SELECT."""
+    start = select.args.get("from_")
+    if start is None:
+        raise error("SELECT needs FROM with at least one stream", select)
+    joined = _bind_list(start.this, select.args.get("joins") or (), context.apart("a subquery in FROM"))
+    scope = replace(joined.scope, functions=context.functions, outer=context.outer)
+    return replace(joined, scope=scope)
+
+
+def _bind_list(first: exp.Expr, joins: Iterable[exp.Join], context: Context) -> Joined:
+    """Items with commas and JOINs between; a JOIN goes before a comma."""
+    lists = [bind_item(first, context)]
+    for node in joins:
+        right = bind_item(node.this, context)
+        if node.meta.get("comma"):
+            lists.append(right)
+            continue
+        lists[-1] = join(lists[-1], right, node)
+        if node.kind == "CROSS":
+            lists[-1].crossed.append({i.alias for part in lists for i in part.inputs})
+    result = lists[0]
+    for other in lists[1:]:
+        result = result.beside(other, other.inputs[0].at)
+    return result
+
+
+def bind_item(node: exp.Expr, context: Context) -> Joined:
+    """One FROM item, by the kind of thing it is."""
+    bind_kind = ITEMS.get(type(node))
+    if bind_kind is None:
+        raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}' in FROM"), node)
+    for arg, words in (("sample", "TABLESAMPLE"), ("pivots", "PIVOT"), ("laterals", "LATERAL VIEW")):
+        if node.args.get(arg):
+            raise unsupported(words, node)
+    return bind_kind(node, context)
+
+
+# names
+
+
+def _named(node: exp.Table, context: Context) -> Joined:
+    if node.args.get("joins"):
+        return _bind_list(_without_joins(node), node.args["joins"], context)
+    if not isinstance(node.this, exp.Identifier):
+        _refuse_kind(node.this)
+        raise unsupported("a table function", node)
+    if node.args.get("db"):
+        raise unsupported(f"a name in two parts ('{text_of_node(node)}')", node)
+    common = lookup(context.common_tables, node.name)
+    if common is not None:
+        return Joined.of(common_table(node, common, context), node)
+    definition = _definition(node, context)
+    return Joined.of(DEFINITIONS[type(definition)](node, definition, context), node)
+
+
+def _definition(node: exp.Table, context: Context) -> StreamDef | TableDef | RelationDef | ViewDef:
+    known = {name: d for name, d in context.catalog.items() if not isinstance(d, FunctionDef)}
+    definition = lookup(known, node.name)
+    if definition is None:
+        _refuse_kind(node.this)
+        names = [*context.common_tables, *known]
+        hint = did_you_mean(
+            node.name, names, f"known are {', '.join(names)}" if names else "none is registered"
+        )
+        raise error(f"unknown stream or table '{node.name}'", node.this, hint)
+    return definition
+
+
+def _refuse_kind(name: exp.Expr) -> None:
+    """``FROM TABLE t`` reads as a table of that name, ``FROM TABLE(t)`` as a function."""
+    if name.name.upper() in DEFINED:
+        raise error(f"{name.name.upper()} does not stand in FROM", name, "write the name alone, as in FROM S")
+
+
+def _without_joins(node: exp.Expr) -> exp.Expr:
+    alone = node.copy()
+    alone.set("joins", None)
+    return alone
+
+
+def _own_alias(node: exp.Table, name: str) -> str:
+    """The alias of a stream or table; its columns keep their names."""
+    alias = node.args.get("alias")
+    if alias and alias.args.get("columns"):
+        raise unsupported(
+            "an alias with column names for a stream or table", alias, "write it for a subquery in FROM"
+        )
+    return node.alias or name
+
+
+def _refuse_window(node: exp.Table, name: str, what: str) -> None:
+    if node.args.get("window"):
+        message = f"'{name}' is a {what} and takes no window"
+        raise error(message, node.args["window"], "windows are for streams")
+
+
+def _table(node: exp.Table, table: TableDef, context: Context) -> Item:
+    alias = _own_alias(node, table.name)
+    _refuse_window(node, table.name, "table")
+    return Item.of(alias, TableSource(table, alias, qualify(alias, table.schema)))
+
+
+def _relation(node: exp.Table, relation: RelationDef, context: Context) -> Item:
+    alias = _own_alias(node, relation.name)
+    _refuse_window(node, relation.name, "relation")
+    context.meet(relation, node)
+    return Item.of(alias, RelationSource(relation, alias, qualify(alias, relation.schema)))
+
+
+def _stream(node: exp.Table, stream: StreamDef, context: Context) -> Item:
+    alias = _own_alias(node, stream.name)
+    context.meet(stream, node)
+    source = StreamSource(stream, alias, qualify(alias, stream.schema))
+    return windowed(Item.of(alias, source), node.args.get("window"), context)
+
+
+DEFINITIONS: dict[type, Callable[[exp.Table, Any, Context], Item]] = {
+    StreamDef: _stream,
+    TableDef: _table,
+    RelationDef: _relation,
+    ViewDef: view,
+}
+
+# parentheses
+
+
+def _parenthesised(node: exp.Subquery, context: Context) -> Joined:
+    """A query, a join or a single item in parentheses."""
+    if node.args.get("joins"):
+        return _bind_list(_without_joins(node), node.args["joins"], context)
+    inside, alias, window = node.this, node.args.get("alias"), node.args.get("window")
+    if not isinstance(inside, exp.Table | exp.Subquery):
+        return Joined.of(derived_table(node, inside, context), node)
+    if not inside.args.get("joins"):
+        return bind_item(_item_as(inside, alias, window), context)
+    if alias or window:
+        everything = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inside.copy()))
+        return Joined.of(derived_table(node, everything, context), node)
+    return bind_item(inside, context)
+
+
+def _item_as(inside: exp.Expr, alias: exp.Expr | None, window: exp.Expr | None) -> exp.Expr:
+    """An item in parentheses as if the alias and window after them stood inside."""
+    item = inside.copy()
+    if alias:
+        item.set("alias", alias.copy())
+    if window and item.args.get("window"):
+        raise error(f"'{item.alias_or_name}' has two windows", window)
+    if window:
+        item.set("window", window.copy())
+    return item
+
+
+ITEMS: dict[type[exp.Expr], Callable[[Any, Context], Joined]] = {
+    exp.Table: _named,
+    exp.Subquery: _parenthesised,
+}
+
+UNSUPPORTED: dict[type[exp.Expr], str] = {
+    exp.Lateral: "LATERAL",
+    exp.Unnest: "UNNEST",
+    exp.Values: "VALUES in FROM",
+}

@@ -1,0 +1,156 @@
+"""GROUP BY and aggregates: what a SELECT item may say once rows have become groups.
+
+Items are bound over the rows first. Each aggregate call becomes a column of the Aggregate node, named by
+its text; each part that equals a key becomes that key's column. A column of the rows that is then left
+over is neither, and an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from penstock.cql.expressions.aggregates import aggregate_call, contains_aggregate, is_aggregate
+from penstock.cql.expressions.binder import ExpressionBinder
+from penstock.cql.names.scope import Scope
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.expression import Column, Expression, transform, walk
+from penstock.plan.logical import Aggregate, AggregateCall, Logical
+
+BindSubquery = Callable[[ExpressionBinder, exp.Expr], Expression]
+
+
+@dataclass
+class Grouping:
+    """The keys of a grouped SELECT, the aggregate calls its items make, the columns subqueries add."""
+
+    scope: Scope
+    keys: dict[str, Expression] = field(default_factory=dict)
+    calls: dict[str, AggregateCall] = field(default_factory=dict)
+    attached: set[str] = field(default_factory=set)
+
+    def binder(self, subquery: BindSubquery) -> ExpressionBinder:
+        """A binder for items over the groups; what it gives still has to go through ``over_groups``."""
+        return ExpressionBinder(self.scope, self.aggregate, subquery)
+
+    def key(self, key: Expression) -> Column:
+        """A key, as the column that will hold it."""
+        name = _free_name(key.name if isinstance(key, Column) else f"({key})", key, self.keys)
+        self.keys[name] = key
+        return Column(name, key.type)
+
+    def aggregate(self, node: exp.Anonymous) -> Expression:
+        """An aggregate call, as the column that will hold it."""
+        call = aggregate_call(node, row_binder(self.scope, "another aggregate").bind)
+        name = _free_name(str(call), call, self.calls)
+        self.calls[name] = call
+        return Column(name, call.type)
+
+    def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
+        """A bound item with its keys replaced by the key columns; nothing else of the rows may be left."""
+        names = {expression: name for name, expression in self.keys.items()}
+        replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
+        for part in walk(replaced):
+            if isinstance(part, Column) and not self._has(part.name):
+                raise error(
+                    f"column '{part.name}' is neither in GROUP BY nor in an aggregate",
+                    _where_used(node, part, self.scope),
+                    f"add it to GROUP BY or write e.g. MAX({part.name})",
+                )
+        return replaced
+
+    def over(self, node: Logical) -> Aggregate:
+        """The Aggregate of all that was bound."""
+        return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
+
+    def _has(self, name: str) -> bool:
+        return name in self.keys or name in self.calls or name in self.attached
+
+
+def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) -> ExpressionBinder:
+    """A binder for a clause over rows, where an aggregate is a mistake, and a subquery unless it is told."""
+
+    def refuse(node: exp.Anonymous) -> Expression:
+        name = node.name.upper()
+        raise error(f"{name} is an aggregate and cannot stand in {clause}", node)
+
+    def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)
+
+    return ExpressionBinder(scope, refuse, subquery or refuse_subquery)
+
+
+def is_grouped(select: exp.Select, items: Sequence[exp.Expr]) -> bool:
+    """Whether a SELECT aggregates."""
+    clauses = ("group", "having")
+    return any(select.args.get(c) for c in clauses) or any(contains_aggregate(i) for i in items)
+
+
+def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> Grouping:
+    """The keys of GROUP BY: columns, expressions, SELECT aliases or positions in the SELECT list."""
+    grouping, group = Grouping(scope), select.args.get("group")
+    if group is None:
+        return grouping
+    for arg in ("grouping_sets", "cube", "rollup", "totals", "all"):
+        if group.args.get(arg):
+            raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
+    for node in group.expressions:
+        grouping.key(row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope)))
+    return grouping
+
+
+def _free_name(name: str, what: object, taken: Mapping[str, object]) -> str:
+    """A name for what is named so already or not at all: two may read the same and differ in type."""
+    candidate, number = name, 1
+    while taken.get(candidate, what) != what:
+        number += 1
+        candidate = f"{name} #{number}"
+    return candidate
+
+
+def item_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr | None:
+    """The SELECT item whose alias a name is, unless it is a column of FROM."""
+    if isinstance(node, exp.Column) and not node.table and not scope.has(node.name):
+        aliased = [i.this for i in items if isinstance(i, exp.Alias) and i.alias.lower() == node.name.lower()]
+        return aliased[0] if aliased else None
+    return None
+
+
+def with_items(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    """A condition of HAVING with the SELECT items for their aliases; a subquery has names of its own."""
+    if not any(item_meant(c, items, scope) for c in node.find_all(exp.Column)):
+        return node
+    node = node.copy()
+    inside = {id(c) for query in node.find_all(exp.Query) for c in query.find_all(exp.Column)}
+
+    def meant(part: exp.Expr) -> exp.Expr:
+        item = item_meant(part, items, scope) if id(part) not in inside else None
+        return item.copy() if item else part
+
+    return node.transform(meant, copy=False)
+
+
+def _key_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return _at_position(node, items)
+    return item_meant(node, items, scope) or node
+
+
+def _at_position(node: exp.Literal, items: Sequence[exp.Expr]) -> exp.Expr:
+    if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+        raise error(
+            f"GROUP BY {node.name} is not a position in the SELECT list", node, f"it has {len(items)}"
+        )
+    return items[int(node.name) - 1].unalias()
+
+
+def _where_used(node: exp.Expr, column: Column, scope: Scope) -> exp.Expr:
+    """The first place in an item, outside aggregates and subqueries, that names a column."""
+    for part in node.walk(bfs=False, prune=lambda n: is_aggregate(n) or isinstance(n, exp.Query)):
+        if isinstance(part, exp.Column) and not part.is_star:
+            found = scope.own(part)
+            if found and any(e == column for e in walk(found[1])):
+                return part
+    return node

@@ -1,0 +1,154 @@
+"""SELECT: from its clauses to windows, joins, selection, aggregation and projection, in that order.
+
+Nothing is pushed down here: the plan says what the query says, and the rules in ``plan`` do the rest.
+Subqueries in a clause add their joins on top of what the clause is over: those in WHERE above the join of
+FROM, those in HAVING and in a grouped SELECT list above the aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.cql.clauses.correlation import key_parts, needed, project, value_above
+from penstock.cql.clauses.from_clause import bind_from
+from penstock.cql.clauses.grouping import Grouping, bind_grouping, is_grouped, row_binder, with_items
+from penstock.cql.clauses.select_list import bind_items, is_distinct, select_items
+from penstock.cql.clauses.subqueries import Attachments
+from penstock.cql.expressions.binder import ExpressionBinder
+from penstock.cql.names.context import Context
+from penstock.cql.names.scope import Scope, outer_columns
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.expression import Call, Expression, Literal, columns, conjuncts
+from penstock.plan.logical import Distinct, Logical, Select
+
+UNSUPPORTED_CLAUSES = {
+    "qualify": "QUALIFY",
+    "windows": "a WINDOW clause",
+    "laterals": "LATERAL VIEW",
+    "pivots": "PIVOT",
+    "match": "MATCH_RECOGNIZE",
+    "into": "SELECT INTO",
+    "sample": "TABLESAMPLE",
+    "kind": "SELECT AS STRUCT",
+    "hint": "a hint",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What FROM and WHERE give: a plan, its scope, and the conditions that speak of the query around."""
+
+    node: Logical
+    scope: Scope
+    correlated: list[Expression]
+
+
+def bind_select(select: exp.Select, context: Context) -> Logical:
+    """The plan of a SELECT, without its relation-to-stream operator."""
+    _refuse_clauses(select)
+    items, rows = select_items(select), _rows(select, context)
+    output = _grouped if is_grouped(select, items) else _projected
+    node = output(select, items, rows, context)
+    return Distinct(node) if is_distinct(select) else node
+
+
+def _refuse_clauses(select: exp.Select) -> None:
+    for arg, construct in UNSUPPORTED_CLAUSES.items():
+        value = select.args.get(arg)
+        if value:
+            at = value[0] if isinstance(value, list) else value
+            raise unsupported(construct, at if isinstance(at, exp.Expr) else select)
+
+
+def _rows(select: exp.Select, context: Context) -> Rows:
+    """FROM and WHERE."""
+    joined, where = bind_from(select, context), select.args.get("where")
+    scope, attachments = joined.scope, Attachments(context, joined.scope)
+    binder = row_binder(scope, "WHERE", attachments.value)
+    every = _conjuncts(where.this, binder, attachments, "WHERE") if where else []
+    own = [c for c in every if not outer_columns(c)]
+    plain = [c for c in own if columns(c).isdisjoint(attachments.names)]
+    node = _selected(attachments.over(joined.plan(plain)), [c for c in own if c not in plain])
+    scope = scope.under([*joined.conjuncts, *own])
+    if scope.outer:
+        scope = replace(scope, outer=scope.outer.refusing("a clause other than WHERE"))
+    return Rows(node, scope, [c for c in every if c not in own])
+
+
+def _conjuncts(
+    node: exp.Expr, binder: ExpressionBinder, attachments: Attachments, clause: str
+) -> list[Expression]:
+    """The conjuncts of WHERE or HAVING; EXISTS and IN among them become semijoins instead."""
+    parts = _parts(node)
+    word = clause if len(parts) == 1 else "AND"
+    bound = list[Expression]()
+    for part in parts:
+        if not attachments.semijoin(part, binder):
+            bound += conjuncts(binder.condition(part, word))
+    return bound
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    """The conjuncts of a condition as it is written."""
+    inner = node.unnest()
+    return [*_parts(inner.left), *_parts(inner.right)] if isinstance(inner, exp.And) else [inner]
+
+
+def _selected(node: Logical, conjuncts: Sequence[Expression]) -> Logical:
+    return Select(node, tuple(conjuncts)) if conjuncts else node
+
+
+def _projected(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """The SELECT list over rows."""
+    attachments = Attachments(context, rows.scope)
+    binder = row_binder(rows.scope, "this SELECT list", attachments.value)
+    named = bind_items(items, rows.scope, binder.bind, lambda bound, _: bound)
+    parts = [(part, part) for part in needed(rows.correlated)]
+    return project(attachments.over(rows.node), named, parts, rows.correlated, context.outer)
+
+
+def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """GROUP BY, HAVING and the SELECT list over groups."""
+    grouping = bind_grouping(select, items, rows.scope)
+    if rows.correlated and not grouping.keys:
+        return _one_group(select, items, rows, context)
+    parts = key_parts(grouping, rows.correlated, select)
+    having = Attachments(context, rows.scope, grouping)
+    filters = _having(select, items, grouping, having)
+    attachments = Attachments(context, rows.scope, grouping)
+    binder = grouping.binder(attachments.value)
+    named = bind_items(items, rows.scope, binder.bind, grouping.over_groups)
+    node = attachments.over(_selected(having.over(grouping.over(rows.node)), filters))
+    return project(node, named, parts, rows.correlated, context.outer)
+
+
+def _having(
+    select: exp.Select, items: Sequence[exp.Expr], grouping: Grouping, attachments: Attachments
+) -> list[Expression]:
+    having = select.args.get("having")
+    if having is None:
+        return []
+    condition = with_items(having.this, items, grouping.scope)
+    bound = _conjuncts(condition, grouping.binder(attachments.value), attachments, "HAVING")
+    return [grouping.over_groups(c, condition) for c in bound]
+
+
+def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
+    """A correlated aggregate without GROUP BY: one value for each row of the query around, always."""
+    if context.outer is None or not context.outer.takes_value:
+        raise unsupported(
+            "EXISTS or IN with a correlated aggregate and no GROUP BY", select, "compare its value"
+        )
+    if len(items) != 1:
+        raise error(f"a scalar subquery has one column, and this has {len(items)}", select)
+    grouping = Grouping(rows.scope)
+    binder = grouping.binder(row_binder(rows.scope, "a correlated aggregate").subquery)
+    value = grouping.over_groups(binder.bind(items[0].unalias()), items[0])
+    having = select.args.get("having")
+    if having is not None:
+        condition = grouping.over_groups(binder.condition(having.this, "HAVING"), having)
+        value = Call("case", (condition, value, Literal(None, value.type)), value.type)
+    return value_above(rows.node, grouping, value, rows.correlated, context.outer, select)

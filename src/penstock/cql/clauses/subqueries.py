@@ -1,0 +1,254 @@
+"""Subqueries in expressions: EXISTS, IN and scalar ones, as joins with the rows the expression is over.
+
+* A conjunct of WHERE or HAVING that is EXISTS or IN is a semijoin; NOT EXISTS and NOT IN are antijoins. NOT
+  IN is true only if no comparison is true *or unknown*, so its conjunct is ``COALESCE(x = y, TRUE)``.
+* A scalar subquery is a left outer join with the one row it has at most; a correlated aggregate is one with
+  its groups, of which every row finds at most one.
+* EXISTS and IN anywhere else are values: a left outer join with counts, from which the truth value follows.
+  ``x IN (...)`` is true if ``x`` is counted, false if nothing is counted at all, unknown if ``x`` is NULL
+  or a NULL is counted, else false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from penstock.cql.clauses.derived import requalified
+from penstock.cql.clauses.grouping import Grouping, contains_aggregate
+from penstock.cql.clauses.queries import bind_relation, unwrapped
+from penstock.cql.expressions.binder import ExpressionBinder
+from penstock.cql.expressions.coercion import comparands
+from penstock.cql.expressions.types import BIGINT, BOOLEAN
+from penstock.cql.names.context import Context
+from penstock.cql.names.scope import Outer, Scope, as_own, inner_columns, outer_columns
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.expression import Call, Column, Expression, Literal, columns, transform
+from penstock.plan.logical import (
+    Aggregate,
+    AggregateCall,
+    Logical,
+    OuterJoin,
+    SemiJoin,
+    Single,
+)
+
+TRUE, FALSE, UNKNOWN = (Literal(value, BOOLEAN) for value in (True, False, None))
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A bound subquery: its plan, its own columns, and the conditions of the join with the query around."""
+
+    node: Logical
+    columns: list[Column]
+    conjuncts: list[Expression]
+    value: Expression | None
+
+
+@dataclass
+class Attachments:
+    """The joins that the subqueries of one clause add to the rows (with ``grouping``, groups) it is over."""
+
+    context: Context
+    scope: Scope
+    grouping: Grouping | None = None
+    names: set[str] = field(default_factory=set)
+    _joins: list[Callable[[Logical], Logical]] = field(default_factory=list)
+    _values: dict[int, Expression] = field(default_factory=dict)
+
+    def over(self, node: Logical) -> Logical:
+        """A plan with the joins on top."""
+        for join in self._joins:
+            node = join(node)
+        return node
+
+    def semijoin(self, node: exp.Expr, binder: ExpressionBinder) -> bool:
+        """Take a conjunct of a condition as a semijoin or antijoin; False if it is none."""
+        anti, test = False, node.unnest()
+        while isinstance(test, exp.Not):
+            anti, test = not anti, test.this.unnest()
+        if isinstance(test, exp.Exists):
+            subquery = self._bind(test, test.this)
+            conjuncts = subquery.conjuncts
+        elif isinstance(test, exp.In) and test.args.get("query") and not _has_one_row(test):
+            subquery = self._bind(test, test.args["query"])
+            matches = self._matches(test, binder, subquery)
+            matches = _or_unknown(matches) if anti else matches
+            conjuncts = subquery.conjuncts + matches
+        else:
+            return False
+        self._joins.append(lambda rows: SemiJoin(rows, subquery.node, tuple(conjuncts), anti))
+        return True
+
+    def value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        """A subquery in an expression, over what it adds; added once, however often it is bound."""
+        if id(node) not in self._values:
+            self._values[id(node)] = self._value(binder, node)
+        return self._values[id(node)]
+
+    def _value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.Exists):
+            return self._exists(self._bind(node, node.this), node)
+        if isinstance(node, exp.In):
+            return self._in(binder, node)
+        return self._scalar(node)
+
+    # scalar subqueries
+
+    def _scalar(self, node: exp.Expr) -> Expression:
+        subquery = self._bind(node, node, takes_value=True)
+        if subquery.value is not None:
+            self._attach(subquery.node, subquery.conjuncts)
+            return subquery.value
+        if len(subquery.columns) != 1:
+            count = len(subquery.columns)
+            raise error(f"a scalar subquery has one column, and this has {count}", node)
+        if subquery.conjuncts:
+            hint = "write an aggregate such as MAX, which has one value"
+            raise unsupported("a scalar subquery that is correlated and no aggregate", node, hint)
+        self._attach(Single(subquery.node), [])
+        return subquery.columns[0]
+
+    # truth values
+
+    def _exists(self, subquery: Subquery, node: exp.Expr) -> Expression:
+        (count,) = self._counts(subquery, node, [None])
+        return Call(">", (_or_zero(count), Literal(0, BIGINT)), BOOLEAN)
+
+    def _in(self, binder: ExpressionBinder, node: exp.In) -> Expression:
+        query = node.args["query"]
+        if _has_one_row(node):
+            return Call("=", tuple(comparands([binder.bind(node.this), self._scalar(query)], node)), BOOLEAN)
+        subquery = self._bind(node, query)
+        values = _row(node.this, binder)
+        _check_width(node, values, subquery)
+        if len(values) != 1:
+            raise unsupported(
+                "IN of several columns as a value", node, "let it stand on its own between ANDs"
+            )
+        (match,) = self._matches(node, binder, subquery)
+        rows, known = self._counts(subquery, node, [None, subquery.columns[0]])
+        found = self._found(subquery, match, node)
+        empty = Call("=", (_or_zero(rows), Literal(0, BIGINT)), BOOLEAN)
+        has_null = Call("<", (_or_zero(known), _or_zero(rows)), BOOLEAN)
+        unknown = Call("or", (Call("isnull", (values[0],), BOOLEAN), has_null), BOOLEAN)
+        return Call("case", (found, TRUE, empty, FALSE, unknown, UNKNOWN, FALSE), BOOLEAN)
+
+    def _found(self, subquery: Subquery, match: Expression, node: exp.Expr) -> Expression:
+        """Whether the value is among the subquery's, by a join with each of them once."""
+        (count,) = self._counts(
+            Subquery(subquery.node, subquery.columns, [*subquery.conjuncts, match], None), node, [None]
+        )
+        return Call("isnotnull", (count,), BOOLEAN)
+
+    def _counts(
+        self, subquery: Subquery, node: exp.Expr, arguments: Sequence[Expression | None]
+    ) -> list[Column]:
+        """Counts of a subquery's rows, for each value of what its conjuncts compare."""
+        pairs = [_sides(c, subquery) for c in subquery.conjuncts]
+        if not all(pairs):
+            hint = "let it stand on its own between ANDs, or correlate it by equality"
+            raise unsupported("EXISTS or IN as a value and not correlated by equality", node, hint)
+        alias = self.context.new_alias()
+        keys, conjuncts = list[tuple[str, Expression]](), list[Expression]()
+        for number, (outer, inner) in enumerate(p for p in pairs if p):
+            keys.append((f"{alias}.key{number}", inner))
+            conjuncts.append(Call("=", (outer, Column(keys[-1][0], inner.type)), BOOLEAN))
+        calls = [(f"{alias}.count{i}", AggregateCall("count", a, BIGINT)) for i, a in enumerate(arguments)]
+        self._attach(Aggregate(subquery.node, tuple(keys), tuple(calls)), conjuncts)
+        return [Column(name, BIGINT) for name, _ in calls]
+
+    # binding and joining
+
+    def _attach(self, node: Logical, conjuncts: Sequence[Expression]) -> None:
+        self._joins.append(lambda rows: OuterJoin(rows, node, "left", tuple(conjuncts)))
+        self.names.update(node.schema.names)
+        if self.grouping is not None:
+            self.grouping.attached.update(node.schema.names)
+
+    def _bind(self, node: exp.Expr, query: exp.Expr, takes_value: bool = False) -> Subquery:
+        outer = Outer(self.scope, takes_value=takes_value)
+        what = "a subquery in an expression"
+        root = bind_relation(query, self.context.inside(outer), what)
+        alias, names = self.context.new_alias(), root.schema.names
+        root = requalified(root, alias, names)
+        own = list(root.schema)[: len(names) - len(outer.extras)]
+        return Subquery(
+            root,
+            [Column(f.name, f.type) for f in own],
+            [self._above(c, alias, node) for c in outer.conjuncts],
+            self._above(outer.values[0], alias, node) if outer.values else None,
+        )
+
+    def _above(self, expression: Expression, alias: str, node: exp.Expr) -> Expression:
+        """An expression of a subquery over the join of its result with the query around."""
+
+        def named(part: Expression) -> Expression | None:
+            if outer_columns(part) and not inner_columns(part):
+                return self._adapted(as_own(part), node)
+            return Column(f"{alias}.{part.name}", part.type) if isinstance(part, Column) else None
+
+        return transform(expression, named)
+
+    def _adapted(self, bound: Expression, node: exp.Expr) -> Expression:
+        """An expression of the clause over what the joins are over."""
+        if outer_columns(bound):
+            raise unsupported("a subquery that refers to a query further out than the one right around", node)
+        return self.grouping.over_groups(bound, node) if self.grouping else bound
+
+    def _matches(self, node: exp.In, binder: ExpressionBinder, subquery: Subquery) -> list[Expression]:
+        """The equalities of IN, one a column."""
+        values = _row(node.this, binder)
+        _check_width(node, values, subquery)
+        pairs = [comparands(pair, node) for pair in zip(values, subquery.columns, strict=True)]
+        return [Call("=", (self._adapted(x, node.this), y), BOOLEAN) for x, y in pairs]
+
+
+def _row(node: exp.Expr, binder: ExpressionBinder) -> list[Expression]:
+    """The left side of IN: a value, values in parentheses, or all columns of a FROM item by its alias."""
+    if isinstance(node, exp.Tuple):
+        return [binder.bind(e) for e in node.expressions]
+    if isinstance(node, exp.Column) and not node.table and not binder.scope.has(node.name):
+        item = binder.scope.item(node.name)
+        if item is not None:
+            return list(item.columns.values())
+    return [binder.bind(node)]
+
+
+def _check_width(node: exp.In, values: Sequence[Expression], subquery: Subquery) -> None:
+    if len(values) != len(subquery.columns):
+        raise error(f"IN compares {len(values)} with {len(subquery.columns)} columns", node)
+
+
+def _has_one_row(node: exp.In) -> bool:
+    """Whether the subquery of IN is an aggregate without GROUP BY, so that IN is a comparison."""
+    query = unwrapped(node.args["query"])
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
+        return False
+    return len(query.expressions) == 1 and contains_aggregate(query.expressions[0])
+
+
+def _or_unknown(matches: Sequence[Expression]) -> list[Expression]:
+    """True where the equalities are true or unknown together."""
+    both = matches[0]
+    for match in matches[1:]:
+        both = Call("and", (both, match), BOOLEAN)
+    return [Call("coalesce", (both, TRUE), BOOLEAN)]
+
+
+def _or_zero(count: Expression) -> Expression:
+    return Call("coalesce", (count, Literal(0, BIGINT)), BIGINT)
+
+
+def _sides(conjunct: Expression, subquery: Subquery) -> tuple[Expression, Expression] | None:
+    """An equality's side of the query around and its side of the subquery."""
+    inner = set(subquery.node.schema.names)
+    if not isinstance(conjunct, Call) or conjunct.function != "=":
+        return None
+    for outer, own in (conjunct.args, conjunct.args[::-1]):
+        if columns(own) and columns(own) <= inner and columns(outer).isdisjoint(inner):
+            return outer, own
+    return None

@@ -1,0 +1,94 @@
+"""Windows: from brackets to a WindowSpec, with the default where a stream has none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.cql.names.context import Context
+from penstock.cql.names.scope import Item, Scope
+from penstock.cql.syntax.duration import MOST, is_bare, ticks
+from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.nodes import StreamWindow
+from penstock.expression import Column
+from penstock.plan.logical import Window, WindowSpec
+from penstock.schema import TimeDomain
+
+UNBOUNDED = WindowSpec("rows", None, text="[ROWS UNBOUNDED]")
+
+
+def windowed(stream: Item, node: StreamWindow | None, context: Context) -> Item:
+    """A stream in FROM under the window in its brackets, or under the one that is filled in."""
+    if node is None:
+        context.note(f"{stream.alias} has no window: [ROWS UNBOUNDED] is filled in")
+        return Item.of(stream.alias, Window(stream.node, UNBOUNDED))
+    for note in _notes_on(node, stream, context.time):
+        context.note(note)
+    return Item.of(stream.alias, Window(stream.node, window_spec(node, stream, context.time)))
+
+
+def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpec:
+    """The window that a stream's brackets ask for."""
+    spec = replace(_SPECS[node.args["kind"]](node, time), text=node.args["text"])
+    keys = tuple(_key(c, Scope.of(stream)) for c in node.args.get("partition_by") or ())
+    if spec.kind == "range" or (spec.size is None and spec.slide is None):
+        return spec  # each group of it holds the same rows as the whole
+    return replace(spec, partition_by=keys)
+
+
+def _notes_on(node: StreamWindow, stream: Item, time: TimeDomain) -> list[str]:
+    """What explain should say: that a bare number was read as ticks, that a partition changes nothing."""
+    notes, text = [], f"{node.args['text']} of {stream.alias}"
+    if node.args["kind"] == "range" and (is_bare(node.args.get("size")) or is_bare(node.args.get("slide"))):
+        notes.append(f"{text} counts ticks: one tick is one {time.unit[:-1]}")
+    if node.args["kind"] != "rows" and node.args.get("partition_by"):
+        notes.append(f"{text} holds the same rows as without PARTITION BY")
+    return notes
+
+
+def _now(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    if node.args.get("slide"):
+        raise error("NOW has no SLIDE", node.args["slide"], "write [RANGE t SLIDE t]")
+    return WindowSpec("range", 0)
+
+
+def _range(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size, slide = node.args.get("size"), node.args.get("slide")
+    return WindowSpec(
+        "range",
+        None if size is None else ticks(size, time, "RANGE"),
+        slide=None if slide is None else ticks(slide, time, "SLIDE", least=1),
+    )
+
+
+def _rows(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size, slide = node.args.get("size"), node.args.get("slide")
+    return WindowSpec(
+        "rows",
+        None if size is None else _row_count(size, "ROWS", "is not a window"),
+        slide=None if slide is None else _row_count(slide, "SLIDE", "is not a number of rows"),
+    )
+
+
+_SPECS = {"now": _now, "range": _range, "rows": _rows}
+
+
+def _row_count(size: exp.Expr, word: str, what: str) -> int:
+    try:
+        count = int(size.name)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise error(f"{word} {size.name} {what}", size, "write a whole number of at least 1")
+    if count > MOST:
+        hint = "use UNBOUNDED" if word == "ROWS" else "write a smaller number"
+        raise error(f"{word} {size.name} is more than can be counted", size, hint)
+    return count
+
+
+def _key(node: exp.Expr, scope: Scope) -> str:
+    column = scope.column(node) if isinstance(node, exp.Column) else None
+    if not isinstance(column, Column):
+        raise error("PARTITION BY takes columns of the stream", node)
+    return column.name

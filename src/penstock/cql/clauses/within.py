@@ -1,0 +1,115 @@
+"""WITHIN: the budget of a query, checked and in the units of :class:`penstock.budget.Within`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from penstock.budget import Within
+from penstock.cql.clauses.goal import bind_goal
+from penstock.cql.syntax.duration import SECONDS
+from penstock.cql.syntax.errors import did_you_mean, error, unsupported
+from penstock.cql.syntax.nodes import WithinClause
+from penstock.plan import logical
+
+BYTES = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
+    """The budget that a query says, if it says one, and is of a kind that can keep it."""
+    clauses = node.meta.get("within") or []
+    if not clauses:
+        return _shared(node, root)
+    budget: dict[str, Fraction] = {}
+    for clause in clauses:
+        kind = clause.args["kind"]
+        name, unit = _rate(clause) if kind == "rate" else _memory(clause)
+        if name in budget:
+            raise error(f"{kind.upper()} stands twice after WITHIN", clause)
+        budget[name] = _positive(clause, "this", f"WITHIN {kind.upper()}") * unit
+        budget[f"least_{kind}"] = _least(clause, kind.upper()) * unit
+    if "rows" in budget and "bytes" in budget:
+        raise error("MEMORY stands twice after WITHIN", clauses[-1], "say it in ROWS or in MB")
+    _check(root, clauses[0], next((c for c in clauses if c.args["kind"] == "memory"), None))
+    counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
+    rates = {n: float(v) for n, v in budget.items() if n not in counts}
+    within = Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
+    return replace(within, goal=bind_goal(node, root, within))
+
+
+def _shared(node: exp.Expr, root: logical.Logical) -> Within | None:
+    """MAXIMIZE RESULTS by itself: with a part of the session's memory."""
+    if "goal" not in node.meta:
+        return None
+    _check(root, node.meta["goal"], node.meta["goal"])
+    within = Within(shared=True)
+    return replace(within, goal=bind_goal(node, root, within))
+
+
+def _rate(clause: WithinClause) -> tuple[str, Fraction]:
+    unit = clause.args["unit"].name.lower().removesuffix("s")
+    if unit not in SECONDS:
+        hint = did_you_mean(unit, SECONDS) or "write PER SECOND"
+        raise error(f"'{clause.args['unit'].name}' is not a unit of time", clause, hint)
+    return "rate", 1 / Fraction(SECONDS[unit])
+
+
+def _memory(clause: WithinClause) -> tuple[str, Fraction]:
+    unit = clause.args["unit"].name.lower()
+    if unit in ("row", "rows"):
+        return "rows", Fraction(1)
+    if unit not in BYTES:
+        hint = "write ROWS, KB, MB or GB"
+        raise error(f"'{clause.args['unit'].name}' is not a unit of memory", clause, hint)
+    return "bytes", Fraction(BYTES[unit])
+
+
+def _least(clause: WithinClause, what: str) -> Fraction:
+    """What each of the two streams is given at least, which both together must have room for."""
+    if clause.args.get("least") is None:
+        return Fraction(0)
+    least = _positive(clause, "least", "AT LEAST")
+    total = clause.args["this"].name
+    if 2 * least > Fraction(total):
+        raise error(f"AT LEAST {clause.args['least'].name} EACH for two streams is more than {what} {total}",
+                    clause, f"it can be {float(total) / 2:g} at most")  # fmt: skip
+    return least
+
+
+def _before_windows(clause: WithinClause) -> bool:
+    at = clause.args.get("before")
+    if at is not None and clause.args["kind"] != "rate":
+        raise error("DROP BEFORE WINDOWS stands after RATE", at, "rows are dropped where probes are short")
+    return at is not None
+
+
+def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
+    try:
+        value = Fraction(clause.args[number].name)
+    except ValueError:
+        raise error(f"{what} takes a number", clause) from None
+    if value <= 0:
+        raise error(f"{what} {clause.args[number].name} gives nothing to work with", clause,
+                    "it must be greater than 0")  # fmt: skip
+    return value
+
+
+def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None:
+    """One join of two windows, of time where memory is limited; everything else may stand above it."""
+    joins = [
+        n for n in logical.walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)
+    ]
+    if not joins:
+        raise error("WITHIN limits what a join uses, and this query has none", at, "leave WITHIN out")
+    if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
+        raise unsupported("WITHIN on other than one join of two streams", at,
+                          "leave it out, or join two streams in a query of its own")  # fmt: skip
+    for side in joins[0].inputs:
+        specs = [n.spec for n in logical.walk(side) if isinstance(n, logical.Window)]
+        if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:
+            raise unsupported("WITHIN over other than [RANGE ...] and [ROWS n] windows", at)
+        if specs[0].by_rows and memory is not None:
+            raise error("a row window says itself how many rows it holds, and MEMORY takes none from it",
+                        memory, "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip

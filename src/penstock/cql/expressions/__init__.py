@@ -1,0 +1,1 @@
+"""Scalar and aggregate expressions: types, coercion, functions and the binder."""

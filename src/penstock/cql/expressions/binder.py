@@ -1,0 +1,292 @@
+"""Scalar expressions: from sqlglot's nodes to bound ones, every column resolved, every type known.
+
+One function a construct, listed in ``BINDERS``; what is not listed is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.cql.expressions import arithmetic, functions, patterns, times, types
+from penstock.cql.expressions.aggregates import AGGREGATES
+from penstock.cql.expressions.coercion import coerce, comparands, read_time, time_hint, unify
+from penstock.cql.expressions.types import BOOLEAN, STRING
+from penstock.cql.names.scope import Scope
+from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
+from penstock.cql.syntax.errors import error, text_of_node, unsupported
+from penstock.expression import Call, Expression, Literal, PythonCall
+
+
+@dataclass(frozen=True)
+class ExpressionBinder:
+    """Binds expressions over a scope; the hooks say what an aggregate and a subquery mean here."""
+
+    scope: Scope
+    aggregate: Callable[[exp.Anonymous], Expression]
+    subquery: Callable[[ExpressionBinder, exp.Expr], Expression]
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """The bound form of an expression."""
+        bind_construct = BINDERS.get(type(node))
+        if bind_construct is None:
+            raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}'"), node)
+        return bind_construct(self, node)
+
+    def condition(self, node: exp.Expr, where: str) -> Expression:
+        """The bound form of an expression that must be BOOLEAN."""
+        bound = self.bind(node)
+        if bound.type not in (BOOLEAN, types.NULL):
+            raise error(f"type mismatch: {where} takes a BOOLEAN, not {types.sql_name(bound.type)}", node)
+        return coerce(bound, BOOLEAN)
+
+
+# columns and constants
+
+
+def _column(binder: ExpressionBinder, node: exp.Column) -> Expression:
+    if isinstance(node.this, exp.Star):
+        return _star(binder, node)
+    return binder.scope.column(node)
+
+
+def _star(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    raise error("* stands for columns and cannot be part of an expression", node)
+
+
+def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
+    if node.is_string:
+        return Literal(node.name, STRING)
+    try:
+        return arithmetic.number(node.name)
+    except (ArithmeticError, ValueError):
+        raise error(f"'{node.name}' is not a number", node) from None
+
+
+def _boolean(binder: ExpressionBinder, node: exp.Boolean) -> Expression:
+    return Literal(bool(node.this), BOOLEAN)
+
+
+def _null(binder: ExpressionBinder, node: exp.Null) -> Expression:
+    return Literal(None, types.NULL)
+
+
+def _paren(binder: ExpressionBinder, node: exp.Paren) -> Expression:
+    return binder.bind(node.this)
+
+
+# logic
+
+
+def _logic(function: str) -> Callable[[ExpressionBinder, Any], Expression]:
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        word = function.upper()
+        return Call(
+            function, (binder.condition(node.left, word), binder.condition(node.right, word)), BOOLEAN
+        )
+
+    return bind
+
+
+def _not(binder: ExpressionBinder, node: exp.Not) -> Expression:
+    bound = binder.condition(node.this, "NOT")
+    if isinstance(bound, Call) and bound.function == "isnull":
+        return Call("isnotnull", bound.args, BOOLEAN)
+    return Call("not", (bound,), BOOLEAN)
+
+
+def _compare(binder: ExpressionBinder, function: str, node: exp.Expr, *sides: exp.Expr) -> Expression:
+    args = comparands(times.lengths(binder, sides) or [binder.bind(s) for s in sides], node)
+    if function not in ("=", "<>", "<=>") and not types.is_ordered(args[0].type):
+        raise error(f"type mismatch: {types.sql_name(args[0].type)} has no order", node)
+    return Call(function, tuple(args), BOOLEAN)
+
+
+def _comparison(function: str) -> Callable[[ExpressionBinder, Any], Expression]:
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        return _compare(binder, function, node, node.left, node.right)
+
+    return bind
+
+
+def _between(binder: ExpressionBinder, node: exp.Between) -> Expression:
+    low = _compare(binder, ">=", node, node.this, node.args["low"])
+    high = _compare(binder, "<=", node, node.this, node.args["high"])
+    return Call("and", (low, high), BOOLEAN)
+
+
+def _subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    return binder.subquery(binder, node)
+
+
+def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
+    if node.args.get("query"):
+        return _subquery(binder, node)
+    items = [binder.bind(e) for e in node.expressions]
+    if not all(isinstance(i, Literal) for i in items):
+        return _in_expressions(binder, node)
+    args = comparands([binder.bind(node.this), *items], node)
+    return Call("in", tuple(args), BOOLEAN)
+
+
+def _in_expressions(binder: ExpressionBinder, node: exp.In) -> Expression:
+    """IN over anything but constants is a chain of ORs."""
+    first, *rest = (_compare(binder, "=", node, node.this, e) for e in node.expressions)
+    for other in rest:
+        first = Call("or", (first, other), BOOLEAN)
+    return first
+
+
+def _is(binder: ExpressionBinder, node: exp.Is) -> Expression:
+    if isinstance(node.expression, exp.Null):
+        return Call("isnull", (binder.bind(node.this),), BOOLEAN)
+    left = binder.condition(node.this, "IS TRUE and IS FALSE")
+    return Call("<=>", (left, binder.condition(node.expression, "IS")), BOOLEAN)
+
+
+# CASE, CAST and functions
+
+
+def _case(binder: ExpressionBinder, node: exp.Case) -> Expression:
+    conditions = [_case_condition(binder, node, branch) for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    values = [binder.bind(branch.args["true"]) for branch in node.args["ifs"]]
+    values.append(binder.bind(default) if default else Literal(None, types.NULL))
+    values = unify(values, node, "CASE gives both", "write CAST so that every branch has one type")
+    pairs = [arg for pair in zip(conditions, values, strict=False) for arg in pair]
+    return Call("case", (*pairs, values[-1]), values[-1].type)
+
+
+def _case_condition(binder: ExpressionBinder, node: exp.Case, branch: exp.If) -> Expression:
+    if node.this:
+        return _compare(binder, "=", branch, node.this, branch.this)
+    return binder.condition(branch.this, "WHEN")
+
+
+def _try_cast(binder: ExpressionBinder, node: exp.TryCast) -> Expression:
+    bound, type_ = _castable(binder, node)
+    return bound if bound.type == type_ else Call("try_cast", (bound,), type_)
+
+
+def _castable(binder: ExpressionBinder, node: exp.Expr) -> tuple[Expression, pa.DataType]:
+    bound, type_ = binder.bind(node.this), types.from_sql(node.args["to"])
+    if not types.castable(bound.type, type_):
+        raise error(f"cannot cast {types.sql_name(bound.type)} to {types.sql_name(type_)}", node)
+    return bound, type_
+
+
+def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
+    bound, type_ = _castable(binder, node)
+    if isinstance(bound, Literal) and isinstance(bound.value, str) and types.is_temporal(type_):
+        value = read_time(bound.value, type_)
+        if value is None:
+            raise error(f"'{bound.value}' is not a {types.sql_name(type_)}", node, time_hint(type_))
+        return Literal(value, type_)
+    return coerce(bound, type_)
+
+
+def _concat(binder: ExpressionBinder, node: exp.DPipe) -> Expression:
+    return functions.call("concat", [binder.bind(node.left), binder.bind(node.right)], node)
+
+
+def _substring(binder: ExpressionBinder, node: exp.Substring) -> Expression:
+    parts = [node.this, node.args.get("start"), node.args.get("length")]
+    return functions.call("substring", [binder.bind(p) for p in parts if p], node)
+
+
+def _trim(binder: ExpressionBinder, node: exp.Trim) -> Expression:
+    what, side = node.args.get("expression"), node.args.get("position") or "BOTH"
+    if what is None:
+        names = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+        return functions.call(names[side], [binder.bind(node.this)], node)
+    if side != "BOTH":
+        raise unsupported(f"TRIM({side} ... FROM ...)", node)
+    return functions.call("btrim", [binder.bind(node.this), binder.bind(what)], node)
+
+
+def _position(binder: ExpressionBinder, node: exp.StrPosition) -> Expression:
+    parts = [node.args["substr"], node.this]
+    return functions.call("locate", [binder.bind(p) for p in parts], node)
+
+
+def _distinct_from(binder: ExpressionBinder, node: exp.NullSafeNEQ) -> Expression:
+    return Call("not", (_compare(binder, "<=>", node, node.left, node.right),), BOOLEAN)
+
+
+def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
+    if node.name.upper() in RELATION_TO_STREAM:
+        raise around_list(node.name, node)
+    if node.name.lower() in AGGREGATES:
+        return binder.aggregate(node)
+    if node.name.lower() == "date_part" and len(node.expressions) == 2:
+        name, time = node.expressions
+        return times.field_of(name.name, binder.bind(time), node)
+    args, registered = [binder.bind(a) for a in node.expressions], binder.scope.functions
+    if node.name.lower() in registered:
+        known = registered[node.name.lower()]
+        return PythonCall(known.name.lower(), tuple(args), known.returns, known.function)
+    return functions.call(node.name, args, node, registered)
+
+
+BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
+    exp.Column: _column,
+    exp.Star: _star,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Paren: _paren,
+    exp.And: _logic("and"),
+    exp.Or: _logic("or"),
+    exp.Not: _not,
+    exp.EQ: _comparison("="),
+    exp.NEQ: _comparison("<>"),
+    exp.LT: _comparison("<"),
+    exp.LTE: _comparison("<="),
+    exp.GT: _comparison(">"),
+    exp.GTE: _comparison(">="),
+    exp.NullSafeEQ: _comparison("<=>"),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Exists: _subquery,
+    exp.Subquery: _subquery,
+    exp.NullSafeNEQ: _distinct_from,
+    exp.Like: patterns.like,
+    exp.ILike: patterns.ilike,
+    exp.RegexpLike: patterns.rlike,
+    exp.Escape: patterns.escape,
+    exp.Is: _is,
+    exp.Add: arithmetic.numbers("+"),
+    exp.Sub: arithmetic.numbers("-"),
+    exp.Mul: arithmetic.numbers("*"),
+    exp.Div: arithmetic.numbers("/"),
+    exp.Mod: arithmetic.numbers("%"),
+    exp.IntDiv: arithmetic.whole_division,
+    exp.BitwiseAnd: arithmetic.bitwise("&"),
+    exp.BitwiseOr: arithmetic.bitwise("|"),
+    exp.BitwiseXor: arithmetic.bitwise("^"),
+    exp.Neg: arithmetic.negative,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _try_cast,
+    exp.Extract: times.extract,
+    exp.StrPosition: _position,
+    exp.DPipe: _concat,
+    exp.Substring: _substring,
+    exp.Trim: _trim,
+    exp.Anonymous: _function,
+}
+
+UNSUPPORTED: dict[type[exp.Expr], str] = {
+    exp.All: "a comparison with ALL of a subquery",
+    exp.Any: "a comparison with ANY of a subquery",
+    exp.AtTimeZone: "AT TIME ZONE (all times are in UTC)",
+    exp.Bracket: "an element of an array or map",
+    exp.Distinct: "DISTINCT inside a function",
+    exp.Filter: "FILTER (WHERE ...)",
+    exp.Interval: "INTERVAL other than added to or taken from a DATE or TIMESTAMP",
+    exp.Window: "an OVER clause",
+}

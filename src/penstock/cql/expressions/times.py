@@ -1,0 +1,169 @@
+"""Time in expressions: INTERVAL added to and taken from dates and timestamps, differences, EXTRACT.
+
+An interval is no value of its own here. ``ts + INTERVAL 5 MINUTES`` is a shift of ``ts``, and in
+``a - b < INTERVAL 5 MINUTES`` microseconds are compared. Months and years shift the
+date and keep the time of day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from penstock.cql.expressions import functions, types
+from penstock.cql.expressions.coercion import coerce
+from penstock.cql.expressions.time_rules import seconds_and_fraction
+from penstock.cql.expressions.types import BIGINT, DATE, INT
+from penstock.cql.syntax.duration import ALIASES, SECONDS
+from penstock.cql.syntax.errors import did_you_mean, error, unsupported
+from penstock.expression import Call, Expression, Literal
+from penstock.schema import TIMESTAMP
+
+if TYPE_CHECKING:
+    from penstock.cql.expressions.binder import ExpressionBinder
+
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+UNITS = SECONDS | {"week": Fraction(7 * 86_400)}
+DAY = 86_400 * 1_000_000
+FIELDS = {
+    "dow": "dayofweek",
+    "doy": "dayofyear",
+    "week": "weekofyear",
+    "days": "day",
+    "hours": "hour",
+    "minutes": "minute",
+    "months": "month",
+    "years": "year",
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A length of time: months and microseconds; never both but in text such as '1 month 2 days'."""
+
+    months: int = 0
+    micros: int = 0
+
+
+def is_time_arithmetic(left: exp.Expr, right: exp.Expr) -> bool:
+    """Whether a sum or difference has an interval in it."""
+    return any(isinstance(side.unnest(), exp.Interval) for side in (left, right))
+
+
+def shifted(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+    """``time + INTERVAL ...``, ``INTERVAL ... + time`` or ``time - INTERVAL ...``."""
+    left, right = node.left.unnest(), node.right.unnest()
+    swapped = isinstance(left, exp.Interval) and isinstance(node, exp.Add)
+    time, by = (right, left) if swapped else (left, right)
+    if isinstance(time, exp.Interval) or not isinstance(by, exp.Interval):
+        raise unsupported("INTERVAL other than added to or taken from a DATE or TIMESTAMP", node)
+    bound, interval = binder.bind(time), read(by)
+    if not types.is_temporal(bound.type):
+        given = types.sql_name(bound.type)
+        raise error(f"type mismatch: INTERVAL is added to a DATE or TIMESTAMP, not to {given}", node)
+    sign = -1 if isinstance(node, exp.Sub) else 1
+    return _plus_micros(_plus_months(bound, sign * interval.months), sign * interval.micros)
+
+
+def _plus_months(time: Expression, months: int) -> Expression:
+    if months == 0:
+        return time
+    date = coerce(time, DATE)
+    moved = Call("add_months", (date, Literal(months, INT)), DATE)
+    if time.type == DATE:
+        return moved
+    of_day = Call("-", (micros(time), micros(date)), BIGINT)
+    return _from_micros(Call("+", (micros(moved), of_day), BIGINT), time)
+
+
+def _plus_micros(time: Expression, by: int) -> Expression:
+    if by == 0:
+        return time
+    if time.type == DATE and by % DAY == 0:
+        return Call("date_add", (time, Literal(by // DAY, INT)), DATE)
+    return _from_micros(Call("+", (micros(time), Literal(by, BIGINT)), BIGINT), time)
+
+
+def micros(time: Expression) -> Expression:
+    """Microseconds since 1970 of a date or timestamp."""
+    return Call("unix_micros", (coerce(time, TIMESTAMP),), BIGINT)
+
+
+def _from_micros(value: Expression, like: Expression) -> Expression:
+    moment = Call("timestamp_micros", (value,), TIMESTAMP)
+    return moment if like.type == DATE else coerce(moment, like.type)
+
+
+def lengths(binder: ExpressionBinder, sides: Sequence[exp.Expr]) -> list[Expression] | None:
+    """The sides of a comparison with an interval, in microseconds; None if it is none."""
+    if not any(isinstance(s.unnest(), exp.Interval) for s in sides):
+        return None
+    return [_length(binder, s.unnest()) for s in sides]
+
+
+def _length(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+    """An interval or a difference of two times."""
+    if isinstance(node, exp.Interval):
+        interval = read(node)
+        if interval.months:
+            raise unsupported("a comparison with months or years", node, "their lengths differ: say days")
+        return Literal(interval.micros, BIGINT)
+    if isinstance(node, exp.Sub) and not is_time_arithmetic(node.left, node.right):
+        sides = [binder.bind(s) for s in (node.left, node.right)]
+        if all(types.is_temporal(s.type) for s in sides):
+            return Call("-", (micros(sides[0]), micros(sides[1])), BIGINT)
+    raise error(
+        "an INTERVAL is compared with a difference of two times", node, "as in a - b < INTERVAL 1 DAY"
+    )
+
+
+def read(node: exp.Interval) -> Interval:
+    """An interval as written: ``5 MINUTES``, ``'1' DAY`` or ``'1 hour 5 minutes'``."""
+    value, unit = node.this, node.args.get("unit")
+    if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var | None):
+        raise unsupported("an INTERVAL that is not constant and of one unit", node)
+    if unit is not None:
+        return _of(value.name, unit.name, node)
+    parts = re.findall(r"([-+]?[\d.]+)\s*([A-Za-z]+)", value.name)
+    if not parts or re.sub(r"([-+]?[\d.]+)\s*([A-Za-z]+)", "", value.name).strip():
+        raise error(f"'{value.name}' is not an interval", node, "write e.g. INTERVAL '1 hour 5 minutes'")
+    every = [_of(number, word, node) for number, word in parts]
+    return Interval(sum(i.months for i in every), sum(i.micros for i in every))
+
+
+def _of(number: str, unit: str, node: exp.Expr) -> Interval:
+    name = unit.lower()
+    name = ALIASES.get(name, name.removesuffix("s"))
+    if name not in MONTHS and name not in UNITS:
+        known = [f"{u}s".upper() for u in (*UNITS, *MONTHS)]
+        raise error(f"unknown unit of time '{unit}'", node, did_you_mean(unit, known))
+    try:
+        amount = Fraction(number) * (MONTHS[name] if name in MONTHS else UNITS[name] * 1_000_000)
+    except ValueError:
+        raise error(f"'{number}' is not a number", node) from None
+    if amount.denominator != 1:
+        raise error(f"INTERVAL {number} {unit} is not whole", node, "one tick is one microsecond")
+    return Interval(months=int(amount)) if name in MONTHS else Interval(micros=int(amount))
+
+
+def extract(binder: ExpressionBinder, node: exp.Extract) -> Expression:
+    """EXTRACT(field FROM time)."""
+    return field_of(node.name, binder.bind(node.expression), node)
+
+
+def field_of(name: str, time: Expression, node: exp.Expr) -> Expression:
+    """A field of a date or timestamp by its name."""
+    known = FIELDS.get(name.lower(), name.lower())
+    if known in ("second", "seconds") and types.is_temporal(time.type):
+        return seconds_and_fraction(coerce(time, TIMESTAMP))
+    if known not in functions.TIME_FIELDS:
+        fields = [f.upper() for f in (*functions.TIME_FIELDS, "second")]
+        raise error(
+            f"unknown field '{name}' of a time", node, did_you_mean(name, fields, f"use {', '.join(fields)}")
+        )
+    return functions.call(known, [time], node)

@@ -1,0 +1,56 @@
+"""Functions that users register: Python over Arrow arrays, under names that CQL itself does not use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.catalog import FunctionDef
+from penstock.cql.expressions.aggregates import AGGREGATES
+from penstock.cql.expressions.functions import FUNCTIONS, REFUSED, SYNONYMS
+from penstock.cql.statements import parse_expressions, schema_of
+from penstock.cql.syntax.dialect import RELATION_TO_STREAM
+from penstock.errors import CatalogError, CQLError
+
+TAKEN = {
+    *FUNCTIONS,
+    *SYNONYMS,
+    *AGGREGATES,
+    *REFUSED,
+    *(name.lower() for name in RELATION_TO_STREAM),
+    "date_part",
+}
+"""Names that mean something in CQL already."""
+
+
+def define_function(name: str, function: Callable[..., Any], returns: str) -> FunctionDef:
+    """The catalog's entry of a vectorised function that gives values of the SQL type ``returns``."""
+    if not callable(function):
+        raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
+    if name.lower() in TAKEN:
+        raise CatalogError(f"{name.upper()} is a function of CQL already; choose another name for yours")
+    if not _can_be_called(name):
+        raise CatalogError(f"a query cannot call a function by the name {name!r}; choose another")
+    return FunctionDef(name, _type(name, returns), function)
+
+
+def _can_be_called(name: str) -> bool:
+    """Whether ``name(1)`` is a call of it, and not of a construct such as CAST or no call at all."""
+    try:
+        (query,) = parse_expressions(f"SELECT {name}(1)")
+    except (CQLError, ValueError):
+        return False
+    items = query.expressions if isinstance(query, exp.Select) else []
+    return len(items) == 1 and isinstance(items[0], exp.Anonymous) and items[0].name == name
+
+
+def _type(name: str, returns: str) -> pa.DataType:
+    try:
+        (column,) = schema_of(f"x {returns}")
+    except (CQLError, ValueError):
+        hint = "types are Spark's, e.g. BIGINT or STRING"
+        raise CatalogError(f"function {name!r} returns {returns!r}, which is no type; {hint}") from None
+    return column.type

@@ -1,0 +1,1 @@
+"""Which name means what: scopes, the context of a query, names of result columns."""

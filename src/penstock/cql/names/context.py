@@ -1,0 +1,100 @@
+"""What holds for a whole query: the catalog, names given by WITH, the time its streams share, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from sqlglot import exp
+
+from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.cql.names.scope import Outer
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.schema import TimeDomain
+
+Catalog = Mapping[str, StreamDef | TableDef | RelationDef | ViewDef | FunctionDef]
+
+
+@dataclass(frozen=True)
+class CommonTable:
+    """A query named by WITH, and what it may refer to itself."""
+
+    node: exp.CTE
+    context: Context
+
+
+@dataclass
+class Context:
+    """The catalog, what was filled in so far, and where in the query we are.
+
+    ``streams`` and ``notes`` are shared by all parts of a query; ``common_tables`` and ``outer``, the
+    query around a subquery, differ from part to part.
+    """
+
+    catalog: Catalog
+    notes: list[str] = field(default_factory=list)
+    streams: list[StreamDef | RelationDef] = field(default_factory=list)
+    common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
+    outer: Outer | None = None
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @property
+    def time(self) -> TimeDomain:
+        """The time that the streams met so far share."""
+        return self.streams[0].time
+
+    @property
+    def functions(self) -> dict[str, FunctionDef]:
+        """The registered functions, by name in lower case."""
+        return {n.lower(): f for n, f in self.catalog.items() if isinstance(f, FunctionDef)}
+
+    def note(self, text: str) -> None:
+        """Say what was filled in, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def meet(self, stream: StreamDef | RelationDef, at: exp.Expr) -> None:
+        """Take note of a stream; all streams of a query share one time."""
+        if self.streams and self.streams[0].time != stream.time:
+            first = self.streams[0]
+            raise error(
+                f"'{first.name}' has time in {_words(first)} and '{stream.name}' in {_words(stream)}",
+                at,
+                "declare the same TIMESTAMP BY type and unit for both",
+            )
+        self.streams.append(stream)
+
+    def new_alias(self) -> str:
+        """An alias that no user can have written."""
+        return f"#{next(self.numbers)}"
+
+    def inside(self, outer: Outer | None) -> Context:
+        """The same for a part of the query that sees ``outer`` around it."""
+        return replace(self, outer=outer)
+
+    def apart(self, what: str) -> Context:
+        """The same for a part that may not refer to the query around it; ``what`` says why."""
+        return replace(self, outer=self.outer and self.outer.refusing(what))
+
+    def on_its_own(self) -> Context:
+        """The same for a view: nothing of the query that uses it is in sight."""
+        return replace(self, outer=None, common_tables={})
+
+    def knowing(self, with_: exp.With | None) -> Context:
+        """The same with the queries that WITH names."""
+        if with_ is None:
+            return self
+        if with_.args.get("recursive"):
+            raise unsupported("WITH RECURSIVE", with_)
+        context = self
+        for table in with_.expressions:
+            if any(t.alias.casefold() == table.alias.casefold() for t in with_.expressions if t is not table):
+                raise error(f"WITH names '{table.alias}' twice", table.args["alias"])
+            known = {**context.common_tables, table.alias: CommonTable(table, context)}
+            context = replace(context, common_tables=known)
+        return context
+
+
+def _words(stream: StreamDef | RelationDef) -> str:
+    return "TIMESTAMP" if stream.time.kind == "timestamp" else f"integer {stream.time.unit}"

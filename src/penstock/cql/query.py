@@ -1,0 +1,63 @@
+"""Binding: from the text of a query to a logical plan, with every name and type resolved."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.cql.clauses.queries import RELATIONS, bind_query
+from penstock.cql.clauses.select import bind_select
+from penstock.cql.clauses.set_operations import bind_set_operation
+from penstock.cql.clauses.streams import only_grows
+from penstock.cql.clauses.within import bind_within
+from penstock.cql.names.context import Catalog, Context
+from penstock.cql.statements import SelectStatement, parse
+from penstock.cql.syntax.errors import error
+from penstock.plan.logical import Logical, Query, ToStream
+
+RELATIONS.update(
+    {
+        exp.Select: bind_select,
+        exp.Union: bind_set_operation,
+        exp.Except: bind_set_operation,
+        exp.Intersect: bind_set_operation,
+    }
+)
+
+
+def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
+    """The bound form of one query over a catalog.
+
+    ``query`` is its text, the statement that :func:`parse` made of it, or a sqlglot expression.
+    """
+    node = _expression(query)
+    context = Context(catalog)
+    root = bind_query(node, context)
+    if not context.streams:
+        raise error(
+            "a continuous query needs a stream in FROM, and here are only tables",
+            node,
+            "query tables with Spark itself",
+        )
+    within = bind_within(node, root)
+    return Query(_filled_in(root, context), context.time, tuple(context.notes), within)
+
+
+def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
+    if isinstance(query, exp.Expr):
+        return query
+    if isinstance(query, SelectStatement):
+        return query.expression
+    statements = parse(query)
+    if len(statements) != 1:
+        raise error(f"one query is expected here, not {len(statements)} statements")
+    if not isinstance(statements[0], SelectStatement):
+        raise error("a query is expected here, not CREATE, DROP or SET")
+    return statements[0].expression
+
+
+def _filled_in(root: Logical, context: Context) -> Logical:
+    """The default: what only grows is streamed."""
+    if isinstance(root, ToStream) or not only_grows(root):
+        return root
+    context.note("the result only grows, so it is streamed: ISTREAM is filled in")
+    return ToStream(root, "istream")

@@ -1,0 +1,309 @@
+"""CQL as a sqlglot dialect: Spark's SQL plus windows, relation-to-stream operators and stream DDL.
+
+sqlglot parses the SQL. What is added here, each where sqlglot has a hook for it:
+
+* ``S [RANGE 10 MINUTES] AS x``: a :class:`StreamWindow` in the ``window`` argument of the FROM item;
+* ``SELECT ISTREAM(a, b)``: the select list is one :class:`RelationToStream` around the items;
+* ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query;
+* ``(SELECT ISTREAM(...) ...) [ROWS 5] AS x``: the same windows after a query in parentheses.
+
+Definitions and settings are in ``ddl_parser``.
+
+Functions are left as they are written (``Anonymous`` nodes): which there are, and what types they take,
+is the binder's business, by Spark's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from penstock.cql.syntax.ddl_parser import STATEMENTS, DDLParser
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.cql.syntax.nodes import GoalClause, RelationToStream, StreamWindow, WithinClause
+from penstock.errors import CQLError
+
+RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+
+
+def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
+    """The error for ISTREAM and the like around a part of the SELECT list."""
+    word = operator.upper()
+    return error(f"{word} goes around the whole SELECT list", at, f"write SELECT {word}(a, b) FROM ...")
+
+
+Modifier = tuple[str, Any]
+
+
+def _placed(parse: Callable[[SparkParser], Modifier]) -> Callable[[SparkParser], Modifier]:
+    """A clause's parser that marks what it gives with the place of the clause's first word."""
+
+    def parse_and_place(parser: SparkParser) -> Modifier:
+        start = parser._curr
+        key, node = parse(parser)
+        return key, node.update_positions(start) if isinstance(node, exp.Expr) else node
+
+    return parse_and_place
+
+
+class CQLParser(DDLParser):
+    """Spark's parser with CQL's constructs."""
+
+    STRICT_CAST = True  # CAST stays CAST: it fails on what it cannot convert, as in ANSI Spark
+    JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma is not CROSS JOIN: it needs a predicate
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS = {
+        name: SparkParser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "SUBSTRING", "SUBSTR", "TRIM", "EXTRACT", "POSITION")
+    }
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+    QUERY_MODIFIER_PARSERS = {
+        token: _placed(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
+    }
+
+    # places for errors
+
+    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        """A set operation, with the place of its word."""
+        start, node = self._curr, super().parse_set_operation(*args, **kwargs)
+        return node.update_positions(start) if node else None
+
+    def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """A list; sqlglot would pass over a comma that nothing follows."""
+
+        def parse_item() -> Any:
+            before, item = self._prev, parse_method()
+            if item is None and before and before.token_type == sep:
+                raise error(f"something is missing after '{before.text}'", before)
+            return item
+
+        return super()._parse_csv(parse_item, sep)
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        start, join = self._curr, super()._parse_join(*args, **kwargs)
+        if join is None and start and start.token_type == TokenType.COMMA:
+            raise error("expected a stream or table after ','", start)
+        if join and isinstance(join.args.get("on"), exp.Boolean) and self._prev.token_type != TokenType.TRUE:
+            join.set("on", None)  # filled in by sqlglot for an outer join that has no ON
+        if join and start.token_type == TokenType.COMMA:
+            join.meta["comma"] = True
+            return join
+        return join.update_positions(start) if join else None
+
+    def _warn_unsupported(self) -> None:
+        raise unsupported(f"the statement {self._tokens[0].text.upper()}", self._tokens[0], STATEMENTS)
+
+    # relation-to-stream
+
+    def _parse_statement(self) -> exp.Expr | None:
+        start, operator = self._curr, self._match_relation_to_stream()
+        if operator:
+            return self._parse_within(self._parse_stream_query(operator))
+        node = super()._parse_statement()
+        if node and "line" not in node.meta:
+            node.update_positions(start)
+        return self._parse_within(node) if isinstance(node, exp.Query) else node
+
+    # budgets
+
+    def _parse_within(self, query: exp.Expr) -> exp.Expr:
+        """``WITHIN RATE 100 PER SECOND`` and ``WITHIN MEMORY 1000 ROWS`` after a query, in either order."""
+        clauses = []
+        while self._curr and self._starts_within():
+            start = self._curr
+            self._advance()
+            clauses.append(self._parse_rate_or_memory(start))
+        goal = self._parse_goal()
+        if goal:
+            query.meta["goal"] = goal
+        if clauses:
+            query.meta["within"] = clauses
+        return query
+
+    def _starts_within(self) -> bool:
+        again = self._curr.text.upper() == "AND"
+        return again or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
+
+    @staticmethod
+    def _within_what(token: Token | None) -> bool:
+        return token is not None and token.text.upper() in ("RATE", "MEMORY")
+
+    def _parse_rate_or_memory(self, start: Token) -> WithinClause:
+        self._match_text_seq("WITHIN")
+        kind = "rate" if self._match_text_seq("RATE") else "memory" if self._match_text_seq("MEMORY") else ""
+        number = self._parse_signed_number(kind.upper()) if kind else None
+        if kind == "rate" and not self._match_text_seq("PER"):
+            kind = ""
+        unit = None if self._starts_goal() else self._parse_var(any_token=True)
+        if kind == "memory" and number is not None and unit is None:
+            raise error(f"WITHIN MEMORY {number.name} lacks its unit", self._prev, "write ROWS, KB, MB or GB")
+        if not kind or unit is None:
+            forms = "WITHIN RATE 100 PER SECOND or WITHIN MEMORY 1000 ROWS"
+            raise error(f"a budget is written {forms}", self._curr or self._prev)
+        clause = self.expression(WithinClause(kind=kind, this=number, unit=unit), start)
+        while self._curr and self._curr.text.upper() in ("AT", "DROP"):
+            self._parse_within_option(clause)
+        return clause
+
+    def _parse_within_option(self, clause: WithinClause) -> None:
+        """``AT LEAST 10 EACH`` or ``DROP BEFORE WINDOWS``."""
+        start = self._curr
+        if self._match_text_seq("DROP", "BEFORE", "WINDOWS"):
+            clause.set("before", exp.Boolean(this=True).update_positions(start))
+        elif self._match_text_seq("AT", "LEAST"):
+            clause.set("least", self._parse_signed_number("AT LEAST"))
+            if not self._match_text_seq("EACH"):
+                raise error("what each stream is given is written AT LEAST 10 EACH", self._curr or self._prev)
+        else:
+            raise error("a budget is followed by AT LEAST 10 EACH or DROP BEFORE WINDOWS", start)
+
+    def _starts_goal(self) -> bool:
+        words = [t.text.upper() for t in (self._curr, self._next) if t]
+        return words == ["MAXIMIZE", "RESULTS"]
+
+    def _parse_goal(self) -> GoalClause | None:
+        """After a budget, ``MAXIMIZE RESULTS [USING x]`` or ``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE x]``."""
+        start = self._curr
+        if self._match_text_seq("MAXIMIZE"):
+            if not self._match_text_seq("RESULTS"):
+                raise error("after WITHIN MEMORY stands MAXIMIZE RESULTS", self._curr or self._prev)
+            using = self._parse_var(any_token=True) if self._match_text_seq("USING") else None
+            return self.expression(GoalClause(kind="maximize", this=using), start)
+        if not self._match_text_seq("SAMPLE"):
+            return None
+        plain = self._curr is None or self._curr.text.upper() in ("CONFIDENCE", ";")
+        scheme = None if plain else self._parse_var(any_token=True)
+        confident = self._match_text_seq("CONFIDENCE")
+        level = self._parse_number() if confident else None
+        if confident and level is None:
+            raise error("CONFIDENCE takes a number", self._prev, "write e.g. CONFIDENCE 0.95")
+        return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
+
+    def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        if self._curr and self._curr.token_type == TokenType.L_BRACE:
+            raise error("a window stands in brackets", self._curr, "write [NOW], [RANGE ...] or [ROWS n]")
+        if self._curr and (
+            self._starts_goal() or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
+        ):
+            return None
+        return super()._parse_table_alias(*args, **kwargs)
+
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        operator = self._match_relation_to_stream() if self._starts_query(1) else None
+        return (
+            self._parse_stream_query(operator) if operator else super()._parse_select_query(*args, **kwargs)
+        )
+
+    def _starts_query(self, ahead: int = 0) -> bool:
+        """Whether a query in parentheses, or a bare one, begins so many tokens ahead."""
+        position = self._index + ahead
+        while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
+            position += 1
+        queries = (TokenType.SELECT, TokenType.WITH)
+        return position < len(self._tokens) and self._tokens[position].token_type in queries
+
+    def _parse_stream_query(self, operator: Token) -> RelationToStream:
+        if not self._starts_query():
+            word = operator.text.upper()
+            raise error(f"{word} goes around a query", operator, f"write {word}(SELECT ... FROM ...)")
+        query = self._parse_wrapped(self._parse_wrapped_select)
+        return self._relation_to_stream(operator, this=query)
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        operator = self._match_relation_to_stream()
+        if not operator:
+            return super()._parse_projections()
+        self._match_l_paren()
+        distinct = self._match(TokenType.DISTINCT)
+        items = self._parse_expressions()
+        self._match_r_paren()
+        if self._match(TokenType.COMMA):
+            raise around_list(operator.text, operator)
+        return [self._relation_to_stream(operator, expressions=items, distinct=distinct)], None
+
+    def _match_relation_to_stream(self) -> Token | None:
+        if self._next and self._next.token_type == TokenType.L_PAREN:
+            if self._match_texts(RELATION_TO_STREAM):
+                return self._prev
+        return None
+
+    def _relation_to_stream(self, operator: Token, **args: Any) -> RelationToStream:
+        every = self._parse_duration() if self._match_text_seq("EVERY") else None
+        kind = operator.text.lower()
+        return self.expression(RelationToStream(kind=kind, every=every, **args), operator)
+
+    # windows
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        item = super()._parse_table(*args, **kwargs)
+        if isinstance(item, RelationToStream):
+            item = self._parse_subquery(item)
+        return self._parse_stream_window(item) if isinstance(item, exp.Table | exp.Subquery) else item
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        return (
+            self._parse_stream_window(this) if isinstance(this, exp.Table) else super()._parse_bracket(this)
+        )
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        start, window = self._curr, self._parse_window_in_brackets()
+        subquery = super()._parse_subquery(this, parse_alias)
+        if window and subquery is None:
+            raise error("a window stands after a stream", start)
+        if window and subquery:
+            subquery.set("window", window)
+        return subquery
+
+    def _parse_stream_window(self, item: exp.Expr) -> exp.Expr:
+        start, window = self._curr, self._parse_window_in_brackets()
+        if window and item.args.get("window"):
+            raise error(f"'{item.alias_or_name}' has two windows", start)
+        if window:
+            item.set("window", window)
+        return item
+
+    def _parse_window_in_brackets(self) -> StreamWindow | None:
+        start = self._curr
+        if not self._match(TokenType.L_BRACKET):
+            return None
+        columns = self._parse_csv(self._parse_column) if self._match(TokenType.PARTITION_BY) else []
+        kind, size = self._parse_window_frame()
+        slide = self._parse_slide(kind) if self._match_text_seq("SLIDE") else None
+        if not self._match(TokenType.R_BRACKET):
+            raise error("a window ends with ']'", self._curr or self._prev)
+        text = " ".join(self._find_sql(start, self._prev).split())
+        window = StreamWindow(kind=kind, size=size, slide=slide, partition_by=columns, text=text)
+        return self.expression(window, start)
+
+    def _parse_slide(self, kind: str) -> exp.Expr:
+        return self._parse_signed_number("SLIDE") if kind == "rows" else self._parse_duration()
+
+    def _parse_window_frame(self) -> tuple[str, exp.Expr | None]:
+        if self._match_text_seq("NOW"):
+            return "now", None
+        if self._match_text_seq("ROWS"):
+            return "rows", None if self._match_text_seq("UNBOUNDED") else self._parse_signed_number("ROWS")
+        if self._match_text_seq("RANGE"):
+            return "range", None if self._match_text_seq("UNBOUNDED") else self._parse_duration()
+        raise error(
+            "a window is [ROWS n], [ROWS UNBOUNDED], [RANGE t unit], [RANGE UNBOUNDED], [NOW] "
+            "or [PARTITION BY columns ROWS n]",
+            self._curr or self._prev,
+        )
+
+
+class CQL(Spark):
+    """The dialect: Spark's tokens and SQL, CQL's parser."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's, with a doubled quote for a quote inside a string, as Spark 4 reads it."""
+
+        STRING_ESCAPES = ["'", "\\"]
+
+    Parser = CQLParser

@@ -1,0 +1,93 @@
+"""Misspelt keywords: which one was meant is found by trying.
+
+A word that is not a keyword is read as a name or an alias, so the parser stumbles only at what follows. Words
+around that place are replaced by keywords that look like them; the one with which the parser gets further is
+what was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from penstock.cql.syntax.dialect import CQL, RELATION_TO_STREAM
+from penstock.cql.syntax.errors import place
+from penstock.errors import CQLError
+
+OWN = """
+    AFTER AT BAD BEFORE BY CHANGE CONFIDENCE DROP EACH EVERY HEAVY IDLE IN LEAST MAXIMIZE MEMORY NOW OPTIONS
+    PER RANGE RATE RELATION RESULTS ROWS SAMPLE SKEW SLIDE STREAM TIMESTAMP UNBOUNDED USING VIEW WINDOWS
+    WITHIN
+""".split()
+"""Words that CQL has beside those of SQL."""
+KEYWORDS = sorted(
+    {w for k in CQL.Tokenizer.KEYWORDS for w in k.split() if re.fullmatch("[A-Z]{2,}", w)}
+    | {*OWN, *RELATION_TO_STREAM}
+)
+BEFORE_BY = ("GROUP", "PARTITION")
+"""Words that are nothing without a BY."""
+Check = Callable[[str], object]
+BEFORE, AFTER = 2, 1
+"""Words before and after the place that may be meant."""
+FURTHER = 2
+"""Tokens that must be right after the place, for a keyword to be what was meant."""
+LIKE = 0.7
+"""How alike a word and a keyword are at least, from 0 to 1."""
+
+
+def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
+    """An error at a misspelt keyword, if one that looks like it lets ``check``, which raises, get further."""
+    try:
+        tokens = CQL().tokenize(text)
+    except TokenError:
+        return None
+    at = _index(tokens, failure)
+    if at is None:
+        return None
+    for token in _around(tokens, at):
+        for word in _like(token):
+            if _gets_to(text[: token.start] + word + text[token.end + 1 :], at + FURTHER, check):
+                return _told(failure, token, word)
+    return None
+
+
+def _told(failure: CQLError, token: Token, word: str) -> CQLError:
+    """The failure with a hint, at the word that was meant to be another if the parser went on behind it."""
+    message, line, column = failure.message, failure.line, failure.column
+    if message.startswith("syntax error") and place(token) != (line, column):
+        message, (line, column) = f"syntax error near '{token.text}'", place(token)
+    return CQLError(message, line=line, column=column, hint=f"did you mean '{word}'?")
+
+
+def _like(token: Token) -> list[str]:
+    """The keywords that a word may have been meant to be."""
+    word = token.text.upper()
+    if word in BEFORE_BY:
+        return [f"{word} BY"]
+    return [] if word in KEYWORDS else get_close_matches(word, KEYWORDS, cutoff=LIKE)
+
+
+def _index(tokens: list[Token], failure: CQLError) -> int | None:
+    return next((i for i, t in enumerate(tokens) if place(t) == (failure.line, failure.column)), None)
+
+
+def _around(tokens: list[Token], at: int) -> Iterator[Token]:
+    """Words at a place, the nearest first."""
+    near = range(max(at - BEFORE, 0), min(at + AFTER + 1, len(tokens)))
+    for token in (tokens[i] for i in sorted(near, key=lambda i: (abs(i - at), i))):
+        if token.token_type == TokenType.VAR:
+            yield token
+
+
+def _gets_to(text: str, at: int, check: Check) -> bool:
+    """Whether a text is right, or wrong only from some token on."""
+    try:
+        check(text)
+    except CQLError as failure:
+        index = _index(CQL().tokenize(text), failure)
+        return index is not None and index >= at
+    return True
