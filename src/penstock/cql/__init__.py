@@ -6,9 +6,8 @@
 Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with line and column.
 """
 
-from penstock.cql.clauses.views import define_view
 from penstock.cql.expressions.user_functions import define_function
-from penstock.cql.query import bind
+from penstock.cql.query import bind, define_view
 from penstock.cql.statements import (
     CreateRelation,
     CreateStream,

@@ -1,16 +1,20 @@
-"""Binding: from the text of a query to a logical plan, with every name and type resolved."""
+"""Binding: from the text of a query to a logical plan, with every name and type resolved.
+
+A view is bound before it is in the catalog, so it can only refer to earlier definitions: no cycles.
+"""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from penstock.catalog import ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.set_operations import bind_set_operation
-from penstock.cql.clauses.streams import only_grows
+from penstock.cql.clauses.streams import is_static, only_grows
 from penstock.cql.clauses.within import bind_within
 from penstock.cql.names.context import Catalog, Context
-from penstock.cql.statements import SelectStatement, parse
+from penstock.cql.statements import CreateView, SelectStatement, parse
 from penstock.cql.syntax.errors import error
 from penstock.plan.logical import Logical, Query, ToStream
 
@@ -61,3 +65,17 @@ def _filled_in(root: Logical, context: Context) -> Logical:
         return root
     context.note("the result only grows, so it is streamed: ISTREAM is filled in")
     return ToStream(root, "istream")
+
+
+def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
+    """The catalog's entry of a view or derived stream; what is wrong in its query is found here."""
+    context = Context(catalog)
+    root = bind_query(statement.expression, context)
+    is_stream = isinstance(root, ToStream) or (only_grows(root) and not is_static(root))
+    if statement.kind == "stream" and not is_stream:
+        raise error(
+            f"the query of stream '{statement.name}' gives a relation",
+            statement.expression,
+            "write ISTREAM( ) around its SELECT list, or CREATE VIEW",
+        )
+    return ViewDef(statement.name, statement.text, statement.kind)

@@ -10,8 +10,7 @@ from sqlglot import exp
 
 from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
 from penstock.cql.clauses.derived import common_table, derived_table, view
-from penstock.cql.clauses.joined import Joined
-from penstock.cql.clauses.joins import join
+from penstock.cql.clauses.joins import Joined, join
 from penstock.cql.clauses.windows import windowed
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.names.scope import Item, lookup, qualify

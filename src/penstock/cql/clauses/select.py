@@ -7,7 +7,7 @@ FROM, those in HAVING and in a grouped SELECT list above the aggregation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -15,11 +15,12 @@ from sqlglot import exp
 from penstock.cql.clauses.correlation import key_parts, needed, project, value_above
 from penstock.cql.clauses.from_clause import bind_from
 from penstock.cql.clauses.grouping import Grouping, bind_grouping, is_grouped, row_binder, with_items
-from penstock.cql.clauses.select_list import bind_items, is_distinct, select_items
+from penstock.cql.clauses.queries import operator_of, unwrapped
 from penstock.cql.clauses.subqueries import Attachments
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.context import Context
-from penstock.cql.names.scope import Scope, outer_columns
+from penstock.cql.names.results import text_of
+from penstock.cql.names.scope import Named, Scope, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Call, Expression, Literal, columns, conjuncts
 from penstock.plan.logical import Distinct, Logical, Select
@@ -152,3 +153,63 @@ def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, contex
         condition = grouping.over_groups(binder.condition(having.this, "HAVING"), having)
         value = Call("case", (condition, value, Literal(None, value.type)), value.type)
     return value_above(rows.node, grouping, value, rows.correlated, context.outer, select)
+
+
+BindItem = Callable[[exp.Expr], Expression]
+Adapt = Callable[[Expression, exp.Expr], Expression]
+
+
+def select_items(select: exp.Select) -> list[exp.Expr]:
+    """The items of the SELECT list, whether or not ISTREAM( ) is around them."""
+    around = operator_of(select)
+    items = around.expressions if around else select.expressions
+    if not items:
+        raise error("SELECT needs at least one item", select)
+    return items
+
+
+def is_distinct(select: exp.Select) -> bool:
+    """Whether DISTINCT stands before the items, outside or inside ISTREAM( )."""
+    distinct, around = select.args.get("distinct"), operator_of(select)
+    if distinct and distinct.args.get("on"):
+        raise unsupported("DISTINCT ON", select)
+    return bool(distinct or around and around.args.get("distinct"))
+
+
+def bind_items(items: Sequence[exp.Expr], scope: Scope, bind: BindItem, adapt: Adapt) -> list[Named]:
+    """The columns of the items, each bound over the rows and adapted to what the SELECT list is over."""
+    named = list[Named]()
+    for item in items:
+        if _is_star(item):
+            named += [(name, adapt(e, item)) for name, e in _star(item, scope)]
+        else:
+            inner = item.unalias()
+            named.append((_name(item, scope), adapt(bind(inner), inner)))
+    return named
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _name(item: exp.Expr, scope: Scope) -> str:
+    if isinstance(item, exp.Alias):
+        return item.alias
+    if isinstance(item, exp.Column):
+        return scope.own_name(item)
+    return _name_of_subquery(item) if isinstance(item, exp.Subquery) else text_of(item)
+
+
+def _name_of_subquery(item: exp.Subquery) -> str:
+    """A scalar subquery is named as its only item."""
+    query = unwrapped(item)
+    first = query.expressions[0] if isinstance(query, exp.Select) and query.expressions else item
+    return first.alias_or_name if isinstance(first, exp.Alias | exp.Column) else text_of(first)
+
+
+def _star(item: exp.Expr, scope: Scope) -> list[Named]:
+    star = item.this if isinstance(item, exp.Column) else item
+    for arg, words in (("except_", "* EXCEPT"), ("replace", "* REPLACE"), ("rename", "* RENAME")):
+        if star.args.get(arg):
+            raise unsupported(words, item)
+    return scope.star(item)
