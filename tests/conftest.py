@@ -46,7 +46,7 @@ def spark() -> Iterator[Any]:
 
     Its workers, and so the resident engines, can import the fakes of ``tests/spark``.
     """
-    from penstock.spark.local import new_local_spark
+    from penstock.spark.driver.local_spark import new_local_spark
 
     fakes = str(Path(__file__).parent / "spark")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), fakes]))

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.spark.local import new_local_spark
+from penstock.spark.driver.local_spark import new_local_spark
 
 ROWS_A_SECOND = 20_000
 """Rows of each stream in a batch."""

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.cli.local import stderr_to
-from penstock.spark.local import LOCAL
+from penstock.spark.driver.local_spark import LOCAL
 
 STATE = "spark.sql.streaming.stateStore."
 CHECKED = 1_000_003

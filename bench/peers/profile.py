@@ -45,8 +45,9 @@ from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import StepOutput
 from penstock.plan import compile
-from penstock.spark import exchange, pipeline
-from penstock.spark.placement import placement
+from penstock.spark.driver import dataframe
+from penstock.spark.map_side import exchange
+from penstock.spark.map_side.exchange import partition_keys
 from penstock.workloads.files import write_slices
 from penstock.workloads.synthetic import JoinWorkload
 
@@ -148,9 +149,9 @@ def _frame(name: str, spark: SparkSession, source: Source, workload: JoinWorkloa
         session.create_stream(stream, source(stream), timestamp="ts")
     plan = compile(bind(cql(workload), session._catalog), session.partitions)
     if name == "pack":
-        return exchange.pack(plan.stages[0].inputs, placement(plan.stages[0].partitions))
+        return exchange.pack(plan.stages[0].inputs, partition_keys(plan.stages[0].partitions))
     builds = {"relay": {"build": Idle}, "engine": {"build": Silent}, "penstock": {}}
-    return pipeline.dataframe(plan, **builds[name])
+    return dataframe.dataframe(plan, **builds[name])
 
 
 class _Processes:
@@ -172,7 +173,7 @@ class _Processes:
 def _is_engine(process: psutil.Process, jvm: int) -> bool:
     with suppress(psutil.Error):
         line = process.cmdline()
-        return "penstock.spark.resident" in line and str(jvm) in line
+        return "penstock.spark.resident.host" in line and str(jvm) in line
     return False
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import penstock
 from bench.peers.harness import STATE, Source
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 from penstock.workloads.synthetic import HEAVY_KEY, JoinWorkload
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state."

@@ -15,7 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.peers.harness import Measured, local_spark, measure, parquet_source
-from penstock.spark.session import Session, connect
+from penstock.spark.driver.session import Session, connect
 from penstock.workloads.routes import DDL, Routes
 
 PARTITIONS = 2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.evaluation import Change, Function
-    from penstock.spark.session import Session
+    from penstock.spark.driver.session import Session
 
 __all__ = [
     "CQLError",
@@ -32,8 +32,8 @@ __version__ = "0.1.0"
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
-    """A session on your Spark, or on a local one; see :class:`penstock.spark.session.Session`."""
-    from penstock.spark.session import connect
+    """A session on your Spark, or on a local one; see :class:`penstock.spark.driver.session.Session`."""
+    from penstock.spark.driver.session import connect
 
     return connect(spark, partitions)
 

@@ -112,7 +112,7 @@ def evaluate(
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
     own = [language.define_function(name, *function) for name, function in (functions or {}).items()]
     if on == "spark":
-        from penstock.spark.finite import run
+        from penstock.spark.driver.evaluate import run
 
         return run(cql, finite, own, until, partitions, batches)
     if on != "engine":

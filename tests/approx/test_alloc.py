@@ -15,9 +15,8 @@ from penstock.approx.recall import Told, alloc
 from penstock.budget import Maximize, Within
 from penstock.engine.operator import Clock
 from penstock.errors import PenstockError
-from penstock.spark.place import Place, Process
-from penstock.spark.resident import Order
-from penstock.spark.shared_memory import allotment
+from penstock.spark.relay.shared_memory import allotment
+from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory
 
 LENGTH, RATE, WINDOWS = 400, 4, 12
 
@@ -69,10 +68,10 @@ def test_weights_are_heeded_while_running() -> None:
 
 
 def test_relays_share_the_memory_out(tmp_path: Path) -> None:
-    place = Place(Process(1, "0"), tmp_path)
-    orders = [Order("one", 0, 0), Order("two", 0, 0)]
+    place = ResidentDirectory(Process(1, "0"), tmp_path)
+    orders = [EngineId("one", 0, 0), EngineId("two", 0, 0)]
 
-    def part(order: Order) -> int:
+    def part(order: EngineId) -> int:
         envelope, data = allotment(1000, 2, place, order)
         assert (envelope.input, data) == ("#memory", b"")
         assert envelope.total is not None
@@ -88,7 +87,7 @@ def test_relays_share_the_memory_out(tmp_path: Path) -> None:
     parts = [part(o) for o in orders]
     assert sum(parts) <= 1000
     assert parts[0] / 1000 == pytest.approx(parts[1] / 1800, abs=0.01)
-    assert part(Order("three", 0, 0)) == 333
+    assert part(EngineId("three", 0, 0)) == 333
 
 
 def test_a_query_takes_what_the_session_has() -> None:

@@ -47,7 +47,7 @@ def started_by(pid):
     engines = [
         p
         for p in psutil.process_iter()
-        if "penstock.spark.resident" in (line := _command(p)) and line[-4] in jvms
+        if "penstock.spark.resident.host" in (line := _command(p)) and line[-4] in jvms
     ]
     assert jvms and engines
     return family + engines

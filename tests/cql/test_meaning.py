@@ -18,7 +18,7 @@ from penstock.cql.names.context import Catalog
 from penstock.expression import Expression
 from penstock.plan import logical
 from penstock.plan.logical import Logical, show
-from penstock.spark.catalyst import quote, to_spark_sql
+from penstock.spark.map_side.catalyst import quote, to_spark_sql
 
 SMALL = (None, 0, 1, 2)
 TABLES = {

@@ -36,7 +36,7 @@ from function_cases import FUNCTIONS_EXPRESSIONS, FUNCTIONS_FAILING
 from penstock.engine.evaluate import FORMS, FUNCTIONS, evaluate, true_mask
 from penstock.errors import DataError
 from penstock.expression import Call, Column, Expression, walk
-from penstock.spark.catalyst import to_spark_sql
+from penstock.spark.map_side.catalyst import to_spark_sql
 
 EXPRESSIONS = [*BASIC_EXPRESSIONS, *FUNCTIONS_EXPRESSIONS]
 FAILING = [*BASIC_FAILING, *FUNCTIONS_FAILING]

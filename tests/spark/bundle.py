@@ -4,7 +4,7 @@ A streaming query takes seconds, whatever it does, so the cases of a bundle shar
 the same files, marked with the case and the input they are of; one scan computes what Catalyst computes for
 every input of every case, each over its own rows; one task packs the blobs; one stateful operator a stage
 holds the relays of all cases, which have keys, logs and resident engines of their own. The parts are those
-of ``pipeline.dataframe``; only the last step differs, where a case's results stay packed till the driver
+of ``dataframe.dataframe``; only the last step differs, where a case's results stay packed till the driver
 reads them.
 """
 
@@ -32,13 +32,14 @@ from penstock.evaluation import Change, Finite, changes, own_columns, read_input
 from penstock.plan import compile
 from penstock.plan.physical import PhysicalPlan, SourceInput
 from penstock.schema import TimeDomain
-from penstock.spark import exchange, pipeline
-from penstock.spark.finite import HEARTBEAT
-from penstock.spark.packer import Packer
-from penstock.spark.processor import Finish, Relay
-from penstock.spark.protocol import Message
-from penstock.spark.result import Forward, Rows, result_schema
-from penstock.spark.sources import Source
+from penstock.spark.driver import dataframe
+from penstock.spark.driver.evaluate import HEARTBEAT
+from penstock.spark.driver.sources import InputFrame
+from penstock.spark.map_side import exchange
+from penstock.spark.map_side.packer import Packer
+from penstock.spark.relay.processor import Finish, Relay
+from penstock.spark.relay.result import Forward, Rows, result_schema
+from penstock.spark.wire.protocol import Message
 
 if TYPE_CHECKING:
     from strategies import Case
@@ -69,8 +70,8 @@ class Member:
     def relay(self, stage: int) -> Relay:
         last = stage == len(self.plan.stages) - 1
         finish: Finish = Packed(self.number) if last else Forward(self.keys(stage + 1))
-        program = cloudpickle.dumps(pipeline.program(self.plan, stage))
-        said = pipeline.fingerprint(self.plan.stages[stage], stage)
+        program = cloudpickle.dumps(dataframe.program(self.plan, stage))
+        said = dataframe.fingerprint(self.plan.stages[stage], stage)
         return Relay(program, self.number * 10 + stage, self.keys(stage), said, finish)
 
     def read(self, blob: bytes) -> Iterator[Change]:
@@ -153,12 +154,12 @@ def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession) -> dict[str
     """The inputs of a case as columns of the stream that has them all."""
     catalog: dict[str, Definition] = {}
     for name, rows in finite.streams.items():
-        source = Source(stream, F.col(TS), F.col(SIGN) if SIGN in rows.schema.names else None)
+        source = InputFrame(stream, F.col(TS), F.col(SIGN) if SIGN in rows.schema.names else None)
         kind = StreamDef if source.sign is None else RelationDef
         schema = own_columns(rows.schema)
         catalog[name] = kind(name, schema, finite.time, heartbeat=HEARTBEAT, source=source)
     for name, rows in finite.tables.items():
-        catalog[name] = TableDef(name, rows.schema, Source(spark.createDataFrame(rows)))
+        catalog[name] = TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows)))
     return catalog
 
 
@@ -179,7 +180,7 @@ def _write(members: Sequence[Member], schema: pa.Schema, directory: Path, batche
 
 
 def _dataframe(members: Sequence[Member], stream: DataFrame, stages: int) -> DataFrame:
-    """Like ``pipeline.dataframe``, for plans that all have so many stages."""
+    """Like ``dataframe.dataframe``, for plans that all have so many stages."""
     blobs = _pack(members, stream)
     for stage in range(stages):
         relays = {}

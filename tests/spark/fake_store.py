@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from penstock.spark import state_log
+from penstock.spark.relay import state_log
 
 
 class FakeStore:

@@ -207,14 +207,14 @@ def residents(jvm: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         line = command_line(process)
-        if "penstock.spark.resident" in line and str(jvm) in line:
+        if "penstock.spark.resident.host" in line and str(jvm) in line:
             found.append(process)
     return found
 
 
 def _kind(process: psutil.Process) -> str:
     line = " ".join(command_line(process))
-    if "penstock.spark.resident" in line:
+    if "penstock.spark.resident.host" in line:
         return "resident"
     if "pyspark.daemon" in line:
         return "daemon" if _name(_parent(process)) == "java" else "worker"

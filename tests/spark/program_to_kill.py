@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.spark.local import LOCAL
+from penstock.spark.driver.local_spark import LOCAL
 
 ROW = "k BIGINT, v BIGINT, t BIGINT, beat BOOLEAN"
 

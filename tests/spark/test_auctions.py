@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 from penstock.workloads.auctions import DDL, AuctionWorkload
 from penstock.workloads.files import write_slices
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from penstock.errors import EngineError
 from penstock.hashing import partition_numbers
 from penstock.routing import split_by
-from penstock.spark import blob
-from penstock.spark.record import Envelope, Record
+from penstock.spark.wire import blob
+from penstock.spark.wire.record import Envelope, Record
 
 WIDE = pa.schema(
     [

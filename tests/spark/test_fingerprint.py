@@ -13,7 +13,8 @@ from penstock.errors import CatalogError
 from penstock.plan import compile
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
-from penstock.spark.fingerprint import Fingerprint, check_all, fingerprint
+from penstock.spark.driver.checkpoint import fingerprint
+from penstock.spark.relay.fingerprint import Fingerprint, check_all
 
 ROW = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
 JOIN = "SELECT ISTREAM(L.k, R.v AS w) FROM L [RANGE 9], R [RANGE 9], M [ROWS 3] WHERE L.k = R.k AND M.k = R.k"

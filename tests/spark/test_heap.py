@@ -10,7 +10,7 @@ import pytest
 
 STEPS = """
 import resource, sys
-from penstock.spark.heap import keep_freed_memory
+from penstock.spark.process import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 for step in range(12):

@@ -14,9 +14,9 @@ from pyspark.errors import StreamingQueryException
 
 import penstock
 from penstock import CatalogError, DataError
-from penstock.spark import kafka
-from penstock.spark.kafka import KafkaReader, Slice, Topics
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
+from penstock.spark.map_side import kafka
+from penstock.spark.map_side.kafka import KafkaReader, Slice, Topics
 
 
 @pytest.fixture(scope="module")

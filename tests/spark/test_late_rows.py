@@ -21,7 +21,7 @@ from penstock.errors import CatalogError, EngineError
 from penstock.plan import compile
 from penstock.plan.physical import PlannedStage
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
-from penstock.spark.late_rows import LateRows
+from penstock.spark.resident.late_rows import LateRows
 
 ROW = pa.schema([("k", pa.int64()), ("v", pa.string()), ("t", pa.int64())])
 SECONDS = TimeDomain("integer", "seconds")

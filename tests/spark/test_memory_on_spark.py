@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.spark.place import Process
+from penstock.spark.resident.directory import Process
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,9 @@ from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
 from penstock.expression import Column
 from penstock.routing import Axis, Route, mine
-from penstock.spark import blob
-from penstock.spark.packer import KEEP, Packer, Split
-from penstock.spark.record import Envelope
+from penstock.spark.map_side.packer import KEEP, Packer, Split
+from penstock.spark.wire import blob
+from penstock.spark.wire.record import Envelope
 
 NO_COPIES = pa.schema([])
 STAMP = pa.timestamp("us", tz="UTC")

@@ -23,12 +23,13 @@ from penstock.expression import Call, Column, Literal
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
-from penstock.spark import exchange, pipeline
-from penstock.spark.place import Process
-from penstock.spark.placement import placement
-from penstock.spark.record import Envelope
-from penstock.spark.session import Session
-from penstock.spark.sources import stream
+from penstock.spark.driver import dataframe
+from penstock.spark.driver.session import Session
+from penstock.spark.driver.sources import stream
+from penstock.spark.map_side import exchange
+from penstock.spark.map_side.exchange import partition_keys
+from penstock.spark.resident.directory import Process
+from penstock.spark.wire.record import Envelope
 
 pytestmark = pytest.mark.spark
 
@@ -95,7 +96,7 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
 
 def counted(spark: Any, files: Files, **how: Any) -> Any:
     build = how.pop("build", fake_engine.forgetful)
-    return pipeline.dataframe(plan(spark, files, **how), build=build, restore=fake_engine.restore)
+    return dataframe.dataframe(plan(spark, files, **how), build=build, restore=fake_engine.restore)
 
 
 class Run:
@@ -230,9 +231,10 @@ def test_empty_tasks_send_empty_blobs(spark: Any, files: Files) -> None:
 @pytest.mark.parametrize("tasks", [1, 3, 8])
 def test_keys_land_in_different_tasks(spark: Any, tasks: int) -> None:
     for partitions in (1, tasks, 5 * tasks):
-        rows = spark.createDataFrame([(k,) for k in placement(partitions)], "k INT").repartition(tasks, "k")
+        keys = partition_keys(partitions)
+        rows = spark.createDataFrame([(k,) for k in keys], "k INT").repartition(tasks, "k")
         homes = rows.selectExpr("k", "spark_partition_id() AS home").collect()
-        assert {r.k: r.home for r in homes} == {k: p % tasks for p, k in enumerate(placement(partitions))}
+        assert {r.k: r.home for r in homes} == {k: p % tasks for p, k in enumerate(keys)}
 
 
 def test_null_timestamps_are_refused(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:

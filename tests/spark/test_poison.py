@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
 

@@ -24,19 +24,19 @@ from fake_store import FakeStore
 
 from penstock.engine.stage import TS, Stage
 from penstock.errors import DataError, EngineError
-from penstock.spark import connection, processor, state_log
-from penstock.spark.fingerprint import Fingerprint
-from penstock.spark.place import Place, Process, engine_socket
-from penstock.spark.processor import Visit
-from penstock.spark.program import Program
-from penstock.spark.protocol import Kind
-from penstock.spark.record import Envelope, Record
-from penstock.spark.resident import Order
-from penstock.spark.state_log import StateLog
+from penstock.spark.relay import processor, state_log
+from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.relay.processor import Visit
+from penstock.spark.relay.state_log import StateLog
+from penstock.spark.resident import connection
+from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket
+from penstock.spark.resident.program import Program
+from penstock.spark.wire.protocol import Kind
+from penstock.spark.wire.record import Envelope, Record
 
 pytestmark = pytest.mark.slow  # each test starts processes
 
-ORDER = Order("run", 0, 0)
+ORDER = EngineId("run", 0, 0)
 QUERY = Fingerprint(0, 1, "q")
 
 
@@ -46,40 +46,42 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def own_place(root: Path) -> Iterator[tuple[Place, subprocess.Popen[bytes]]]:
+def own_place(root: Path) -> Iterator[tuple[ResidentDirectory, subprocess.Popen[bytes]]]:
     """A place with a JVM of its own."""
     jvm = sleeper()
-    place = Place(Process.of(jvm.pid), root)
+    place = ResidentDirectory(Process.of(jvm.pid), root)
     yield place, jvm
     jvm.kill()
     jvm.wait()
-    until(lambda: not place.directory.exists())
+    until(lambda: not place.path.exists())
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResidentDirectory]:
     """A place whose host is started once, for tests that leave it alone."""
     with own_place(tmp_path_factory.mktemp("shared") / "r") as (place, _):
         yield place
 
 
 @pytest.fixture
-def place(shared: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(shared: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentDirectory]:
     use(shared, monkeypatch)
     yield shared
     connection.quit_run(shared.root, ORDER.run_id)
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Place, subprocess.Popen[bytes]]]:
+def fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[ResidentDirectory, subprocess.Popen[bytes]]]:
     with own_place(tmp_path / "r") as (place, jvm):
         use(place, monkeypatch)
         yield place, jvm
 
 
-def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def use(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let relays in this process find their way to the place."""
-    monkeypatch.setattr(Place, "of_worker", staticmethod(lambda: place))
+    monkeypatch.setattr(ResidentDirectory, "of_worker", staticmethod(lambda: place))
     monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
 
 
@@ -97,12 +99,14 @@ def program(build: Any = fake_engine.forgetful, **more: Any) -> bytes:
 
 def record(*keys: int) -> Record:
     batch = pa.record_batch({TS: pa.array(keys, pa.int64()), "k": pa.array(keys, pa.int64())})
-    from penstock.spark import blob
+    from penstock.spark.wire import blob
 
     return Record.of([(Envelope("S", 0, 0, len(keys), min(keys), max(keys)), memoryview(blob.encode(batch)))])
 
 
-def step(store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: Order = ORDER) -> list[int]:
+def step(
+    store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: EngineId = ORDER
+) -> list[int]:
     """One relayed step; the running totals that came back."""
     visit = Visit(StateLog(store, QUERY), program(build), order)
     result = visit.step(record(*keys))
@@ -111,13 +115,13 @@ def step(store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order
         return reader.read_next_batch().column("total").to_pylist()
 
 
-def engine_pid(place: Place, order: Order = ORDER) -> int:
+def engine_pid(place: ResidentDirectory, order: EngineId = ORDER) -> int:
     with connection.connect(place, order) as sock:
         hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
     return int(hello.head["pid"])
 
 
-def test_an_engine_keeps_its_state_between_relays(place: Place) -> None:
+def test_an_engine_keeps_its_state_between_relays(place: ResidentDirectory) -> None:
     store = FakeStore()
     assert step(store, 1, 2) == [1, 2]
     first = engine_pid(place)
@@ -125,8 +129,9 @@ def test_an_engine_keeps_its_state_between_relays(place: Place) -> None:
     assert engine_pid(place) == first
 
 
-def test_engines_of_different_partitions_and_runs_are_apart(place: Place) -> None:
-    stores = {o: FakeStore() for o in (ORDER, Order("run", 0, 1), Order("run", 1, 0), Order("other", 0, 0))}
+def test_engines_of_different_partitions_and_runs_are_apart(place: ResidentDirectory) -> None:
+    others = EngineId("run", 0, 1), EngineId("run", 1, 0), EngineId("other", 0, 0)
+    stores = {o: FakeStore() for o in (ORDER, *others)}
     for order, store in stores.items():
         assert step(store, 1, order=order) == [1]
     assert len({engine_pid(place, o) for o in stores}) == 4
@@ -136,14 +141,14 @@ def test_engines_of_different_partitions_and_runs_are_apart(place: Place) -> Non
 
 
 @pytest.mark.parametrize("build", [fake_engine.forgetful, fake_engine.hoarding])
-def test_a_killed_engine_is_rebuilt(place: Place, build: Any) -> None:
+def test_a_killed_engine_is_rebuilt(place: ResidentDirectory, build: Any) -> None:
     store = FakeStore()
     for n in range(5):
         assert step(store, n, build=build) == [n + 1]
         os.kill(engine_pid(place), signal.SIGKILL)
 
 
-def test_a_rebuild_is_as_long_as_the_reach(place: Place) -> None:
+def test_a_rebuild_is_as_long_as_the_reach(place: ResidentDirectory) -> None:
     """The counting engine reaches two steps back, however many there were."""
     store = FakeStore()
     for n in range(8):
@@ -155,7 +160,7 @@ def test_a_rebuild_is_as_long_as_the_reach(place: Place) -> None:
     assert told["rebuild_seconds"] > 0
 
 
-def test_a_damaged_log_is_told_and_left_alone(place: Place) -> None:
+def test_a_damaged_log_is_told_and_left_alone(place: ResidentDirectory) -> None:
     store = FakeStore()
     for n in range(3):
         step(store, n)
@@ -183,7 +188,7 @@ def test_a_killed_host_is_replaced_and_its_engines_go(fresh: Any) -> None:
     assert step(store, 2) == [2]
 
 
-def test_an_engine_killed_within_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_killed_within_a_step(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     step(store, 1)
     victim = engine_pid(place)
@@ -198,7 +203,7 @@ def test_an_engine_killed_within_a_step(place: Place, monkeypatch: pytest.Monkey
     assert engine_keys == [2]
 
 
-def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: Place) -> None:
+def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: ResidentDirectory) -> None:
     store = FakeStore()
     step(store, 1)
     Visit(StateLog(store, QUERY), program(), ORDER).step(record(2))
@@ -206,7 +211,7 @@ def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: Place) -> 
     assert step(store, 3, 4) == [2, 3]
 
 
-def test_a_snapshot_bounds_the_log(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_bounds_the_log(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_log, "SNAPSHOT_AFTER", 2000)
     store = FakeStore()
     for n in range(10):
@@ -217,7 +222,7 @@ def test_a_snapshot_bounds_the_log(place: Place, monkeypatch: pytest.MonkeyPatch
     assert step(store, 10, build=fake_engine.hoarding) == [11]
 
 
-def test_errors_come_back_as_they_are(place: Place) -> None:
+def test_errors_come_back_as_they_are(place: ResidentDirectory) -> None:
     store = FakeStore()
     step(store, 1)
     with pytest.raises(DataError, match="cursed"):
@@ -229,7 +234,7 @@ def test_errors_come_back_as_they_are(place: Place) -> None:
 
 
 def bad_record() -> Record:
-    from penstock.spark import blob
+    from penstock.spark.wire import blob
 
     batch = pa.record_batch({"nothing": [1]})
     return Record.of([(Envelope("S", 0, 0, 1), memoryview(blob.encode(batch)))])
@@ -265,10 +270,10 @@ def test_everything_ends_with_the_jvm(fresh: Any) -> None:
     jvm.kill()
     jvm.wait()
     until(lambda: not engine.alive)
-    until(lambda: not place.directory.exists())
+    until(lambda: not place.path.exists())
 
 
-def test_an_engine_ends_with_the_daemon_of_its_relay(place: Place) -> None:
+def test_an_engine_ends_with_the_daemon_of_its_relay(place: ResidentDirectory) -> None:
     daemon = sleeper()
     with connection.connect(place, ORDER) as sock:
         hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": (Process.of(daemon.pid),)})
@@ -284,12 +289,12 @@ def test_an_idle_engine_and_its_host_go(fresh: Any) -> None:
         hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
     engine = Process.of(hello.head["pid"])
     until(lambda: not engine.alive)
-    until(lambda: not place.directory.exists())
+    until(lambda: not place.path.exists())
 
 
-def test_sockets_lie_in_a_private_directory(place: Place) -> None:
+def test_sockets_lie_in_a_private_directory(place: ResidentDirectory) -> None:
     step(FakeStore(), 1)
-    for directory in (place.root, place.directory, place.run("run")):
+    for directory in (place.root, place.path, place.run("run")):
         assert directory.stat().st_mode & 0o777 == 0o700
     assert len(str(engine_socket(place.run("run"), 10, 1000))) - len(str(place.root)) < 60
     place.root.chmod(0o755)
@@ -299,7 +304,7 @@ def test_sockets_lie_in_a_private_directory(place: Place) -> None:
 
 
 def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
-    place = Place(Process.of(os.getpid()), tmp_path / "r")
+    place = ResidentDirectory(Process.of(os.getpid()), tmp_path / "r")
     place.root.mkdir(mode=0o700)
     stale, kept = place.root / "999999-1", place.root / "kernels"
     stale.mkdir()
@@ -307,12 +312,12 @@ def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
     place.make()
     assert not stale.exists()
     assert kept.exists()
-    assert place.directory.exists()
+    assert place.path.exists()
 
 
-def test_no_room_for_an_engine_is_told(place: Place) -> None:
+def test_no_room_for_an_engine_is_told(place: ResidentDirectory) -> None:
     """Something is in the way of its socket; a full disk is told in the same way."""
-    store, order = FakeStore(), Order("crowded", 0, 0)
+    store, order = FakeStore(), EngineId("crowded", 0, 0)
     in_the_way = engine_socket(place.run("crowded"), 0, 0)
     in_the_way.mkdir(parents=True)
     with pytest.raises(DataError, match="no engine can be started in"):
@@ -324,7 +329,7 @@ def test_no_room_for_an_engine_is_told(place: Place) -> None:
 
 
 def test_no_room_for_a_host_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place(Process.of(os.getpid()), tmp_path / "r")
+    place = ResidentDirectory(Process.of(os.getpid()), tmp_path / "r")
     use(place, monkeypatch)
 
     def full(self: Path, *args: Any, **kwargs: Any) -> None:
@@ -335,7 +340,7 @@ def test_no_room_for_a_host_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         step(FakeStore(), 1)
 
 
-def test_an_engine_that_needs_too_much_memory_is_told(place: Place) -> None:
+def test_an_engine_that_needs_too_much_memory_is_told(place: ResidentDirectory) -> None:
     store = FakeStore()
     greedy = program(fake_engine.Greedy(7), memory=1 << 30)
     Visit(StateLog(store, QUERY), greedy, ORDER).step(record(1))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from penstock.errors import CatalogError
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import pytest
 
 import penstock
 from penstock import CatalogError, CQLError
-from penstock.spark.session import Session
+from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
 

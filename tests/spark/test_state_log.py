@@ -8,9 +8,9 @@ import pytest
 from fake_store import FakeStore
 
 from penstock.errors import CatalogError, EngineError
-from penstock.spark import state_log
-from penstock.spark.fingerprint import Fingerprint
-from penstock.spark.state_log import StateLog
+from penstock.spark.relay import state_log
+from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.relay.state_log import StateLog
 
 QUERY = Fingerprint(0, 2, "plan")
 

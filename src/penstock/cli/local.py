@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import EngineError, PenstockError
 
 if TYPE_CHECKING:
-    from penstock.spark.session import Session
+    from penstock.spark.driver.session import Session
 
 _RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
 """How a Penstock error that was raised in a Python worker reads within Spark's."""

@@ -1,0 +1,101 @@
+"""``evaluate(on="spark")``: finite inputs as files, one a stream and micro-batch, through all of Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, TableDef
+from penstock.engine.stage import SIGN, TS
+from penstock.evaluation import Change, Finite, own_columns, plan_of
+from penstock.plan.physical import PhysicalPlan
+from penstock.spark.driver import dataframe
+from penstock.spark.driver.session import connect
+from penstock.spark.driver.sources import InputFrame
+from penstock.spark.relay.result import result_schema
+
+HEARTBEAT = "__heartbeat"
+
+
+def run(
+    script: str,
+    finite: Finite,
+    functions: Sequence[FunctionDef],
+    until: int | None,
+    partitions: int,
+    batches: int,
+) -> list[Change]:
+    """All changes of a query, by Spark; uses the active session or makes a local one."""
+    session = connect()
+    spark = session.spark
+    end = finite.last_instant(until)
+    with closing(session), tempfile.TemporaryDirectory(prefix="penstock-evaluate-") as directory:
+        root = Path(directory)
+        plan = plan_of(script, _catalog(finite, root, spark), functions, partitions)
+        if end is None:
+            return []
+        _write(finite, root, end, batches)
+        rows = _collect(dataframe.dataframe(plan), root)
+    return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
+
+
+def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
+    """The inputs as Spark reads them: elements' time, sign and heartbeats beside the row."""
+    found = Catalog()
+    for name, rows in finite.streams.items():
+        (root / name).mkdir()
+        read = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
+        reader = spark.readStream.schema(from_arrow_schema(read)).option("maxFilesPerTrigger", 1)
+        sign = F.col(SIGN) if SIGN in rows.schema.names else None
+        source = InputFrame(reader.parquet(str(root / name)), F.col(TS), sign)
+        kind = StreamDef if sign is None else RelationDef
+        schema = own_columns(rows.schema)
+        found.add(kind(name, schema, finite.time, heartbeat=HEARTBEAT, source=source))
+    for name, rows in finite.tables.items():
+        found.add(TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows))))
+    return found
+
+
+def _write(finite: Finite, root: Path, end: int, batches: int) -> None:
+    """A file for every stream and batch, some with no rows, then one with the heartbeat that ends time."""
+    for number, part in enumerate(finite.slices(batches)):
+        for name, rows in part.items():
+            beats = pa.array([False] * rows.num_rows, pa.bool_())
+            _write_file(root / name, number, rows.append_column(HEARTBEAT, beats))
+    for name, rows in finite.streams.items():
+        schema = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
+        beat = pa.Table.from_pylist([{TS: end + 1, HEARTBEAT: True}], schema)
+        _write_file(root / name, batches, beat)
+
+
+def _write_file(directory: Path, number: int, rows: pa.Table) -> None:
+    path = directory / f"batch-{number:05}.parquet"
+    pq.write_table(rows, path)
+    os.utime(path, (number, number))  # Spark takes older files first
+
+
+def _collect(df: DataFrame, root: Path) -> list[Any]:
+    rows: list[Any] = []
+    writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return rows
+
+
+def _changes(rows: list[Any], plan: PhysicalPlan) -> list[Change]:
+    names = plan.schema.names
+    first = len(result_schema(plan)) - len(names)
+    return [
+        (row[0], row[1] if plan.kind == "relation" else "+", dict(zip(names, row[first:], strict=True)))
+        for row in rows
+    ]

@@ -1,0 +1,111 @@
+"""Ends a query's resident engines when the query stops, and warns of heavy keys and of late rows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from penstock.spark.driver.metrics import read_metrics
+from penstock.spark.resident import connection
+from penstock.streamon.lateness import late
+from penstock.streamon.skew import advice, skew
+
+_log = logging.getLogger("penstock")
+_EVERY = 30.0
+"""Seconds between two looks at how a query's rows come."""
+
+
+class EndEngines(StreamingQueryListener):
+    """Tells the hosts on the driver's machine that a query run is over.
+
+    Engines on other machines notice that nobody calls and go when they have been idle for long enough.
+    ``runs`` are the runs of the session that have started and not ended.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.runs: set[str] = set()
+        self._warned: set[tuple[str, str, str]] = set()
+        self._looked = 0.0
+
+    def end_stopped(self, running: Iterable[str]) -> bool:
+        """End the engines of the runs seen so far that are not running; whether none of those is left."""
+        going_on = self.runs & set(running)
+        for run_id in list(self.runs - going_on):
+            self._end(run_id)
+        return not going_on
+
+    def _end(self, run_id: str) -> None:
+        self._warn([run_id])  # a run may have been too short to be looked at before
+        connection.quit_run(self._root, run_id)
+        self.runs.discard(run_id)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Engines start when they are needed; only remember the run."""
+        self.runs.add(str(event.runId))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Now and then."""
+        self.look()
+
+    def look(self) -> None:
+        """Now and then, what there is to warn of in any run."""
+        if time.monotonic() - self._looked >= _EVERY:
+            self._looked = time.monotonic()
+            self._warn(list(self.runs))
+
+    def _warn(self, runs: Iterable[str]) -> None:
+        """Once for each input: of a key with more rows than one partition should get, and of late rows."""
+        metrics = read_metrics(self._root, runs)
+        told = {("skew", found["run"], found["input"]): advice(found) for found in skew(metrics)}
+        told |= {("late", *place): sentence for place, sentence in late(metrics).items()}
+        for what, sentence in told.items():
+            if sentence and what not in self._warned:
+                self._warned.add(what)
+                _log.warning("%s", sentence)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The run's engines are no longer needed."""
+        self._end(str(event.runId))
+
+    @property
+    def _jlistener(self) -> Any:
+        """Progress events are many, and pyspark's adapter reads each one field by field: keep that out."""
+        if not hasattr(self, "_adapter"):
+            jvm = SparkContext._jvm
+            assert jvm is not None
+            self._adapter = jvm.PythonStreamingQueryListenerWrapper(_StartsAndEnds(self))
+        return self._adapter
+
+
+class _StartsAndEnds:
+    """What the JVM calls; of a query's start and end the event is passed on, of its progress that it was."""
+
+    def __init__(self, listener: EndEngines) -> None:
+        self._listener = listener
+
+    def onQueryStarted(self, event: Any) -> None:
+        self._listener.onQueryStarted(QueryStartedEvent.fromJObject(event))
+
+    def onQueryProgress(self, event: Any) -> None:
+        self._listener.look()
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self._listener.onQueryTerminated(QueryTerminatedEvent.fromJObject(event))
+
+    class Java:
+        implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]

@@ -1,0 +1,253 @@
+"""The session: streams and tables by name, and queries over them as streaming DataFrames."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock import cql
+from penstock.catalog import Catalog, RelationDef, StreamDef
+from penstock.errors import CatalogError
+from penstock.plan.compile import compile
+from penstock.plan.explain import explain
+from penstock.plan.explain_running import explain_running
+from penstock.plan.physical import PhysicalPlan
+from penstock.settings import Settings
+from penstock.spark.driver import dataframe, sources
+from penstock.spark.driver.listener import EndEngines
+from penstock.spark.driver.local_spark import NEEDED, is_local, local_spark, use_this_python
+from penstock.spark.driver.metrics import read_metrics
+from penstock.spark.map_side import kafka
+from penstock.spark.resident import connection
+from penstock.spark.resident.directory import ResidentDirectory
+from penstock.spark.resident.late_rows import late_schema, opened
+from penstock.streamon.skew import skew
+
+_log = logging.getLogger("penstock")
+LAST_EVENTS_MILLIS = 2000
+"""How long Spark may take to tell of the last events before the session stops listening."""
+
+
+def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
+    """A session on the given Spark, or on a local one with a task for every core.
+
+    ``partitions`` is how many engines a stage is spread over, where its query allows; by default as many as
+    Spark runs tasks at once.
+    """
+    return Session(spark or local_spark(), partitions)
+
+
+class Session:
+    """Registered streams and tables, and the queries over them."""
+
+    def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
+        if partitions is not None and partitions < 1:
+            raise CatalogError(f"partitions={partitions} is too few; use 1 or more")
+        self.spark = spark
+        self.partitions = partitions or _default_partitions(spark)
+        self._catalog = Catalog()
+        self.settings = Settings()
+        _make_ready(spark)
+        home = ResidentDirectory.of_jvm(_jvm_pid(spark))
+        if is_local(spark):
+            connection.prestart(home)
+        self._root = home.root
+        self._listener = EndEngines(home.root)
+        spark.streams.addListener(self._listener)
+        atexit.register(self._stop_listening)
+
+    def create_stream(
+        self,
+        name: str,
+        df: DataFrame,
+        timestamp: str,
+        skew: str | int | None = None,
+        unit: str | None = None,
+        idle_after: str | int | None = None,
+        heartbeat: str | None = None,
+        bad_rows: str = "error",
+        rate: float | None = None,
+        partitioned_by: str | Sequence[str] = (),
+        heavy: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Register a streaming DataFrame under a name.
+
+        ``timestamp`` is the column that holds the time: a TIMESTAMP, or an integer in ``unit`` (seconds if
+        not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
+        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
+        with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
+
+        How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
+        ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
+        """
+        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
+        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
+        self._catalog.add(sources.stream(name, df, timestamp, *rest))
+
+    def create_relation(
+        self,
+        name: str,
+        df: DataFrame,
+        timestamp: str,
+        change: str,
+        skew: str | int | None = None,
+        unit: str | None = None,
+        idle_after: str | int | None = None,
+        heartbeat: str | None = None,
+        bad_rows: str = "error",
+        rate: float | None = None,
+        partitioned_by: str | Sequence[str] = (),
+        heavy: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Register a relation by the streaming DataFrame of its changes.
+
+        Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
+        are as for a stream. The relation's columns are all but the timestamp and the change.
+        """
+        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
+        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
+        self._catalog.add(sources.relation(name, df, timestamp, change, *rest))
+
+    def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
+        """Register a vectorised function, to be used wherever an expression may stand.
+
+        It gets an Arrow array for every argument and returns an array (Arrow, NumPy, pandas or a list) with
+        as many values of the SQL type ``returns``.
+        """
+        self._catalog.add(cql.define_function(name, function, returns))
+
+    def create_table(self, name: str, df: DataFrame) -> None:
+        """Register a static DataFrame under a name; it is read when a query over it is made."""
+        self._catalog.add(sources.table(name, df))
+
+    def sql(self, text: str) -> DataFrame | None:
+        """Run statements; the streaming DataFrame of the last query among them, if there is one.
+
+        Its columns are ``ts``, for a result that is no stream ``op`` ('+' or '-'), then the selected ones.
+        """
+        result = None
+        for statement in cql.parse(text):
+            result = self._run(statement)
+        return result
+
+    def explain(self, query: str | StreamingQuery) -> str:
+        """The plan of a query: what Spark does, what the engines do, and on how many partitions.
+
+        Of a query that runs: what each engine on the driver's machine holds, the orders of filters and probes
+        it uses now, and the decisions that led to them.
+        """
+        if isinstance(query, str):
+            return explain(self._compile(query))
+        return explain_running(read_metrics(self._root, [str(query.runId)]))
+
+    def drop(self, name: str) -> None:
+        """Forget a stream or table; running queries go on."""
+        self._catalog.drop(name)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Each engine's metrics after its last step: rows and bytes of state, time, late rows, operators.
+
+        Only engines on the driver's machine are seen.
+        """
+        return read_metrics(self._root, list(self._listener.runs))
+
+    def late_rows(self, name: str) -> DataFrame:
+        """The rows of a stream that came too late for a query, as a streaming DataFrame.
+
+        They are of the queries that were made since ``SET penstock.late_rows = 'directory'``. The timestamp
+        and the columns that such a query reads are filled, and rows that its filter drops are not among them.
+        """
+        known = self._catalog.known(name)
+        stream = self._catalog[known] if known else None
+        if not isinstance(stream, StreamDef | RelationDef):
+            raise CatalogError(f"there is no stream {name!r}; registered: {', '.join(self._catalog)}")
+        if self.settings.late_rows is None:
+            raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
+        directory = f"{self.settings.late_rows}/{stream.name}"
+        opened(directory)
+        schema = from_arrow_schema(late_schema(stream))
+        return self.spark.readStream.schema(schema).parquet(directory)
+
+    def skew(self) -> list[dict[str, Any]]:
+        """How evenly rows come to the partitions: for each input of a stage the rows that each received.
+
+        ``busiest`` is how many times its even part the busiest partition has; ``heavy`` are the keys that
+        many rows have, with their part of all rows. ``declare`` is what to add to the stream's declaration
+        so that those of them are split that keep a partition busy: ``HEAVY k IN (1)``.
+        """
+        return skew(self.metrics())
+
+    def close(self) -> None:
+        """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""
+        self._catalog.clear()
+        if self._listener.end_stopped(str(q.runId) for q in self.spark.streams.active):
+            atexit.unregister(self._stop_listening)
+            self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        """When Python ends, too: Spark lives on for a moment, and would fail to call it, at length."""
+        if SparkContext._active_spark_context is None:
+            return
+        with suppress(Exception):
+            # What it is being told of comes through first: a call that is under way would fail as well.
+            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MILLIS)
+        with suppress(Exception):
+            self.spark.streams.removeListener(self._listener)
+
+    def _run(self, statement: cql.Statement) -> DataFrame | None:
+        match statement:
+            case cql.CreateStream():
+                self._catalog.add(sources.declared_stream(statement, self.spark))
+            case cql.CreateRelation():
+                self._catalog.add(sources.declared_relation(statement, self.spark))
+            case cql.CreateView():
+                self._catalog.add(cql.define_view(statement, self._catalog))
+            case cql.Set():
+                self.settings = self.settings.changed(statement.name, statement.value)
+            case cql.CreateTable():
+                self._catalog.add(sources.declared_table(statement, self.spark))
+            case cql.Drop():
+                self._catalog.drop(statement.name, statement.kind, statement.if_exists)
+            case cql.SelectStatement():
+                return dataframe.dataframe(self._compile(statement), self.settings)
+        return None
+
+    def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
+        return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
+
+
+def _make_ready(spark: SparkSession) -> None:
+    """Set what queries need; a local Spark that was told no Python runs this one in its workers."""
+    for key, value in NEEDED.items():
+        spark.conf.set(key, value)
+    use_this_python(spark)
+    spark.dataSource.register(kafka.KafkaSource)
+    context = spark.sparkContext
+    tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
+    if tasks > 4 * at_once:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d, and every stage starts that many tasks in every batch; "
+            "%d would do for the %d tasks that run at once",
+            tasks,
+            at_once,
+            at_once,
+        )
+
+
+def _default_partitions(spark: SparkSession) -> int:
+    shuffled = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return max(1, min(shuffled, spark.sparkContext.defaultParallelism))
+
+
+def _jvm_pid(spark: SparkSession) -> int:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    return int(jvm.java.lang.ProcessHandle.current().pid())

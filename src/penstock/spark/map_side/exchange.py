@@ -1,0 +1,239 @@
+"""The driver's side of a stage's input: what Catalyst computes, and where each partition's blobs go.
+
+Catalyst computes the timestamp in ticks, the pushed columns, and which rows are kept, all in one select;
+Python packs (:mod:`penstock.spark.map_side.packer`). A row that the filter drops still tells the time, so
+the filter is a column here and not a DataFrame filter. Every column costs a conversion to Arrow for every
+row, so nothing is sent twice: a pushed column that is the timestamp is made from it in the engine, and rows
+are sent to partitions by the hash of columns that are there anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock import expression as ex
+from penstock.catalog import RelationDef
+from penstock.engine.stage import SIGN, TS
+from penstock.plan.physical import SourceInput
+from penstock.routing import Axis
+from penstock.spark.driver.sources import InputFrame
+from penstock.spark.map_side import parquet_files
+from penstock.spark.map_side.catalyst import quote, to_spark_sql
+from penstock.spark.map_side.packer import KEEP, PART, Packer, Split
+from penstock.spark.map_side.parquet_files import ParquetPacker, ParquetPackers
+
+BLOBS = "partition INT, envelope STRING, blob BINARY"
+"""The rows that move between map side and stages."""
+
+
+TASKS = 2
+"""Map tasks for each core that read files: more would be small, fewer could not even out large files."""
+
+
+def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
+    """The rows of streams and relations as blobs for the partitions that have these keys."""
+    parts, files, packers = [], list[DataFrame](), list[ParquetPacker]()
+    for source in sources:
+        columns, packer = packing(source, keys)
+        plain = Sent.of(source).plain(source)
+        own = parquet_files.paths(source.stream.source.df) if plain else None
+        if own is None:
+            parts.append(source.stream.source.df.select(*columns).mapInArrow(packer.run, BLOBS))
+        else:
+            files.append(own.select(F.lit(len(files)), "file_path"))
+            packers.append(ParquetPacker(packer, plain))
+    if files:
+        parts.append(_together(files).mapInArrow(ParquetPackers(tuple(packers)).run, BLOBS))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _together(files: Sequence[DataFrame]) -> DataFrame:
+    """The files of all streams, for few tasks: a task costs some tens of milliseconds whatever it does."""
+    cores = files[0].sparkSession.sparkContext.defaultParallelism
+    return reduce(DataFrame.unionAll, files).coalesce(TASKS * cores)
+
+
+def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
+    """What Catalyst computes of every row, and what packs it."""
+    sent = Sent.of(source)
+    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
+    schema, split = sent.schema(source), tuple(sent.split)
+    packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
+    return columns, packer
+
+
+@dataclass
+class Sent:
+    """What a row carries to Python: columns by name, in order; the timestamp is the first.
+
+    ``copies`` are pushed columns that are the timestamp itself. ``split`` names, for each dimension that
+    splits the stream, the columns whose hash is the coordinate.
+    """
+
+    columns: dict[str, Column]
+    copies: pa.Schema
+    split: list[Split] = field(default_factory=list)
+
+    @staticmethod
+    def of(source: SourceInput) -> Sent:
+        """Choose what to send of a source."""
+        origin: InputFrame = source.stream.source
+        keep = _keep(source)
+        # The copies stand for every row, and of rows that are places the timestamp alone is sent.
+        stamps = source.columns if source.route.places is None else ()
+        copies = [(name, e.type) for name, e in stamps if _is_stamp(source, e)]
+        sent = Sent({TS: origin.ticks}, pa.schema(copies))
+        if keep is not None:
+            sent.columns[KEEP] = keep
+        for name, e in source.columns:
+            if name not in sent.copies.names:
+                sent.columns[name] = _pushed(source, e, keep)
+        for number, axis in enumerate(source.route.own):
+            sent._add_keys(source, axis, number)
+        if origin.sign is not None:
+            sent.columns[SIGN] = origin.sign
+        return sent
+
+    def _add_keys(self, source: SourceInput, axis: Axis, number: int) -> None:
+        row = _row_key(source) if axis.by_row or axis.spread else ()
+        if axis.by_source:
+            self.columns[f"{PART}{number}"] = F.spark_partition_id()
+            self.split.append(Split(self._named(source, axis.keys)))
+        else:
+            self.split.append(Split(self._named(source, axis.keys), self._told_apart(source, row)))
+
+    def _named(self, source: SourceInput, keys: Sequence[ex.Expression]) -> tuple[str, ...]:
+        """The names under which keys are sent."""
+        there = {e: TS if name in self.copies.names else name for name, e in source.columns}
+        for e in keys:
+            if e not in there:
+                self.columns[f"__key {e}"] = F.expr(spark_sql(e, source.alias))
+        return tuple(there.get(e, f"__key {e}") for e in keys)
+
+    def _told_apart(self, source: SourceInput, row: Sequence[ex.Expression]) -> tuple[str, ...]:
+        # A relation's row must leave where it entered, so its time does not tell it apart.
+        return (*([] if isinstance(source.stream, RelationDef) else [TS]), *self._named(source, row))
+
+    def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
+        """The stream's own columns that are sent, or none if Catalyst has something to compute."""
+        keys = {f"__key {e}": e for axis in source.route.own for e in axis.keys}
+        known = {**dict(source.columns), **keys}
+        names = [source.stream.timestamp if n == TS else _own(known.get(n), source) for n in self.columns]
+        if any(name is None or name not in source.stream.schema.names for name in names):
+            return ()
+        fields = tuple(source.stream.schema.field(name) for name in names)
+        return fields if parquet_files.can_read(fields) else ()
+
+    def schema(self, source: SourceInput) -> pa.Schema:
+        """Names and types as Python must have them; the engine gets the source's columns and the sign."""
+        own = {TS: pa.int64(), KEEP: pa.bool_(), SIGN: pa.int8()}
+        for number, axis in enumerate(source.route.own):
+            own |= {f"{PART}{number}": pa.int32(), **{f"__key {e}": e.type for e in axis.keys}}
+        types = own | {name: e.type for name, e in source.columns}
+        return pa.schema([(name, types[name]) for name in self.columns])
+
+
+def project(
+    columns: Sequence[tuple[str, ex.Expression]], condition: ex.Expression | None, alias: str, df: DataFrame
+) -> DataFrame:
+    """A constant, then the expressions over a static table, of the rows for which the condition is true."""
+    kept = df if condition is None else df.where(spark_sql(condition, alias))
+    shown = (F.expr(spark_sql(e, alias)).alias(f"c{n}") for n, (_, e) in enumerate(columns))
+    return kept.select(F.lit(True), *shown)
+
+
+def spark_sql(expression: ex.Expression, alias: str) -> str:
+    """An expression over a stream's or table's own column names."""
+    return to_spark_sql(expression, lambda name: name.removeprefix(f"{alias}."))
+
+
+def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:
+    """What tells rows apart, besides the time: the columns that hash fast, or all if there is none.
+
+    By what is in a row and not by its place in a task: one that is run again may see rows in another order.
+    """
+    shipped = tuple(e for _, e in source.columns)
+    return tuple(e for e in shipped if _hashes_fast(e.type)) or shipped
+
+
+def _own(e: ex.Expression | None, source: SourceInput) -> str | None:
+    """The name of the stream's column that an expression is, if it is one."""
+    return e.name.removeprefix(f"{source.alias}.") if isinstance(e, ex.Column) else None
+
+
+def _is_stamp(source: SourceInput, e: ex.Expression) -> bool:
+    """Whether a pushed column is the stream's timestamp, so that its ticks say all."""
+    stamp = source.stream.timestamp
+    exact = pa.types.is_timestamp(e.type) or e.type == pa.int64()
+    return exact and isinstance(e, ex.Column) and stamp is not None and e.name == f"{source.alias}.{stamp}"
+
+
+def _hashes_fast(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+
+
+def _pushed(source: SourceInput, e: ex.Expression, keep: Column | None) -> Column:
+    """A pushed column; strings of rows that are dropped are not worth carrying to Python."""
+    column = F.expr(spark_sql(e, source.alias))
+    return column if keep is None or pa.types.is_primitive(e.type) else F.when(keep, column)
+
+
+def _keep(source: SourceInput) -> Column | None:
+    """Rows that go to the engine: those that pass the filter and are not mere heartbeats."""
+    parts = []
+    if source.filter is not None:
+        parts.append(F.coalesce(F.expr(spark_sql(source.filter, source.alias)), F.lit(False)))
+    if source.stream.heartbeat is not None:
+        parts.append(~F.coalesce(F.expr(quote(source.stream.heartbeat)), F.lit(False)))
+    return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
+
+
+_BITS = 0xFFFFFFFF
+_SEED = 42
+
+
+def partition_keys(partitions: int) -> tuple[int, ...]:
+    """The grouping keys that stand for the partitions, so that Spark puts partitions into different tasks.
+
+    Spark sends a key to the task ``pmod(hash(key), tasks)``; ``hash`` of an INT is Murmur3 with seed 42.
+    That is a bijection of 32-bit integers, so there is one key whose hash is p: partition p goes to task p
+    modulo the number of tasks. The keys name the partitions' logs in the checkpoint, and do not depend on a
+    setting that may differ after a restart.
+
+    >>> partition_keys(2)
+    (-1693959553, -1910889132)
+    """
+    return tuple(_key(p) for p in range(partitions))
+
+
+def _key(hashed: int) -> int:
+    """The INT that has a hash: Murmur3 backwards."""
+    h = _unshift(hashed, 16)
+    h = h * pow(0xC2B2AE35, -1, 1 << 32) & _BITS
+    h = _unshift(h, 13)
+    h = h * pow(0x85EBCA6B, -1, 1 << 32) & _BITS
+    h = _unshift(h, 16) ^ 4
+    h = (h - 0xE6546B64) * pow(5, -1, 1 << 32) & _BITS
+    k = _rotate(h, 32 - 13) ^ _SEED
+    k = k * pow(0x1B873593, -1, 1 << 32) & _BITS
+    k = _rotate(k, 32 - 15)
+    k = k * pow(0xCC9E2D51, -1, 1 << 32) & _BITS
+    return k - (1 << 32) if k >> 31 else k
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _BITS
+
+
+def _unshift(value: int, bits: int) -> int:
+    """The x for which ``x ^ (x >> bits)`` is the value."""
+    found = value
+    for _ in range(32 // bits):
+        found = value ^ found >> bits
+    return found

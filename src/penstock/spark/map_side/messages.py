@@ -1,0 +1,90 @@
+"""Kafka's messages as the columns that a stream declares: JSON values, or what a message has as it is."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+
+from penstock.errors import CatalogError
+from penstock.spark.map_side import kafka
+from penstock.spark.map_side.bad_rows import MALFORMED, POSITION
+
+PREFIX = "kafka_"
+"""With JSON, columns named ``kafka_key``, ``kafka_timestamp``... are the message's own."""
+FORMATS = ("json", "raw")
+JSON_OPTIONS = ("timestampFormat", "timestampNTZFormat", "dateFormat")
+OPTIONS = ("format", *JSON_OPTIONS, "startingOffsets", "maxOffsetsPerTrigger", "timeoutSeconds")
+
+_ROW, _CORRUPT = "__row", "__corrupt"
+
+
+def read(
+    spark: SparkSession, topic: str, schema: StructType, options: dict[str, str], what: str
+) -> DataFrame:
+    """A topic's messages with the columns of ``schema``; JSON also says which have not that form."""
+    given = {_option(name, what): value for name, value in options.items()}
+    format_ = given.get("format", "json").lower()
+    if format_ not in FORMATS:
+        raise CatalogError(f"{what}: the format {format_!r} is none of {', '.join(FORMATS)}")
+    prefix = PREFIX if format_ == "json" else ""
+    own = [f.name.removeprefix(prefix) for f in schema if f.name.startswith(prefix)]
+    message = _message_type()
+    for name in own:
+        if name not in message.fieldNames():
+            known = ", ".join(prefix + n for n in message.fieldNames())
+            raise CatalogError(f"{what}: a message of Kafka has no {prefix + name!r}; it has {known}")
+    if format_ == "raw":
+        columns = [f for f in message if f.name in own]
+        messages = _messages(spark, topic, StructType(columns), given, what)
+        return messages.select(*(F.col(f.name).cast(f.dataType).alias(f.name) for f in schema))
+    columns = [f for f in message if f.name in (*own, "value", "partition", "offset")]
+    return _from_json(_messages(spark, topic, StructType(columns), given, what), schema, given)
+
+
+def _messages(
+    spark: SparkSession, topic: str, columns: StructType, options: dict[str, str], what: str
+) -> DataFrame:
+    passed = {"subscribe": topic, **{k: v for k, v in options.items() if k not in ("format", *JSON_OPTIONS)}}
+    try:
+        kafka.Topics.of(passed)
+    except CatalogError as error:
+        raise CatalogError(f"{what}: {error}") from None
+    return spark.readStream.format(kafka.NAME).schema(columns).options(**passed).load()
+
+
+def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str]) -> DataFrame:
+    inside = [f for f in schema if not f.name.startswith(PREFIX)]
+    parsed = StructType([*inside, StructField(_CORRUPT, StringType())])
+    told = {k: v for k, v in options.items() if k in JSON_OPTIONS}
+    told |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    text = F.col("value").cast("string")
+    # Spark's JSON reader mends invalid UTF-8 without a word.
+    rows = messages.withColumn(_ROW, F.from_json(F.when(F.is_valid_utf8(text), text), parsed, told))
+    malformed = F.col(_ROW).isNull() | F.col(_ROW)[_CORRUPT].isNotNull()
+    place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
+    return rows.select(*map(_shown, schema), malformed.alias(MALFORMED), place.alias(POSITION))
+
+
+def _shown(field: StructField) -> Column:
+    if field.name.startswith(PREFIX):
+        return F.col(field.name.removeprefix(PREFIX)).cast(field.dataType).alias(field.name)
+    return F.col(_ROW)[field.name].alias(field.name)
+
+
+def _message_type() -> StructType:
+    found = _parse_datatype_string(kafka.COLUMNS)
+    assert isinstance(found, StructType)
+    return found
+
+
+def _option(name: str, what: str) -> str:
+    """An option as it is spelt; a misspelt one would do nothing."""
+    known = next((o for o in OPTIONS if o.lower() == name.lower()), None)
+    if known is None and not name.startswith("kafka."):
+        near = get_close_matches(name, OPTIONS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)} and kafka.*"
+        raise CatalogError(f"{what}: Kafka has no option {name!r}; {hint}")
+    return known or name

@@ -1,0 +1,170 @@
+"""The map side of a stage, in Spark's Python workers: rows become a few big blobs, one a partition.
+
+The least and largest timestamp of *all* rows travel in the envelope, also of those that are dropped or go
+to other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from penstock.engine.stage import SIGN, SOURCE, TS
+from penstock.errors import DataError
+from penstock.hashing import partition_numbers
+from penstock.routing import Route, coordinates, deliver, keys_of, split_by, total_rows
+from penstock.spark.process import keep_freed_memory, readable, settle
+from penstock.spark.resident.program import BLOB_LIMIT
+from penstock.spark.wire import blob
+from penstock.spark.wire.record import Envelope, binary_column
+
+KEEP, PART = "__keep", "__part"
+"""Columns that are for the packer alone, a ``PART`` a dimension; as are those that start with ``__key``."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The columns that say a row's coordinate: its key, and what tells rows apart; none where one is it."""
+
+    keys: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs the rows of one map task; pickled into it.
+
+    ``schema`` is what comes, ``copies`` are columns that the engine makes of the timestamp. ``split`` are,
+    for each dimension that splits the stream, the columns that say the coordinate (with none, a column
+    ``PART`` does), ``route`` is what follows from them, ``keys`` are the partitions' grouping keys.
+    """
+
+    input: str
+    stream: str
+    schema: pa.Schema
+    copies: pa.Schema
+    split: tuple[Split, ...]
+    route: Route
+    keys: tuple[int, ...]
+    limit: int = BLOB_LIMIT
+
+    @readable
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Every partition gets at least one blob, with rows or with none."""
+        keep_freed_memory()
+        context = TaskContext.get()
+        producer = context.partitionId() if context else 0
+        piece = 0
+        for chunk in _chunks(batches, self.limit):
+            yield from self._blobs(self._typed(chunk), producer, piece)
+            piece += 1
+        if not piece:
+            yield from self._blobs(None, producer, 0)
+        settle()
+
+    def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
+        if rows is None:
+            for key in self.keys:
+                yield _row(key, Envelope(self.input, producer), pa.py_buffer(b""))
+            return
+        least, most = self._span(rows)
+        parts = list(self._parts(rows))
+        total = total_rows(self.input, parts)
+        for targets, part in parts:
+            data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
+            for number in targets:
+                copy = number != targets[0]
+                envelope = Envelope(
+                    self.input, producer, piece, part.num_rows, least, most, copy=copy, total=total
+                )
+                yield _row(self.keys[number], envelope, data)
+        for number, axis in enumerate(self.route.own):
+            if axis.by_source:
+                yield from self._checked_keys(rows, number, producer, piece)
+
+    def _checked_keys(
+        self, rows: pa.RecordBatch, number: int, producer: int, piece: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The keys of a source that is declared as partitioned, each to the engine that knows of it."""
+        axis, names = self.route.own[number], self.split[number].keys
+        columns = [*(rows.column(n) for n in names), rows.column(f"{PART}{number}")]
+        table = pa.table(columns, names=[*map(str, axis.keys), SOURCE])
+        (keys,) = table.group_by(table.column_names).aggregate([]).combine_chunks().to_batches()
+        homes = partition_numbers(keys.columns[:-1], len(self.keys), keys.num_rows)
+        input = keys_of(self.input, self.route.axes.index(axis))
+        for home, part in enumerate(split_by(keys, homes, len(self.keys))):
+            if part.num_rows:
+                yield _row(
+                    self.keys[home], Envelope(input, producer, piece, part.num_rows), blob.encode(part)
+                )
+
+    def _span(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        ts = rows.column(TS)
+        if ts.null_count:
+            raise DataError(
+                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp; mend "
+                "them, or declare the stream ON BAD ROWS COUNT to leave such rows out and count them"
+            )
+        bounds = pc.min_max(ts)
+        return bounds["min"].as_py(), bounds["max"].as_py()
+
+    def _typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = zip(rows.columns, self.schema, strict=True)
+        typed = [c if c.type == f.type else c.cast(f.type) for c, f in columns]
+        return pa.RecordBatch.from_arrays(typed, schema=self.schema)
+
+    def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
+        """The kept rows, with the columns that the engine gets, and the partitions that get them."""
+        names = self.schema.names
+        if KEEP in names:
+            rows = rows.filter(rows.column(KEEP))
+        if SIGN in names and rows.column(SIGN).null_count:
+            raise DataError(
+                f"relation {self.stream!r}: {rows.column(SIGN).null_count} rows are marked neither '+' nor "
+                "'-'; mend the column that CHANGE BY names"
+            )
+        shown = [n for n in names if n != KEEP and not n.startswith((PART, "__key"))]
+        where = [self._where(rows, number) for number in range(len(self.split))]
+        return deliver(self.route, self.input, rows.select(shown), where, (TS, SIGN))
+
+    def _where(self, rows: pa.RecordBatch, number: int) -> np.ndarray:
+        """The rows' coordinates in the dimension of that number among those that split the stream."""
+        if f"{PART}{number}" in self.schema.names:
+            where = np.asarray(rows.column(f"{PART}{number}")).astype(np.int64)
+            return where % self.route.own[number].share if self.route.own[number].by_source else where
+        split = self.split[number]
+        keys, row = ([rows.column(n) for n in names] for names in (split.keys, split.row))
+        return coordinates(self.route.own[number], keys, row, rows.num_rows)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """The batches glued together, up to about ``limit`` bytes at a time; nothing for no rows."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= limit:
+            yield _glue(held)
+            held, size = [], 0
+    if held:
+        yield _glue(held)
+
+
+def _glue(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _row(key: int, envelope: Envelope, data: pa.Buffer) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([key], pa.int32()), pa.array([envelope.to_json()]), binary_column([data])],
+        names=["partition", "envelope", "blob"],
+    )

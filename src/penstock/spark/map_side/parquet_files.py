@@ -1,0 +1,193 @@
+"""Parquet files that go to the packer as Arrow, without a detour through the JVM's rows.
+
+For Spark a row of a Parquet file is decoded into columns, made a row, and made Arrow again before Python
+sees it, which costs more than all that Penstock then does with it. Where a stream's DataFrame is nothing but
+Parquet files that every machine can open by their path, and a query takes columns as they are, Spark only
+says which files a batch has (so offsets, limits and progress are Spark's own, rows counted), and the map
+task reads them with Arrow. In every other case Spark reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import DataError
+from penstock.spark.map_side.packer import Packer
+from penstock.spark.process import readable
+
+_BATCH = 1 << 17
+"""Rows that are decoded at a time."""
+
+_OPTIONS = frozenset(
+    "path maxfilespertrigger maxbytespertrigger maxcachedfiles latestfirst maxfileage filenameonly "
+    "cleansource sourcearchivedir pathglobfilter recursivefilelookup modifiedbefore modifiedafter".split()
+)
+"""Options that say which files there are, and not how they are read."""
+
+_HOW = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles", "spark.sql.caseSensitive")
+"""Settings which ask for what Spark's own reader does."""
+
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
+
+def paths(df: DataFrame) -> DataFrame | None:
+    """A row with the path of every file, if the DataFrame is Parquet files and nothing more; else None."""
+    if not _is_plain_parquet(df):
+        return None
+    # With the row's number in its file Spark counts the rows without decoding any column.
+    first = df.select("_metadata.file_path", "_metadata.row_index").where("row_index = 0")
+    return first.select("file_path")
+
+
+def _is_plain_parquet(df: DataFrame) -> bool:
+    relation: Any = df._jdf.queryExecution().analyzed()
+    if relation.getClass().getSimpleName() != "StreamingRelation":
+        return False
+    source = relation.dataSource()
+    if source.className() != "parquet" or not source.partitionColumns().isEmpty():
+        return False
+    options = {pair._1().lower(): pair._2() for pair in _each(source.options())}
+    places = [options.get("path"), *_each(source.paths())]
+    spark = df.sparkSession
+    return (
+        options.keys() <= _OPTIONS
+        and all(_is_a_file(place, spark) for place in places if place)
+        and not any(spark.conf.get(name) == "true" for name in _HOW)
+    )
+
+
+def _each(scala: Any) -> Iterator[Any]:
+    iterator = scala.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _is_a_file(path: str, spark: SparkSession) -> bool:
+    scheme = urlparse(path).scheme
+    if not scheme:
+        jvm: Any = spark._jsc
+        scheme = urlparse(jvm.hadoopConfiguration().get("fs.defaultFS", "file:///")).scheme
+    return scheme == "file"
+
+
+@dataclass(frozen=True)
+class ParquetPacker:
+    """Packs the rows of a stream's files.
+
+    ``columns`` are the files' columns with the types that the stream declares, in the order of the packer's.
+    """
+
+    packer: Packer
+    columns: tuple[pa.Field, ...]
+
+    def run(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The blobs of all files, which are told by their URIs."""
+        return self.packer.run(self._rows(files))
+
+    @readable
+    def _rows(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            yield from read(unquote(urlparse(file).path), self.columns)
+
+
+@dataclass(frozen=True)
+class ParquetPackers:
+    """Packs the files, of several streams, that a map task is told of; pickled into it."""
+
+    packers: tuple[ParquetPacker, ...]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The blobs of all; the batches have the number of a stream and the name of a file."""
+        files: list[list[str]] = [[] for _ in self.packers]
+        for batch in batches:
+            for stream, file in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                files[stream].append(file)
+        for packer, mine in zip(self.packers, files, strict=True):
+            yield from packer.run(mine)
+
+
+def can_read(columns: Iterable[pa.Field]) -> bool:
+    """Whether columns of these types are read here as Spark reads them."""
+    return all(_is_simple(f.type) for f in columns)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    exact = pa.types.is_signed_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return exact or pa.types.is_timestamp(kind) or pa.types.is_date32(kind) or pa.types.is_string(kind)
+
+
+def read(path: str, columns: tuple[pa.Field, ...]) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; a column that it has not is NULL, or what its path says (``name=value``)."""
+    with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
+        if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDAR):
+            raise DataError(
+                f"{path} was written with the calendar of Spark 2: let Spark read it, by a stream over "
+                "spark.readStream...parquet(...).select('*')"
+            )
+        there = file.schema_arrow
+        found = {f.name: _found(path, there, f.name) for f in columns}
+        names = [name for name in found.values() if name is not None]
+        for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
+            arrays = [_column(path, batch, found[f.name], f) for f in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
+
+
+def _found(path: str, there: pa.Schema, name: str) -> str | None:
+    """What the file calls a column; as in Spark, case does not matter."""
+    if name in there.names:
+        return name
+    alike = [n for n in there.names if n.casefold() == name.casefold()]
+    if len(alike) > 1:
+        raise DataError(f"{path} has the columns {', '.join(alike)}, which of them is {name!r}?")
+    return alike[0] if alike else None
+
+
+def _column(path: str, batch: pa.RecordBatch, found: str | None, wanted: pa.Field) -> pa.Array:
+    if found is None:
+        return _from_path(path, wanted, batch.num_rows)
+    column = batch.column(found)
+    if column.type == wanted.type:
+        return column
+    if _holds(wanted.type, column.type):
+        try:
+            return column.cast(wanted.type)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{path}: column {found!r} as {wanted.type}: {error}") from None
+    raise DataError(
+        f"{path}: column {found!r} is {column.type}, and the stream declares {wanted.type}; put a file with "
+        "that type in its place, under the same name, or declare the stream anew"
+    )
+
+
+def _from_path(path: str, wanted: pa.Field, rows: int) -> pa.Array:
+    prefix = f"{wanted.name}="
+    values = [part.removeprefix(prefix) for part in path.split("/")[:-1] if part.startswith(prefix)]
+    if not values or values[-1] == "__HIVE_DEFAULT_PARTITION__":
+        return pa.nulls(rows, wanted.type)
+    try:
+        value = pa.array([unquote(values[-1])]).cast(wanted.type)[0]
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path}: {wanted.name!r} in the path as {wanted.type}: {error}") from None
+    return pa.repeat(value, rows)
+
+
+def _holds(wide: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether every value of a type is one of the other, as Spark's reader sees it."""
+    if pa.types.is_integer(kind):
+        integer = pa.types.is_integer(wide) and wide.bit_width > kind.bit_width
+        return integer or (pa.types.is_float64(wide) and kind.bit_width <= 32)
+    if pa.types.is_floating(kind):
+        return pa.types.is_float64(wide)
+    if pa.types.is_timestamp(kind):
+        # Without a zone it is UTC, as Spark has it for INT96; an instant is no time without a zone.
+        return pa.types.is_timestamp(wide) and (wide.tz is not None or kind.tz is None)
+    if pa.types.is_dictionary(kind):
+        return kind.value_type == wide or _holds(wide, kind.value_type)
+    return pa.types.is_string(wide) and (pa.types.is_binary(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,172 @@
+"""The stateful processor of a stage: a relay between Spark and the resident engine.
+
+In every micro-batch and for every partition it reads the version from the state store, makes sure that the
+engine holds that version (rebuilding it from the log if not), sends the batch's blobs, writes them to the log
+while the engine computes, and passes the results on. The engine may die at any point: nothing is
+durable before Spark commits the batch, so the relay rebuilds the engine and asks again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from penstock.errors import EngineError
+from penstock.spark.process import keep_freed_memory, readable, settle
+from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.relay.shared_memory import allotment
+from penstock.spark.relay.state_log import StateLog
+from penstock.spark.resident import connection
+from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
+from penstock.spark.wire.protocol import Kind, Message, send
+from penstock.spark.wire.record import Envelope, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _row(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+ENTRY_KEY = _row(step=LongType(), piece=IntegerType())
+ENTRY_VALUE = _row(data=BinaryType())
+
+_ATTEMPTS = 4
+"""How often a step is sent before the task is given up: an engine may be killed, not for ever."""
+_PAUSE = 0.05
+"""Seconds before the first attempt at it again; a dying process needs some to be gone."""
+
+
+class Finish(Protocol):
+    """Turns an engine's answer into what the processor gives Spark."""
+
+    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
+        """No frame at all if there is nothing to give."""
+
+
+class Relay(StatefulProcessor):
+    """One stage's processor. Pickled into every task, so the program stays packed until it is needed.
+
+    ``memory``: the bytes that its engines share with those of other queries, if they do.
+    """
+
+    def __init__(
+        self,
+        program: bytes,
+        stage: int,
+        keys: tuple[int, ...],
+        fingerprint: Fingerprint,
+        finish: Finish,
+        memory: int | None = None,
+    ) -> None:
+        self.program = program
+        self.stage = stage
+        self.keys = keys
+        self.fingerprint = fingerprint
+        self.finish = finish
+        self.memory = memory
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the one state variable."""
+        keep_freed_memory()
+        self.entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
+
+    @readable
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """One partition's step."""
+        log = StateLog(self.entries, self.fingerprint)
+        visit = Visit(log, self.program, self._engine_id(self.keys.index(key[0])))
+        items = list(_items(rows))
+        if self.memory is not None:
+            items.append(allotment(self.memory, len(self.keys), visit.home, visit.engine_id))
+        yield from self.finish(visit.step(Record.of(items)))
+        settle()
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
+
+    def _engine_id(self, partition: int) -> EngineId:
+        context = TaskContext.get()
+        assert context is not None
+        run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
+        query_id = context.getLocalProperty("sql.streaming.queryId") or "batch"
+        return EngineId(run_id, self.stage, partition, query_id)
+
+
+def _items(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[Envelope, bytes]]:
+    for frame in frames:
+        for envelope, data in zip(frame["envelope"], frame["blob"], strict=True):
+            yield Envelope.from_json(envelope), data
+
+
+class Visit:
+    """One step of one partition: the conversation with its engine and the changes to its log."""
+
+    def __init__(self, log: StateLog, program: bytes, engine_id: EngineId) -> None:
+        self.log = log
+        self.program = program
+        self.engine_id = engine_id
+        self.home = ResidentDirectory.of_worker()
+        self.logged = False
+
+    def step(self, record: Record) -> Message:
+        """Take the step; an engine that goes away on the way is rebuilt, and the step taken again."""
+        parts = record.parts()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._attempt(parts)
+            except (ConnectionError, FileNotFoundError) as error:
+                if attempt == _ATTEMPTS:
+                    lost = f"the engine of {self.engine_id} was lost {attempt} times in one step"
+                    raise EngineError(lost) from error
+                time.sleep(_PAUSE * attempt)
+        raise AssertionError("unreachable")
+
+    def _attempt(self, parts: list[bytes | memoryview]) -> Message:
+        version = self.log.control.version
+        with connection.connect(self.home, self.engine_id) as sock:
+            watch = spark_ancestors(os.getpid())
+            hello = connection.ask(sock, Kind.HELLO, {"version": version, "watch": watch})
+            if hello.head["version"] != version:
+                self._rebuild(sock)
+            send(sock, Kind.STEP, {"version": version, "query": self.engine_id.query_id}, parts)
+            if not self.logged:
+                self.log.append(parts)
+                self.logged = True
+            result = connection.answer(sock)
+            snapshot = self._snapshot(sock, result)
+        self.log.commit(result.head["header"], result.head["needs_from"])
+        if snapshot is not None:
+            self.log.put_snapshot(snapshot.body, snapshot.head["size"])
+        return result
+
+    def _snapshot(self, sock: Any, result: Message) -> Message | None:
+        state_bytes = int(result.head["metrics"].get("bytes", 0))
+        if not self.log.wants_snapshot(result.head["needs_from"], state_bytes):
+            return None
+        return connection.ask(sock, Kind.SNAPSHOT)
+
+    def _rebuild(self, sock: Any) -> None:
+        """Bring the engine to the version of the log: the base, then every step since."""
+        log = self.log
+        version, header, snapshot = log.base()
+        head = {"program": self.program, "version": version, "header": header}
+        send(sock, Kind.BUILD, {**head, "snapshot_size": log.control.snapshot_raw}, [snapshot])
+        for entry in log.entries():
+            send(sock, Kind.REPLAY, {"version": entry.step}, [entry.record])

@@ -1,0 +1,87 @@
+"""What the processor gives Spark: blobs for the next stage, or the query's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.engine.stage import SIGN, TS
+from penstock.plan.physical import PhysicalPlan
+from penstock.spark.wire.protocol import Message
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS = 1 << 18
+"""Rows a frame: enough to be fast, few enough for the JVM to hold."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The results of an inner stage, addressed to the partitions of the next by their keys."""
+
+    keys: tuple[int, ...]
+
+    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
+        """One row a blob."""
+        import pandas as pd
+
+        rows, start = [], 0
+        for target, envelope, size in result.head["places"]:
+            rows.append((self.keys[target], envelope, bytes(result.body[start : start + size])))
+            start += size
+        yield pd.DataFrame(rows, columns=["partition", "envelope", "blob"])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The results of the last stage, as the columns that the user sees."""
+
+    schema: pa.Schema
+    kind: str
+
+    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
+        """Arrow columns in pandas clothes: pyspark turns them back without a copy."""
+        import pandas as pd
+
+        with pa.ipc.open_stream(result.body) as reader:
+            batch = reader.read_next_batch()
+        for start in range(0, batch.num_rows, _ROWS):
+            columns = self.columns(batch.slice(start, _ROWS))
+            arrays = {n: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for n, c in columns.items()}
+            yield pd.DataFrame(arrays, copy=False)
+
+    def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """``ts``, for a relation ``op``, then the payload."""
+        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+        ts, sign = by_name.pop(TS), by_name.pop(SIGN)
+        first = [ts] if self.kind == "stream" else [ts, operation(sign)]
+        columns = zip(self.schema, [*first, *by_name.values()], strict=True)
+        return {f.name: c if c.type == f.type else c.cast(f.type) for f, c in columns}
+
+
+def operation(sign: pa.Array) -> pa.Array:
+    """'+' or '-' for each sign."""
+    return pc.if_else(pc.greater(sign, pa.scalar(0, pa.int8())), "+", "-")
+
+
+def result_schema(plan: PhysicalPlan) -> pa.Schema:
+    """``ts``, for a relation ``op``, then the selected columns; one called like these becomes ``ts_1``."""
+    own = [pa.field("ts", plan.time.ts_type)]
+    if plan.kind == "relation":
+        own.append(pa.field("op", pa.string()))
+    taken = {f.name.lower() for f in own}
+    wanted = {f.name.lower() for f in plan.schema}
+    return pa.schema([*own, *(pa.field(_free(f.name, taken, wanted), f.type) for f in plan.schema)])
+
+
+def _free(name: str, taken: set[str], wanted: set[str]) -> str:
+    number, free = 0, name
+    while free.lower() in taken or (number and free.lower() in wanted):
+        number += 1
+        free = f"{name}_{number}"
+    return free

@@ -1,0 +1,48 @@
+"""The memory that the queries of a session share: what is an engine's part of it now (ALLOC, section 5).
+
+Every engine under ``SET penstock.memory`` tells with its metrics what recall it would have with how much
+memory. Before a step its relay reads what all engines of this JVM told, shares the memory out so that all
+have the same recall by their weights, and sends the engine its part with the step's rows. So it is logged
+with them, and an engine that is rebuilt decides as it did before.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from penstock.approx.recall import Told, alloc
+from penstock.engine.stage import MEMORY
+from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket
+from penstock.spark.wire.record import Envelope
+
+
+def allotment(
+    total: int, partitions: int, home: ResidentDirectory, engine_id: EngineId
+) -> tuple[Envelope, bytes]:
+    """What an engine may use of ``total`` bytes, as an item of its step; ``partitions`` start at once."""
+    own = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition).with_suffix(".json")
+    told = {file: demand for file in home.path.glob("*/s*p*.json") if (demand := _demand(file, total))}
+    return Envelope(MEMORY, 0, total=_part(total, partitions, told, own)), b""
+
+
+def _part(total: int, partitions: int, told: dict[Path, Told], own: Path) -> int:
+    """Equal recall by weight; what nobody needs goes to all alike, since streams may grow."""
+    if own not in told:
+        return total // max(len(told) + 1, partitions)
+    files = sorted(told)
+    given = alloc([told[f] for f in files], total)
+    spare = max(total - sum(given), 0.0) / len(files)
+    return int(given[files.index(own)] + spare)
+
+
+def _demand(file: Path, total: int) -> Told | None:
+    """What an engine last told, if it shares the memory."""
+    try:
+        operators = json.loads(file.read_text())["operators"]
+    except (OSError, ValueError, KeyError):
+        return None
+    for demand in (o.get("within", {}).get("demand") for o in operators):
+        if demand and demand["of"] == total:
+            return Told(tuple(demand["bytes"]), tuple(demand["recall"]), demand["weight"])
+    return None

@@ -1,0 +1,140 @@
+"""How a relay reaches the resident engine of its partition, starting it and its host if need be."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import EngineError
+from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket, unusable
+from penstock.spark.wire.protocol import Kind, Message, receive, send
+
+IDLE_SECONDS = 300.0
+_START_SECONDS = 120.0
+"""How long a host may take to come up: the first one on a machine compiles the kernels."""
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def connect(
+    home: ResidentDirectory, engine_id: EngineId, idle_seconds: float = IDLE_SECONDS
+) -> socket.socket:
+    """A connection to an engine; started if it is not there."""
+    path = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition)
+    sock = _try_connect(path)
+    if sock is not None:
+        return sock
+    with host(home, idle_seconds) as to_host:
+        ask(to_host, Kind.START, engine_id)
+    sock = _try_connect(path)
+    if sock is None:
+        raise ConnectionError(f"no engine answers at {path}")
+    return sock
+
+
+def quit_run(root: Path, run_id: str) -> None:
+    """End the engines of a query run, whichever JVM's host on this machine has them."""
+    for path in root.glob("*/host.sock"):
+        sock = _try_connect(path)
+        if sock is not None:
+            with sock, suppress(ConnectionError):
+                send(sock, Kind.QUIT, run_id)
+                receive(sock)
+
+
+def prestart(home: ResidentDirectory) -> threading.Thread:
+    """Start the host in the background; if it fails, whoever needs it first reports it."""
+
+    def start() -> None:
+        with suppress(Exception), host(home, IDLE_SECONDS):
+            pass
+
+    thread = threading.Thread(target=start, name="penstock-host", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def host(home: ResidentDirectory, idle_seconds: float) -> Iterator[socket.socket]:
+    """A connection to the directory's host; whoever comes first starts it, the others wait."""
+    sock = _try_connect(home.host_socket)
+    if sock is None:
+        try:
+            home.make()
+            with _lock(home.path / "host.lock"):
+                sock = _try_connect(home.host_socket) or _start_host(home, idle_seconds)
+        except (ConnectionError, FileNotFoundError):
+            raise  # it was swept in that moment: the caller tries again
+        except OSError as error:
+            raise unusable(home, error) from None
+    with sock:
+        yield sock
+
+
+def ask(sock: socket.socket, kind: Kind, head: Any = None) -> Message:
+    """Send a message and wait for its answer; an engine's failure is raised here."""
+    send(sock, kind, head)
+    return answer(sock)
+
+
+def answer(sock: socket.socket) -> Message:
+    """The next message, or the error it reports."""
+    message = receive(sock)
+    if message.kind is Kind.FAILED:
+        error: Exception = message.head["error"]
+        if isinstance(error, EngineError):
+            raise EngineError(f"{error}\n{message.head['trace']}")
+        raise error
+    return message
+
+
+def _try_connect(path: Path) -> socket.socket | None:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    return sock
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _start_host(home: ResidentDirectory, idle_seconds: float) -> socket.socket:
+    """Start a host, detached from this process; the command returns when it listens."""
+    home.host_socket.unlink(missing_ok=True)
+    log = home.path / "host.log"
+    arguments = [str(home.jvm.pid), home.jvm.started, str(home.root), str(idle_seconds)]
+    with open(log, "ab") as out:
+        started = subprocess.run(
+            [sys.executable, "-m", "penstock.spark.resident.host", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=_environment(),
+            cwd=home.path,
+            timeout=_START_SECONDS,
+        )
+    sock = _try_connect(home.host_socket)
+    if started.returncode or sock is None:
+        tail = log.read_text(errors="replace")[-2000:]
+        raise EngineError(f"the host of resident engines did not start on {socket.gethostname()}\n{tail}")
+    return sock
+
+
+def _environment() -> dict[str, str]:
+    """That of the caller, with the same modules to import and one thread for every library."""
+    path = os.pathsep.join(os.path.abspath(p) for p in sys.path)
+    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": path}

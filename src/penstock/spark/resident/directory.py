@@ -1,0 +1,147 @@
+"""Where the residents of a JVM live on a host, and which processes they must not outlive.
+
+Every JVM that runs Spark tasks has its own directory, entered by its owner only, named by the JVM's
+process id and start time (ids are used again). A directory whose JVM is gone is swept by whoever
+comes next. Within it each query run has a directory with a socket and a metrics file for every engine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from penstock.errors import DataError, EngineError, PenstockError
+
+_LONGEST_PATH = 100
+"""A Unix socket's path has 108 bytes on Linux, 104 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that another one with the same id cannot be mistaken for."""
+
+    pid: int
+    started: str
+
+    @staticmethod
+    def of(pid: int) -> Process:
+        """The process with that id now."""
+        return Process(pid, _stat(pid)[19])
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is still there."""
+        try:
+            fields = _stat(self.pid)
+        except OSError:
+            return False
+        return fields[19] == self.started and fields[0] != "Z"
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/pid/stat after the command: 0 is the state, 1 the parent, 19 the start time."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _is_jvm(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+
+
+@lru_cache(maxsize=1)
+def spark_ancestors(pid: int) -> tuple[Process, ...]:
+    """The processes between a Python worker and its JVM: the daemon that forked it, then the JVM itself."""
+    chain: list[Process] = []
+    while pid > 1:
+        pid = int(_stat(pid)[1])
+        chain.append(Process.of(pid))
+        if pid > 1 and _is_jvm(pid):
+            return tuple(chain)
+    raise EngineError("this Python worker has no JVM above it; resident engines only run under Spark")
+
+
+@dataclass(frozen=True)
+class EngineId:
+    """Which engine a relay wants. A query keeps its id over its runs."""
+
+    run_id: str
+    stage: int
+    partition: int
+    query_id: str = ""
+
+
+@dataclass(frozen=True)
+class ResidentDirectory:
+    """The directory of one JVM's residents."""
+
+    jvm: Process
+    root: Path
+
+    @staticmethod
+    def of_jvm(pid: int) -> ResidentDirectory:
+        """That of the JVM with that process id, which need not exist yet."""
+        return ResidentDirectory(Process.of(pid), _root())
+
+    @staticmethod
+    def of_worker() -> ResidentDirectory:
+        """That for the Python worker that calls this."""
+        return ResidentDirectory(spark_ancestors(os.getpid())[-1], _root())
+
+    @property
+    def path(self) -> Path:
+        return self.root / f"{self.jvm.pid}-{self.jvm.started}"
+
+    @property
+    def host_socket(self) -> Path:
+        """Where its host listens."""
+        return self.path / "host.sock"
+
+    def run(self, run_id: str) -> Path:
+        """The directory of a query run."""
+        return self.path / run_name(run_id)
+
+    def make(self) -> None:
+        """Make the directory, for the owner alone, and sweep those of JVMs that are gone."""
+        for directory in (self.root, self.path):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            _check_private(directory)
+        for other in self.root.glob("[0-9]*-[0-9]*"):
+            pid, _, started = other.name.partition("-")
+            if not Process(int(pid), started).alive:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def run_name(run_id: str) -> str:
+    """The name of a query run's directory; it is short because sockets' paths must be."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:12]
+
+
+def engine_socket(run: Path, stage: int, partition: int) -> Path:
+    """The socket of an engine of a run."""
+    return run / f"s{stage}p{partition}.sock"
+
+
+def unusable(home: ResidentDirectory, error: OSError) -> PenstockError:
+    """The error for a directory that has no room, or has something in the way."""
+    return DataError(
+        f"no engine can be started in {home.path} on {socket.gethostname()}: {error}; make room there, "
+        "or point TMPDIR to another directory before Spark starts"
+    )
+
+
+def _root() -> Path:
+    name = f"penstock-{os.getuid()}"
+    wanted = Path(tempfile.gettempdir()) / name
+    return wanted if len(str(wanted)) + 60 < _LONGEST_PATH else Path("/tmp") / name
+
+
+def _check_private(directory: Path) -> None:
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise EngineError(f"{directory} must be a directory that only you can enter; remove it")

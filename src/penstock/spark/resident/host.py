@@ -1,0 +1,224 @@
+"""The host of a JVM's resident engines: ``python -m penstock.spark.resident.host``.
+
+Importing NumPy, Numba, Arrow and the compiled kernels takes a second or two, so it is done once: the host
+loads them and forks an engine whenever a relay asks for one. It also is the one that ends engines, when their
+query stops or when Spark is gone, and that sweeps up after them. Engines end themselves if it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.process import keep_freed_memory
+from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket, unusable
+from penstock.spark.wire.protocol import Kind, Message, receive, send
+
+_POLL = 0.25
+"""Seconds between looks at whether it should still be there."""
+_PATIENCE = 10.0
+"""Seconds a caller may take to say what it wants."""
+
+
+@dataclass
+class Child:
+    """A running engine."""
+
+    pid: int
+    socket: Path
+
+
+class Host:
+    """Starts engines on request and ends them; single-threaded, so requests cannot race."""
+
+    def __init__(self, home: ResidentDirectory, idle_seconds: float) -> None:
+        self.home = home
+        self.idle_seconds = idle_seconds
+        self.children: dict[EngineId, Child] = {}
+        self.last_used = time.monotonic()
+        self.listening = listen(home.host_socket)
+        self._inode = home.host_socket.stat().st_ino
+
+    def run(self) -> None:
+        """Serve until the JVM is gone, nobody has wanted anything for long, or another took the directory."""
+        try:
+            while self._wanted():
+                ready, _, _ = select.select([self.listening], [], [], _POLL)
+                if ready:
+                    self._serve()
+                self._reap()
+        finally:
+            self._end(list(self.children))
+            if self._reachable():
+                shutil.rmtree(self.home.path, ignore_errors=True)
+
+    def _wanted(self) -> bool:
+        idle = time.monotonic() - self.last_used
+        needed = bool(self.children) or idle < self.idle_seconds
+        return needed and self.home.jvm.alive and self._reachable()
+
+    def _reachable(self) -> bool:
+        """Whether the socket is still there; someone may have swept it, and then another host comes."""
+        try:
+            return self.home.host_socket.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    def _serve(self) -> None:
+        connection, _ = self.listening.accept()
+        self.last_used = time.monotonic()
+        with connection:
+            connection.settimeout(_PATIENCE)
+            try:
+                self._answer(connection, receive(connection))
+            except (ConnectionError, TimeoutError):
+                return
+
+    def _answer(self, connection: socket.socket, message: Message) -> None:
+        if message.kind is Kind.START:
+            send(connection, *self._started(message.head))
+        elif message.kind is Kind.QUIT:
+            run = message.head
+            self._end([e for e in self.children if e.run_id == run])
+            send(connection, Kind.QUIT)
+
+    def _started(self, engine_id: EngineId) -> tuple[Kind, Any]:
+        try:
+            return Kind.START, self._engine(engine_id).pid
+        except OSError as error:
+            return Kind.FAILED, {"error": unusable(self.home, error), "trace": ""}
+
+    def _engine(self, engine_id: EngineId) -> Child:
+        """The engine that is asked for. One that no longer listens is dying: see it off first."""
+        child = self.children.get(engine_id)
+        if child is not None and not _listens(child.socket):
+            self._end([engine_id])
+            child = None
+        return child or self._start(engine_id)
+
+    def _start(self, engine_id: EngineId) -> Child:
+        run = self.home.run(engine_id.run_id)
+        run.mkdir(mode=0o700, exist_ok=True)
+        path = engine_socket(run, engine_id.stage, engine_id.partition)
+        path.unlink(missing_ok=True)
+        listening = listen(path)
+        host = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self.listening.close()
+            _become_engine(engine_id, listening, path, host, self.idle_seconds)
+        listening.close()
+        self.children[engine_id] = Child(pid, path)
+        return self.children[engine_id]
+
+    def _reap(self) -> None:
+        for engine_id, child in list(self.children.items()):
+            if os.waitpid(child.pid, os.WNOHANG)[0]:
+                self._forget(engine_id)
+
+    def _end(self, ids: list[EngineId]) -> None:
+        """Engines hold nothing that the state store does not, so they are ended without asking."""
+        for engine_id in ids:
+            os.kill(self.children[engine_id].pid, signal.SIGKILL)
+        for engine_id in ids:
+            os.waitpid(self.children[engine_id].pid, 0)
+            self._forget(engine_id)
+
+    def _forget(self, engine_id: EngineId) -> None:
+        child = self.children.pop(engine_id)
+        child.socket.unlink(missing_ok=True)
+        if not any(o.run_id == engine_id.run_id for o in self.children):
+            shutil.rmtree(child.socket.parent, ignore_errors=True)
+        self.last_used = time.monotonic()
+
+
+def _become_engine(
+    engine_id: EngineId, listening: socket.socket, path: Path, host: int, idle_seconds: float
+) -> None:
+    """The forked child's whole life; it never returns into the host's code."""
+    from penstock.spark.resident.server import ResidentEngine, Watchdog, serve
+
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        engine = ResidentEngine(engine_id.stage, engine_id.partition, path.with_suffix(".json"))
+        serve(listening, engine, Watchdog(idle_seconds, host))
+    finally:
+        os._exit(1)
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening Unix socket at a path."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(str(path))
+    sock.listen(16)
+    return sock
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        return sock.connect_ex(str(path)) == 0
+
+
+def preload() -> None:
+    """Load what every engine needs, before the first fork; one thread each, as there is one a partition."""
+    _find_room_for_kernels()
+    keep_freed_memory()
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    import pandas  # noqa: F401  pyarrow looks for it when it meets the first NumPy array
+
+    import penstock.engine.engine
+    import penstock.spark.resident.server  # noqa: F401
+    from penstock.engine.kernels.hashing import hash_rows
+
+    # The first call of a kernel starts Numba: half a second of CPU that no engine then needs to spend.
+    hash_rows([pa.array([1])], 1)
+
+
+def _find_room_for_kernels() -> None:
+    """Compiled kernels are kept beside the package or in the user's cache; if neither can be, in /tmp."""
+    import penstock
+
+    beside = Path(penstock.__file__).parent
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home())
+    if not os.access(beside, os.W_OK) and not os.access(home, os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path.cwd().parent / "kernels"))
+
+
+def main(arguments: list[str]) -> None:
+    """Arguments: the JVM's process id and start time, the root directory, seconds of idleness."""
+    pid, started, root, idle_seconds = arguments
+    tell_ready = _detach()
+    home = ResidentDirectory(Process(int(pid), started), Path(root))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    preload()
+    host = Host(home, float(idle_seconds))
+    os.write(tell_ready, b"1")
+    os.close(tell_ready)
+    host.run()
+
+
+def _detach() -> int:
+    """Go on in a child that is nobody's; the caller's process ends when the child is ready, or has failed."""
+    is_ready, tell_ready = os.pipe()
+    if os.fork():
+        os.close(tell_ready)
+        os._exit(0 if os.read(is_ready, 1) else 1)
+    os.close(is_ready)
+    os.setsid()
+    return tell_ready
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

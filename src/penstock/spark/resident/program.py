@@ -1,0 +1,109 @@
+"""What a resident engine is told to run: a stage, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.engine.stage import Arrival, Stage, StepOutput
+from penstock.hashing import partition_numbers
+from penstock.routing import split_by
+from penstock.spark.resident.late_rows import LateRows
+from penstock.spark.wire import blob
+from penstock.spark.wire.record import Envelope, Record
+
+BLOB_LIMIT = 64 << 20
+"""Blobs are split at about this many bytes of Arrow data."""
+
+
+class EngineLike(Protocol):
+    """The part of :class:`penstock.engine.engine.Engine` that a host uses."""
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        """Take one step."""
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+
+    def header(self) -> bytes:
+        """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
+
+    def restore_header(self, header: bytes) -> None:
+        """Make a new engine ready for that replay."""
+
+
+def real_engine(stage: Stage) -> EngineLike:
+    """The engine that runs a stage."""
+    from penstock.engine.engine import Engine
+
+    return Engine(stage)
+
+
+def restored_engine(snapshot: bytes) -> EngineLike:
+    """The engine that a snapshot was taken of."""
+    from penstock.engine.engine import Engine
+
+    return Engine.restore(snapshot)
+
+
+@dataclass(frozen=True)
+class Downstream:
+    """The exchange behind a stage: the next stage's input, its partitions and what their hash is of."""
+
+    input: str
+    partitions: int
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stage with everything an engine process needs to know about it. Pickles.
+
+    ``memory`` is how many bytes it may take; ``late`` is where rows go that come too late.
+    """
+
+    stage: Stage
+    downstream: Downstream | None = None
+    memory: int | None = None
+    late: LateRows | None = None
+    build: Callable[[Stage], EngineLike] = real_engine
+    restore: Callable[[bytes], EngineLike] = restored_engine
+
+    def arrivals(self, record: Record) -> list[Arrival]:
+        """A record's blobs as what the engine takes."""
+        return [_arrival(envelope, data) for envelope, data in record.items]
+
+    def outputs(self, output: StepOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
+        """A step's result as blobs for the partitions of the next stage."""
+        assert self.downstream is not None
+        for target, batch in enumerate(_split(output.batch, self.downstream)):
+            total = output.batch.num_rows  # told with the first piece, which every partition is sent
+            for piece, part in enumerate(blob.split(batch, BLOB_LIMIT)):
+                data = blob.encode(part)
+                envelope = Envelope(
+                    self.downstream.input,
+                    partition,
+                    piece,
+                    part.num_rows,
+                    min_ts=output.first,
+                    progress=output.progress,
+                    total=0 if piece else total,
+                )
+                yield target, envelope, data
+
+
+def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
+    batch = blob.decode(data) if envelope.rows else None
+    e = envelope
+    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total)
+
+
+def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch]:
+    if downstream.partitions == 1:
+        return [batch]
+    keys = [batch.column(batch.schema.get_field_index(c)) for c in downstream.partition_by]
+    where = partition_numbers(keys, downstream.partitions, batch.num_rows)
+    return split_by(batch, where, downstream.partitions)

@@ -1,0 +1,225 @@
+"""A resident engine: one partition's engine behind a socket.
+
+Its life is told by three numbers and a clock. It serves one relay at a time; a second attempt at the same
+partition waits until the first has hung up. ``version`` is the number of steps its state contains, None
+while there is no state that could be trusted: before the first BUILD, and from the moment a step begins
+until it has succeeded. A relay whose version is another one rebuilds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.stage import StepOutput
+from penstock.errors import DataError, EngineError, PenstockError
+from penstock.spark.resident.directory import Process
+from penstock.spark.resident.program import EngineLike, Program
+from penstock.spark.wire.protocol import Kind, Message, receive, send
+from penstock.spark.wire.record import Record
+
+_POLL = 0.25
+"""Seconds between looks at whether it should still be there."""
+_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+_CODEC = "zstd"
+
+
+class Watchdog(threading.Thread):
+    """Ends the process when its host, its JVM or the relay's daemon is gone, or when it is idle."""
+
+    def __init__(self, idle_seconds: float, host: int) -> None:
+        super().__init__(daemon=True)
+        self.idle_seconds = idle_seconds
+        self.host = host
+        self.watched: tuple[Process, ...] = ()
+        self.busy = False
+        self.last_used = time.monotonic()
+
+    def run(self) -> None:
+        """Look again and again."""
+        while self._wanted():
+            time.sleep(_POLL)
+        os._exit(0)
+
+    def _wanted(self) -> bool:
+        if os.getppid() != self.host or not all(p.alive for p in self.watched):
+            return False
+        return self.busy or time.monotonic() - self.last_used < self.idle_seconds
+
+    def use(self, busy: bool) -> None:
+        """A relay came or left."""
+        self.busy = busy
+        self.last_used = time.monotonic()
+
+
+class ResidentEngine:
+    """The engine of one partition and what the messages do to it."""
+
+    def __init__(self, stage: int, partition: int, metrics_file: Path | None = None) -> None:
+        self.stage = stage
+        self.partition = partition
+        self.metrics_file = metrics_file
+        self.version: int | None = None
+        self.program: Program | None = None
+        self.engine: EngineLike | None = None
+        self.replayed = 0
+        self.rebuild_began = self.rebuild_ended = 0.0
+
+    def answer(self, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
+        """Do what a message asks; the reply, if it has one. A failure leaves no version behind."""
+        handle = {
+            Kind.HELLO: self._hello,
+            Kind.BUILD: self._build,
+            Kind.REPLAY: self._replay,
+            Kind.STEP: self._step,
+            Kind.SNAPSHOT: self._snapshot,
+        }[message.kind]
+        return handle(message)
+
+    def _hello(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
+        return Kind.HELLO, {"version": self.version, "pid": os.getpid()}, ()
+
+    def _build(self, message: Message) -> None:
+        """Head: the pickled program, the version to start at, the header (not with a snapshot)."""
+        self.version = None
+        self.replayed, self.rebuild_began = 0, time.perf_counter()
+        head = message.head
+        self.program = pickle.loads(head["program"])
+        _limit_memory(self.program.memory)
+        if len(message.body):
+            raw = pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True)
+            self.engine = self.program.restore(raw)
+        else:
+            self.engine = self.program.build(self.program.stage)
+        if head["header"]:
+            self.engine.restore_header(head["header"])
+        self.version = head["version"]
+        self.rebuild_ended = time.perf_counter()
+
+    def _replay(self, message: Message) -> None:
+        self._advance(message.head["version"], message.body)
+        self.replayed += 1
+        self.rebuild_ended = time.perf_counter()
+
+    def _step(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
+        started = time.perf_counter()
+        output = self._advance(message.head["version"], message.body)
+        assert self.engine is not None and self.program is not None
+        if self.program.late is not None:
+            step = f"{message.head['query']}-s{self.stage}p{self.partition}v{message.head['version']}"
+            self.program.late.write(output.late, step)
+        places, parts = self._result(output)
+        seconds = time.perf_counter() - started
+        own = {"stage": self.stage, "partition": self.partition, "version": self.version, "pid": os.getpid()}
+        rebuilt = {"replayed": self.replayed, "rebuild_seconds": self.rebuild_ended - self.rebuild_began}
+        keeps = {"keeps late rows": self.program.late is not None}
+        metrics = {**output.metrics, **own, "step_seconds": seconds, **rebuilt, **keeps}
+        self._publish(metrics)
+        head = {
+            "needs_from": output.needs_from,
+            "header": self.engine.header(),
+            "metrics": metrics,
+            "places": places,
+        }
+        return Kind.RESULT, head, parts
+
+    def _advance(self, version: int, body: memoryview) -> StepOutput:
+        if version != self.version or self.engine is None or self.program is None:
+            raise EngineError(f"a step for version {version} reached an engine at version {self.version}")
+        self.version = None
+        output = self.engine.step(self.program.arrivals(Record.parse(body)))
+        self.version = version + 1
+        return output
+
+    def _result(self, output: StepOutput) -> tuple[list[Any], list[Any]]:
+        """Places (partition, envelope, size) and blobs; for the final stage one plain IPC stream."""
+        assert self.program is not None
+        if self.program.downstream is None:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, output.batch.schema, options=_PLAIN) as writer:
+                writer.write_batch(output.batch)
+            return [], [memoryview(sink.getvalue())]
+        out = list(self.program.outputs(output, self.partition))
+        places = [(target, envelope.to_json(), data.size) for target, envelope, data in out]
+        return places, [memoryview(data) for _, _, data in out]
+
+    def _snapshot(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
+        assert self.engine is not None
+        raw = self.engine.snapshot()
+        packed = pa.compress(raw, _CODEC)
+        return Kind.SNAPSHOT, {"size": len(raw), "version": self.version}, [memoryview(packed)]
+
+    def too_large(self) -> PenstockError:
+        """What is said where memory does not suffice; what there was is given up."""
+        limit = self.program.memory if self.program else None
+        self.engine = self.version = None
+        which = "the machine has" if limit is None else f"penstock.engine_memory = {limit >> 20} MB allows"
+        return DataError(
+            f"the engine of stage {self.stage}, partition {self.partition} needs more memory than {which}; "
+            "give it more, or let the query have smaller windows or start anew with more partitions"
+        )
+
+    def _publish(self, metrics: dict[str, Any]) -> None:
+        """The step's metrics for ``Session.metrics``; a full disk must not end a query."""
+        if self.metrics_file is None:
+            return
+        fresh = self.metrics_file.with_suffix(".new")
+        try:
+            fresh.write_text(json.dumps(metrics, default=str))
+            fresh.replace(self.metrics_file)
+        except OSError:
+            pass
+
+
+def _limit_memory(limit: int | None) -> None:
+    """What the process may allocate; code and files that are mapped into it do not count."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY if limit is None else limit, most))
+
+
+def serve(listening: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
+    """Answer relays, one after another, for ever."""
+    watchdog.start()
+    while True:
+        connection, _ = listening.accept()
+        watchdog.use(busy=True)
+        with connection:
+            _converse(connection, engine, watchdog)
+        watchdog.use(busy=False)
+
+
+def _converse(connection: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
+    """One relay's visit, until it hangs up or a message fails."""
+    try:
+        while True:
+            message = receive(connection)
+            if message.kind is Kind.HELLO:
+                watchdog.watched = message.head["watch"]
+            reply = _attempt(engine, message)
+            if reply is not None:
+                send(connection, *reply)
+    except (ConnectionError, TimeoutError):
+        return
+
+
+def _attempt(engine: ResidentEngine, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
+    try:
+        return engine.answer(message)
+    except MemoryError:
+        return Kind.FAILED, {"error": engine.too_large(), "trace": ""}, ()
+    except PenstockError as error:
+        return Kind.FAILED, {"error": error, "trace": traceback.format_exc()}, ()
+    except Exception as error:
+        sentence = f"the engine failed: {type(error).__name__}: {error}"
+        return Kind.FAILED, {"error": EngineError(sentence), "trace": traceback.format_exc()}, ()
