@@ -72,10 +72,9 @@ def test_relays_share_the_memory_out(tmp_path: Path) -> None:
     orders = [EngineId("one", 0, 0), EngineId("two", 0, 0)]
 
     def part(order: EngineId) -> int:
-        envelope, data = allotment(1000, 2, place, order)
-        assert (envelope.input, data) == ("#memory", b"")
-        assert envelope.total is not None
-        return envelope.total
+        command = allotment(1000, 2, place, order)
+        assert (command.sequence, command.kind) == (0, "memory")
+        return int(command.payload["bytes"])
 
     assert part(orders[0]) == 500  # two partitions start, and nothing is known yet
     told = {"one": [0.0, 500.0, 1000.0], "two": [0.0, 900.0, 1800.0]}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import DataError
 
@@ -28,7 +30,7 @@ class CountingEngine:
         self.total = 0
         self.recent: list[int] = []
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         keys = [k for a in arrivals if a.batch is not None for k in a.batch.column("k").to_pylist()]
         ts = [t for a in arrivals if a.batch is not None for t in a.batch.column(TS).to_pylist()]
         if -1 in keys:
@@ -94,7 +96,7 @@ class MortalEngine(CountingEngine):
         super().__init__(stage)
         self.key, self.marker = key, Path(marker)
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         keys = [k for a in arrivals if a.batch is not None for k in a.batch.column("k").to_pylist()]
         if self.key in keys and not self.marker.exists():
             self.marker.touch()
@@ -117,7 +119,7 @@ class GreedyEngine(CountingEngine):
         super().__init__(stage)
         self.key = key
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         output = super().step(arrivals)
         if self.key in output.batch.column("k").to_pylist():
             self.hoard = np.ones(1 << 28)

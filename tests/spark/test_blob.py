@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.command import Command
 from penstock.errors import EngineError
 from penstock.hashing import partition_numbers
 from penstock.routing import split_by
@@ -108,8 +109,10 @@ def test_floats_that_are_equal_go_together() -> None:
 
 def test_record_sorts_and_survives() -> None:
     items = [(Envelope("b", 1, 0, 3, 1, 2), b"xyz"), (Envelope("a", 2), b""), (Envelope("a", 1, 1), b"q")]
-    record = Record.of(items)
+    commands = [Command(2, "memory", {"bytes": 1}), Command(1, "memory", {"bytes": 2})]
+    record = Record.of(items, commands)
     back = Record.parse(b"".join(record.parts()))
+    assert back.commands == (commands[1], commands[0])
     assert [e for e, _ in back.items] == [items[2][0], items[1][0], items[0][0]]
     assert [bytes(b) for _, b in back.items] == [b"q", b"", b"xyz"]
 

@@ -7,7 +7,7 @@ still needs (``StepOutput.needs_from``) together with the ``header`` of the last
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,13 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock
 from penstock.engine.received import Received
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.source_partitions import SourcePartitions
-from penstock.engine.stage import END, MEMORY, SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
+from penstock.errors import EngineError
+
+HEADER_FORMAT = 1
+"""Raised when a header of the version before can no longer be read."""
 
 
 class Engine:
@@ -37,8 +42,9 @@ class Engine:
         self._needs_all = any(n.retells for n in nodes if n is not stage.root)
         self._lag = sum(n.lag for n in nodes)
         self._steps = 0
-        # For each step that the state depends on: its largest timestamp, and the progress before it.
-        self._history: dict[int, tuple[int, Progress]] = {}
+        self._commands = CommandState()
+        # For each step that the state depends on: its largest timestamp, and what held before it.
+        self._history: dict[int, tuple[int, Progress, CommandState]] = {}
         self._highest_in_snapshot = int(BEFORE_TIME)
         self._fed = False
         self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
@@ -57,19 +63,19 @@ class Engine:
                 ts = np.full(table.num_rows, BEFORE_TIME)
                 self._scheduler.feeds[i.name].put(Chunk.of(ts, batch_of(columns, i.schema, len(ts))))
 
-    def step(self, arrivals: Sequence[Arrival]) -> StepOutput:
-        """Take in one micro-batch."""
-        before = self._inputs.progress.copy()
-        memory = [a.total for a in arrivals if a.input == MEMORY]
-        arrivals = self._sources.check([a for a in arrivals if a.input != MEMORY])
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
+        """Take in one micro-batch: the commands first, then the rows."""
+        before = self._inputs.progress.copy(), self._commands
+        self._commands = self._commands.apply(commands)
+        arrivals = self._sources.check(arrivals)
         self._received.note(arrivals)
         clock, released = self._inputs.accept(arrivals)
-        clock = replace(clock, memory=memory[0] if memory else None)
+        clock = replace(clock, memory=self._commands.memory)
         self._feed_tables(clock)
         for name, chunk in released.items():
             self._scheduler.feeds[name].put(chunk)
         out = self._scheduler.step(clock)
-        self._history[self._steps] = (max(_highest(arrivals), self._highest_in_snapshot), before)
+        self._history[self._steps] = (max(_highest(arrivals), self._highest_in_snapshot), *before)
         self._highest_in_snapshot = int(BEFORE_TIME)
         self._steps += 1
         needs_from = self._forget_steps()
@@ -100,21 +106,32 @@ class Engine:
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
         oldest = min(self._history, default=self._steps)
-        progress = self._history[oldest][1] if self._history else self._inputs.progress
-        return pickle.dumps((oldest, progress))
+        now = (self._steps, self._inputs.progress, self._commands)
+        _, progress, commands = self._history.get(oldest, now)
+        fields = {"step": oldest, "progress": progress.state(), "commands": commands.state()}
+        return json.dumps({"format": HEADER_FORMAT, **fields}).encode()
 
     def restore_header(self, header: bytes) -> None:
         """Make a new engine ready to replay the steps from ``needs_from`` on."""
-        self._steps, self._inputs.progress = pickle.loads(header)
-        now = self._inputs.progress.now
+        fields = json.loads(header)
+        if fields["format"] != HEADER_FORMAT:
+            raise EngineError(
+                f"the header of the log has format {fields['format']}; this version reads {HEADER_FORMAT}"
+            )
+        self._steps = fields["step"]
+        self._inputs.progress = Progress.of(fields["progress"])
+        self._commands = CommandState(**fields["commands"])
+        p = self._inputs.progress
         # What exists over nothing since the first input exists again; nobody is told a second time.
-        clock = Clock(now, now, self._inputs.progress.first, share=self._inputs.progress.share)
+        clock = Clock(p.now, p.now, p.first, share=p.share, memory=self._commands.memory)
         self._feed_tables(clock)
         self._scheduler.step(clock)
 
     def snapshot(self) -> bytes:
         """The whole state; from here on the engine needs no step before this one."""
-        tops = [top for top, _ in self._history.values()]
+        import pickle
+
+        tops = [top for top, *_ in self._history.values()]
         self._highest_in_snapshot = max([self._highest_in_snapshot, *tops])
         self._history = {}
         return pickle.dumps(self, protocol=5)
@@ -122,6 +139,8 @@ class Engine:
     @staticmethod
     def restore(snapshot: bytes) -> Engine:
         """The engine as it was."""
+        import pickle
+
         engine = pickle.loads(snapshot)
         assert isinstance(engine, Engine)
         return engine

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,17 @@ class Progress:
         """An independent copy."""
         up = {k: dict(v) for k, v in self.upstream.items()}
         return replace(self, highest=dict(self.highest), upstream=up, late=dict(self.late))
+
+    def state(self) -> dict[str, Any]:
+        """As a header or a snapshot keeps it; keys are strings there."""
+        upstream = {name: [list(told) for told in by.items()] for name, by in self.upstream.items()}
+        return {**self.__dict__, "upstream": upstream}
+
+    @staticmethod
+    def of(state: dict[str, Any]) -> Progress:
+        """The inverse of ``state``."""
+        upstream = {name: dict(map(tuple, told)) for name, told in state["upstream"].items()}
+        return Progress(**{**state, "upstream": upstream})
 
     @property
     def share(self) -> float:

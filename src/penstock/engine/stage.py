@@ -27,10 +27,6 @@ SOURCE = "__source"
 """Column of a batch of keys: the number of the source's partition that they came from."""
 
 
-MEMORY = "#memory"
-"""Input by which a host says how many bytes of a shared memory are an engine's: the total of its arrival."""
-
-
 @dataclass(frozen=True)
 class StageInput:
     """One input of a stage.

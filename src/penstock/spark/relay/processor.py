@@ -92,10 +92,10 @@ class Relay(StatefulProcessor):
         """One partition's step."""
         log = StateLog(self.entries, self.fingerprint)
         visit = Visit(log, self.program, self._engine_id(self.keys.index(key[0])))
-        items = list(_items(rows))
+        commands = []
         if self.memory is not None:
-            items.append(allotment(self.memory, len(self.keys), visit.home, visit.engine_id))
-        yield from self.finish(visit.step(Record.of(items)))
+            commands.append(allotment(self.memory, len(self.keys), visit.home, visit.engine_id))
+        yield from self.finish(visit.step(Record.of(_items(rows), commands)))
         settle()
 
     def close(self) -> None:

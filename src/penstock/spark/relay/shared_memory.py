@@ -12,18 +12,15 @@ import json
 from pathlib import Path
 
 from penstock.approx.recall import Told, alloc
-from penstock.engine.stage import MEMORY
+from penstock.engine.command import Command
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket
-from penstock.spark.wire.record import Envelope
 
 
-def allotment(
-    total: int, partitions: int, home: ResidentDirectory, engine_id: EngineId
-) -> tuple[Envelope, bytes]:
-    """What an engine may use of ``total`` bytes, as an item of its step; ``partitions`` start at once."""
+def allotment(total: int, partitions: int, home: ResidentDirectory, engine_id: EngineId) -> Command:
+    """What an engine may use of ``total`` bytes, as a command of its step; ``partitions`` start at once."""
     own = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition).with_suffix(".json")
     told = {file: demand for file in home.path.glob("*/s*p*.json") if (demand := _demand(file, total))}
-    return Envelope(MEMORY, 0, total=_part(total, partitions, told, own)), b""
+    return Command(0, "memory", {"bytes": _part(total, partitions, told, own)})
 
 
 def _part(total: int, partitions: int, told: dict[Path, Told], own: Path) -> int:

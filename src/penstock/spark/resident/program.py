@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.engine.command import Command
 from penstock.engine.stage import Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.routing import split_by
@@ -22,7 +23,7 @@ BLOB_LIMIT = 64 << 20
 class EngineLike(Protocol):
     """The part of :class:`penstock.engine.engine.Engine` that a host uses."""
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Take one step."""
 
     def snapshot(self) -> bytes:

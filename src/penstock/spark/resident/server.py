@@ -138,7 +138,8 @@ class ResidentEngine:
         if version != self.version or self.engine is None or self.program is None:
             raise EngineError(f"a step for version {version} reached an engine at version {self.version}")
         self.version = None
-        output = self.engine.step(self.program.arrivals(Record.parse(body)))
+        record = Record.parse(body)
+        output = self.engine.step(self.program.arrivals(record), record.commands)
         self.version = version + 1
         return output
 

@@ -1,9 +1,12 @@
-"""What one step brings to one engine: envelopes and blobs, as one run of bytes.
+"""What one step brings to one engine: commands, envelopes and blobs, as one run of bytes.
 
 The same bytes go to the resident engine and, in pieces, into the state log, so that replaying a logged
 step is exactly the step. The layout is stable across versions of Penstock::
 
-    4 bytes magic | 4 bytes length of head | head: JSON list of envelopes | the blobs, one after another
+    4 bytes magic | 4 bytes length of head | head | the blobs, one after another
+
+The head is a JSON object: ``commands`` is a list of [sequence, kind, payload], ``arrivals`` one of [envelope,
+bytes of its blob].
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
+from penstock.engine.command import Command
 from penstock.errors import EngineError
 
-_MAGIC = b"PSR1"
+_MAGIC = b"PSR2"
 _FRAME = struct.Struct("<4sI")
 
 Bytes = bytes | memoryview
@@ -54,18 +58,24 @@ class Envelope:
 
 @dataclass(frozen=True)
 class Record:
-    """The arrivals of a step."""
+    """The arrivals of a step, and the commands that are applied before them."""
 
     items: tuple[tuple[Envelope, Bytes], ...]
+    commands: tuple[Command, ...] = ()
 
     @staticmethod
-    def of(items: Iterable[tuple[Envelope, Bytes]]) -> Record:
-        """In the order of inputs, producers and pieces."""
-        return Record(tuple(sorted(items, key=lambda item: item[0].place)))
+    def of(items: Iterable[tuple[Envelope, Bytes]], commands: Iterable[Command] = ()) -> Record:
+        """In the order of inputs, producers and pieces; commands in sequence."""
+        return Record(
+            tuple(sorted(items, key=lambda item: item[0].place)),
+            tuple(sorted(commands, key=lambda command: command.sequence)),
+        )
 
     def parts(self) -> list[Bytes]:
         """The bytes, without copying a blob."""
-        head = json.dumps([[e.to_json(), len(blob)] for e, blob in self.items]).encode()
+        commands = [[c.sequence, c.kind, c.payload] for c in self.commands]
+        arrivals = [[e.to_json(), len(blob)] for e, blob in self.items]
+        head = json.dumps({"commands": commands, "arrivals": arrivals}).encode()
         return [_FRAME.pack(_MAGIC, len(head)) + head, *(blob for _, blob in self.items)]
 
     @staticmethod
@@ -75,13 +85,13 @@ class Record:
         if len(view) < _FRAME.size or bytes(view[:4]) != _MAGIC:
             raise EngineError("a logged step is not one that this version of Penstock wrote")
         start = _FRAME.size + _FRAME.unpack(view[: _FRAME.size])[1]
-        items = []
-        for envelope, size in json.loads(bytes(view[_FRAME.size : start])):
+        head, items = json.loads(bytes(view[_FRAME.size : start])), []
+        for envelope, size in head["arrivals"]:
             items.append((Envelope.from_json(envelope), view[start : start + size]))
             start += size
         if start != len(view):
             raise EngineError("a logged step is truncated")
-        return Record(tuple(items))
+        return Record(tuple(items), tuple(Command(*c) for c in head["commands"]))
 
 
 def binary_column(blobs: list[pa.Buffer]) -> pa.Array:

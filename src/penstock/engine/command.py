@@ -1,0 +1,76 @@
+"""Commands: what a host decides about a running engine, applied between two steps and logged with the rows.
+
+A command changes nothing but the engine's :class:`CommandState`, a small value that is part of the header
+and of every snapshot; operators see it through the clock. So an engine that is rebuilt, from wherever in its
+log, decides as it did before. A kind of command is a function from state and payload to state.
+
+>>> CommandState().apply([Command(1, "memory", {"bytes": 4096})])
+CommandState(applied=1, memory=4096)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from penstock.errors import EngineError
+
+
+@dataclass(frozen=True)
+class Command:
+    """One entry of a query's command stream. ``payload`` is what JSON can hold.
+
+    ``sequence`` counts from 1 and orders the stream; 0 marks a command that the host made for one step alone.
+    """
+
+    sequence: int
+    kind: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CommandState:
+    """The effect of all commands so far.
+
+    ``applied`` is the last sequence number that was applied; ``memory`` is how many bytes the engine may use
+    of a memory that several queries share, None if it shares none.
+    """
+
+    applied: int = 0
+    memory: int | None = None
+
+    def apply(self, commands: Iterable[Command]) -> CommandState:
+        """The state after commands, in sequence; those applied before are skipped."""
+        state = self
+        for command in sorted(commands, key=lambda c: c.sequence):
+            if command.sequence and command.sequence <= state.applied:
+                continue
+            state = _handler(command)(state, command.payload)
+            state = replace(state, applied=max(state.applied, command.sequence))
+        return state
+
+    def state(self) -> dict[str, Any]:
+        """As a header or a snapshot keeps it."""
+        return asdict(self)
+
+
+Handler = Callable[[CommandState, dict[str, Any]], CommandState]
+
+
+def _set_memory(state: CommandState, payload: dict[str, Any]) -> CommandState:
+    return replace(state, memory=int(payload["bytes"]))
+
+
+HANDLERS: dict[str, Handler] = {"memory": _set_memory}
+"""What each kind of command does."""
+
+
+def _handler(command: Command) -> Handler:
+    if command.kind not in HANDLERS:
+        known = ", ".join(sorted(HANDLERS))
+        raise EngineError(
+            f"command {command.sequence} is of the kind {command.kind!r}, unknown to this version of "
+            f"Penstock; it knows: {known}"
+        )
+    return HANDLERS[command.kind]
