@@ -13,7 +13,7 @@ from penstock.approx.shedding import Shedding
 from penstock.budget import Within
 from penstock.cost.model import Workload
 from penstock.engine.element import Chunk
-from penstock.engine.operator import Clock
+from penstock.engine.operator import Clock, StartContext
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
@@ -56,7 +56,7 @@ class Budgeted:
     def measured(self, strategy: str, seconds: int) -> float:
         """Results a second, over so many seconds of stream time after windows and rates have settled."""
         node = self.join(strategy)
-        operator, random = node.start(), np.random.default_rng(7)
+        operator, random = node.start(StartContext()), np.random.default_rng(7)
         settled, found = int(max(*self.seconds, 10)) + 5, 0
         for step in range(settled + seconds):
             begin, end = step * SECOND, (step + 1) * SECOND

@@ -18,7 +18,7 @@ from bench.paper.figure import Scale
 from penstock.approx.keeper import Keeping
 from penstock.cli.explain import bound_queries
 from penstock.engine.element import Chunk
-from penstock.engine.operator import Clock, Node
+from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.plan import compile
 from penstock.workloads.memory_limited import SECOND, Streams, results_of
@@ -111,7 +111,7 @@ class Running:
 
     def __init__(self, experiment: Experiment, node: BudgetJoin) -> None:
         self._experiment, self._node, self._at = experiment, node, 0
-        self._operator = node.start()
+        self._operator = node.start(StartContext())
 
     def step(self, stop: int, share: float = 1.0) -> Chunk:
         """Go on to an instant with a part of the budget; the results."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.approx.keeper import Keeping
 from penstock.budget import Maximize, Sample, Within
 from penstock.engine.element import Chunk
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
@@ -77,7 +77,7 @@ class Run:
 
     def __init__(self, node: BudgetJoin, streams: Sequence[Stream], steps: int = 20) -> None:
         self.node, self.streams = node, streams
-        self.operator: Operator = node.start()
+        self.operator: Operator = node.start(StartContext())
         self.most, self.chunks = 0, list[Chunk]()
         end = max(int(s.ts[-1]) for s in streams) + 1
         cuts = np.linspace(0, end, steps + 1).astype(np.int64)

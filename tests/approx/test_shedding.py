@@ -18,7 +18,7 @@ from penstock.budget import Within
 from penstock.cost.model import Workload
 from penstock.cql import bind
 from penstock.engine.element import BEFORE_TIME, Chunk
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
@@ -54,7 +54,7 @@ class Feed:
 
     def __init__(self, node: MJoin, workload: Workload, a_second: int = 8) -> None:
         self.node, self.rates = node, (workload.rate_a, workload.rate_b)
-        self.operator: Operator = node.start()
+        self.operator: Operator = node.start(StartContext())
         self._random, self._a_second, self._step = np.random.default_rng(7), a_second, 0
         self.most = 0
 

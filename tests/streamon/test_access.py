@@ -10,7 +10,7 @@ import penstock
 from penstock.cost.model import PAPER, ByCost
 from penstock.cost.weights import SHIPPED
 from penstock.engine.element import Chunk
-from penstock.engine.operator import Clock
+from penstock.engine.operator import Clock, StartContext
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import _MJoin
 from penstock.engine.operators.seq_window import SeqWindow
@@ -72,7 +72,7 @@ def join() -> _MJoin:
     node = BinaryJoin(
         tuple(parts), ("A", "B"), (((0, "A.k"), (1, "B.k")),), (), ("A.v", "B.v"), chooser=ByCost(SHIPPED)
     )
-    operator = node.start()
+    operator = node.start(StartContext())
     assert isinstance(operator, _MJoin)
     return operator
 

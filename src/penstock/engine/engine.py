@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
-from penstock.engine.operator import Clock
+from penstock.engine.operator import Clock, StartContext
 from penstock.engine.received import Received
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.source_partitions import SourcePartitions
@@ -34,7 +34,7 @@ class Engine:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._scheduler = Scheduler(stage.root)
+        self._scheduler = Scheduler(stage.root, StartContext())
         nodes = [e.node for e in self._scheduler.entities]
         instants = any(n.reads_instants for n in nodes)
         self._inputs = InputManager(stage.inputs, stage.waits, instants)

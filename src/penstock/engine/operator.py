@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.synopses.store import Stores
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Clock:
     instants: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     share: float = 1.0
     memory: int | None = None
+
+
+@dataclass(frozen=True)
+class StartContext:
+    """What an operator is given when it starts: the engine's stores."""
+
+    stores: Stores = field(default_factory=Stores)
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ class Node(ABC):
         return False
 
     @abstractmethod
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """The running operator, with empty synopses."""
 
     def describe(self) -> str:

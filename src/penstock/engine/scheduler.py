@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from penstock.engine.element import Chunk
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.queue import Queue
 
@@ -16,9 +16,9 @@ from penstock.engine.queue import Queue
 class Entity:
     """A running operator with its queues and what it has cost so far."""
 
-    def __init__(self, node: Node, inputs: list[Queue]) -> None:
+    def __init__(self, node: Node, inputs: list[Queue], context: StartContext) -> None:
         self.node = node
-        self.operator: Operator = node.start()
+        self.operator: Operator = node.start(context)
         self.inputs = inputs
         self.outputs: list[Queue] = []
         self.elements = 0
@@ -45,7 +45,8 @@ class Scheduler:
     A node that several others read runs once and fills a queue for each.
     """
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, context: StartContext) -> None:
+        self._context = context
         self.entities: list[Entity] = []
         self.feeds: dict[str, Queue] = {}
         self._result = self._build(root, {}).new_output()
@@ -56,7 +57,7 @@ class Scheduler:
                 inputs = [self.feeds.setdefault(node.input, Queue(node.schema))]
             else:
                 inputs = [self._build(i, built).new_output() for i in node.inputs]
-            built[id(node)] = Entity(node, inputs)
+            built[id(node)] = Entity(node, inputs, self._context)
             self.entities.append(built[id(node)])
         return built[id(node)]
 

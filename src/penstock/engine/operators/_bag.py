@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
@@ -45,7 +45,7 @@ class Bag(Node):
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         """How often a row with these counts (a column a side) is in the output."""
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With empty bags."""
         return _Bag(self)
 

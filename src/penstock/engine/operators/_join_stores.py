@@ -13,7 +13,7 @@ from penstock.engine.indexes.index import Index, RangeIndex
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.operator import Node
 from penstock.engine.operators._bands import Band, Side, order_keys_of
-from penstock.engine.synopses.store import Store
+from penstock.engine.synopses.store import Stores
 from penstock.streamon.access import AdaptiveAccess, Chooser
 
 KeyClass = tuple[tuple[int, str], ...]
@@ -34,6 +34,7 @@ class JoinStores:
 
     def __init__(
         self,
+        opened: Stores,
         parts: Sequence[Node],
         classes: Sequence[KeyClass],
         read: Collection[str],
@@ -57,7 +58,7 @@ class JoinStores:
         self._band_columns = [sorted({c for k, c in sides if k == i}) for i in range(len(parts))]
         more = 2 if some_probe else 1
         keys = [len(c) + len(b) + more for c, b in zip(self.classes_of, self._band_columns, strict=True)]
-        self.stores = [Store(s, keys=k) for s, k in zip(self._kept, keys, strict=True)]
+        self.stores = [opened.open(s, keys=k) for s, k in zip(self._kept, keys, strict=True)]
 
     def __len__(self) -> int:
         return len(self.stores)

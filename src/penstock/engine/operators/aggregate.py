@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.synopses.accumulators import Segments, accumulators
 from penstock.engine.synopses.directory import Directory, same_rows
 
@@ -68,7 +68,7 @@ class Aggregate(Node):
         """A group's value at an instant needs all of it."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With no group."""
         return _Aggregate(self)
 

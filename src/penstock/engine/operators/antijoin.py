@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
@@ -59,7 +59,7 @@ class Antijoin(Node):
         matched = counts[:, 1] > 0
         return ((counts[:, 0] > 0) & (matched != self.anti)).astype(np.int64)
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With no row."""
         return _Antijoin(self)
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.mjoin import MJoin, _MJoin, _Tuples
 
 SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
@@ -107,16 +107,16 @@ class BudgetJoin(MJoin):
         """The predicates it joins on, and the budget."""
         return f"{super().describe()}, {self.keeps}"
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With empty windows."""
-        return _BudgetJoin(self)
+        return _BudgetJoin(self, context)
 
 
 class _BudgetJoin(_MJoin):
     _node: BudgetJoin
 
-    def __init__(self, node: BudgetJoin) -> None:
-        super().__init__(node)
+    def __init__(self, node: BudgetJoin, context: StartContext) -> None:
+        super().__init__(node, context)
         assert node.keeps is not None
         self._keeper = node.keeps.start()
         self._arrived = [0, 0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 
 
@@ -27,7 +27,7 @@ class Changelog(Unary):
         """An instant's changes must be complete."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """No synopsis: an instant's changes are all it needs."""
         return _Changelog()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 
 
@@ -34,7 +34,7 @@ class DStream(Unary):
         """What leaves came long ago."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """No synopsis: an instant's changes are all it needs."""
         return _DStream()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.expiry_queue import ExpiryQueue
 
@@ -40,7 +40,7 @@ class Expire(Unary):
         """If asked to."""
         return self.ids
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With nobody alive."""
         return _Expire(self)
 

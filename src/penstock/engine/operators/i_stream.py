@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.leaving import Leaving
 
@@ -51,7 +51,7 @@ class IStream(Unary):
         """Not where each insertion is a row that arrived then."""
         return self.input.pattern is not Pattern.APPEND
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """The simplest operator that is right for the input's pattern."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:
             return _PassOn()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
 from penstock.engine.kernels.stacks import match
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 
@@ -55,7 +55,7 @@ class Identify(Node):
         """That is what it is for."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """By the ids there are, by counting, or by value."""
         return _Identify(self)
 

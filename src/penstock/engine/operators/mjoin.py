@@ -32,7 +32,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
 from penstock.engine.indexes.index import Matches
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators._bands import Band
 from penstock.engine.operators._drop_probing import DropProbing
 from penstock.engine.operators._join_stores import JoinStores, KeyClass
@@ -99,9 +99,9 @@ class MJoin(Node):
         said = " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
         return said if self.shedding is None else f"{said}, {self.shedding}"
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """One store and one pipeline an input."""
-        return _MJoin(self)
+        return _MJoin(self, context)
 
 
 @dataclass
@@ -129,14 +129,16 @@ class _Tuples:
 
 
 class _MJoin(Operator):
-    def __init__(self, node: MJoin) -> None:
+    def __init__(self, node: MJoin, context: StartContext) -> None:
         self._node = node
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         read = set(node.output).union(*(columns(r) for r in node.residual))
         some_probe = self._changing and node.shedding is not None
-        self._joined = JoinStores(node.parts, node.classes, read, node.bands, node.chooser, some_probe)
+        self._joined = JoinStores(
+            context.stores, node.parts, node.classes, read, node.bands, node.chooser, some_probe
+        )
         self._stores = self._joined.stores
         self._reads = [{self._owner[c] for c in columns(r)} for r in node.residual]
         self._pipelines = [
@@ -147,7 +149,7 @@ class _MJoin(Operator):
         self._sheds = node.shedding.start() if node.shedding is not None else None
         self._monitor: Monitor | None = None
         if self._sheds is not None and node.classes:
-            self._monitor = Monitor(replace(node, shedding=None, output=()).start(), self._joined)
+            self._monitor = Monitor(replace(node, shedding=None, output=()).start(context), self._joined)
 
     def _own(self, i: int) -> list[Expression]:
         """The predicates that read input i alone."""

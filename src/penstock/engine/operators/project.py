@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Chunk, Pattern, batch_of
 from penstock.engine.evaluate import evaluate
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.expression import Expression
 
 
@@ -46,7 +46,7 @@ class Project(Node):
         """If its input's do."""
         return self.input.has_ids
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """Evaluates the expressions on whole chunks."""
         return _Project(self)
 

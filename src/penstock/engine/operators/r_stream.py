@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 from penstock.engine.synopses.directory import Directory
 
@@ -53,7 +53,7 @@ class RStream(Unary):
         """What is shown at a tick may be gone at the next."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With an empty relation."""
         return _RStream(self)
 

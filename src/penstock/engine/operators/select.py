@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._conjunction import Conjunction
 from penstock.engine.operators._unary import Unary
 from penstock.expression import Expression
@@ -44,7 +44,7 @@ class Select(Unary):
         """If its input's do."""
         return self.input.has_ids
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """Evaluates each predicate on what the ones before it left, in an order that adapts."""
         return _Select(self)
 

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._conjunction import Conjunction
 from penstock.engine.operators._sliding import SlidingRange, SlidingRows
 from penstock.engine.operators._unary import Unary
-from penstock.engine.synopses.store import Store
 from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
 
@@ -81,15 +80,15 @@ class SeqWindow(Unary):
         """Row windows number their rows."""
         return self.size is not None and self.kind == "rows"
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """The form's own operator."""
         if self.slide is not None and self.kind == "range":
             return SlidingRange(self.schema, self.size, self.slide)
         if self.slide is not None:
-            return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
+            return SlidingRows(context, self.schema, self.partition_by, self.size, self.slide)
         if self.size is None:
             return _Unbounded()
-        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size)
+        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size, context)
 
 
 class _Unbounded(Operator):
@@ -109,12 +108,12 @@ class _Range(Operator):
 class _Rows(Operator):
     """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
 
-    def __init__(self, node: SeqWindow, size: int) -> None:
+    def __init__(self, node: SeqWindow, size: int, context: StartContext) -> None:
         self._size = size
         first, others = node.keep[: node.first], node.keep[node.first :]
         self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
         self._turns = Turns(node.schema, node.partition_by)
-        self._store = Store(node.schema, keys=2)
+        self._store = context.stores.open(node.schema, keys=2)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:

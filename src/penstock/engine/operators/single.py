@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern
 from penstock.engine.netting import net
-from penstock.engine.operator import Clock, Operator
+from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators._unary import Unary
 from penstock.errors import DataError
 
@@ -30,7 +30,7 @@ class Single(Unary):
         """An instant must be complete before it is counted."""
         return True
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """With no row."""
         return _Single(self)
 

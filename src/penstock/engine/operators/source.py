@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Source(Node):
         """Its name."""
         return self.input
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """Passes on what the input manager released."""
         return _Source(self)
 

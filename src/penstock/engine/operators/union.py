@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
-from penstock.engine.operator import Clock, Node, Operator
+from penstock.engine.operator import Clock, Node, Operator, StartContext
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Union(Node):
         changes = any(p.pattern is Pattern.CHANGING for p in self.parts)
         return Pattern.CHANGING if changes else self.parts[0].pattern
 
-    def start(self) -> Operator:
+    def start(self, context: StartContext) -> Operator:
         """Passes everything on."""
         grows = self.pattern is not Pattern.APPEND and any(p.pattern is Pattern.APPEND for p in self.parts)
         return _Union(self.schema, grows)

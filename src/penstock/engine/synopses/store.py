@@ -28,6 +28,18 @@ METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTr
 """The access methods by name."""
 
 
+class Stores:
+    """The stores of one engine: operators open theirs here, so that several can read one."""
+
+    def __init__(self) -> None:
+        self.opened: list[Store] = []
+
+    def open(self, schema: pa.Schema, keys: int) -> Store:
+        """A new, empty store."""
+        self.opened.append(Store(schema, keys))
+        return self.opened[-1]
+
+
 class Store:
     """Rows by id, ``keys`` int64 keys a row, and an index on each set of keys that someone asked for."""
 
