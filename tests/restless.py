@@ -10,7 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.engine.operators import _conjunction, _join_stores, _pipeline, mjoin
+from penstock.engine import conjunction
+from penstock.engine.joins import inputs, pipeline
+from penstock.engine.operators import mjoin
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.algorithms import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -74,9 +76,9 @@ def planned_by(planner: str) -> Iterator[None]:
         return Restless(n) if planner == "restless" else PipelinedFilters(n, planner, EAGER)
 
     with (
-        patch.object(_conjunction, "PipelinedFilters", filters),
-        patch.object(_pipeline, "PipelinedFilters", filters),
+        patch.object(conjunction, "PipelinedFilters", filters),
+        patch.object(pipeline, "PipelinedFilters", filters),
         patch.object(mjoin, "SLICE", SLICE),
-        patch.object(_join_stores, "AdaptiveAccess", RestlessAccess),
+        patch.object(inputs, "AdaptiveAccess", RestlessAccess),
     ):
         yield

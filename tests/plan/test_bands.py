@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.operators._bands import Band, order_keys_of
+from penstock.engine.joins.bands import Band, order_keys_of
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.plan.join_graph import join_graph
 

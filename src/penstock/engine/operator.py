@@ -105,6 +105,21 @@ class Node(ABC):
         return ""
 
 
+@dataclass(frozen=True)
+class Unary(Node):
+    """A node with one input, whose schema it keeps."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+
 class Operator(ABC):
     """A running operator."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.engine.evaluate import may_raise
-from penstock.engine.operators._bands import Band, orders
+from penstock.engine.joins.bands import Band, orders
 from penstock.expression import Call, Column, Expression, Literal, columns
 
 _FAR = 2**62

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.cost.model import ByCost
+from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
 from penstock.engine.operator import Node
-from penstock.engine.operators._join_stores import BY_EQUALITY, BY_RANGE
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.operators._bands import Band
+from penstock.engine.joins.bands import Band
 from penstock.expression import Call, Column, Expression, columns
 from penstock.plan.bands import comparison, home_of, merged
 

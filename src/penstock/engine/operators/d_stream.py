@@ -9,8 +9,7 @@ import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.engine.element import Int64s, Pattern
-from penstock.engine.operators._bag import Bag
+from penstock.engine.operators.bag import Bag
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.engine.synopses.expiry_queue import ExpiryQueue
 
 

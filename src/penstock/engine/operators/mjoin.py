@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.conjunction import passes_all
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.evaluate import true_mask
 from penstock.engine.indexes.index import Matches
+from penstock.engine.joins.bands import Band
+from penstock.engine.joins.drop_probing import DropProbing
+from penstock.engine.joins.inputs import JoinInputs, KeyClass
+from penstock.engine.joins.pipeline import Pipeline
+from penstock.engine.joins.shedding import Monitor, Sheds, ShedsRows, ShedStep, choose_probing, later
 from penstock.engine.operator import Clock, Node, Operator, StartContext
-from penstock.engine.operators._bands import Band
-from penstock.engine.operators._drop_probing import DropProbing
-from penstock.engine.operators._join_stores import JoinStores, KeyClass
-from penstock.engine.operators._pipeline import Pipeline
-from penstock.engine.operators._predicates import passes_all
-from penstock.engine.operators._shed_join import Monitor, Sheds, ShedsRows, ShedStep, choose_probing, later
 from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
@@ -136,7 +136,7 @@ class _MJoin(Operator):
         self._owner = {f.name: i for i, p in enumerate(node.parts) for f in p.schema}
         read = set(node.output).union(*(columns(r) for r in node.residual))
         some_probe = self._changing and node.shedding is not None
-        self._joined = JoinStores(
+        self._joined = JoinInputs(
             context.stores, node.parts, node.classes, read, node.bands, node.chooser, some_probe
         )
         self._stores = self._joined.stores

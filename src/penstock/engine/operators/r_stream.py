@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.engine.synopses.directory import Directory
 
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._conjunction import Conjunction
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.expression import Expression
 
 

@@ -9,7 +9,7 @@ Rows that a filter above the window would drop need not be stored, as long as th
 window is of all rows. With ``keep`` such a row is a placeholder, which puts out the row before it and is
 itself nothing (thesis example 6.1.5).
 
-With a slide the window stands still between multiples of it; ``_sliding`` holds those forms.
+With a slide the window stands still between multiples of it; ``sliding_window`` holds those forms.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._conjunction import Conjunction
-from penstock.engine.operators._sliding import SlidingRange, SlidingRows
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
 

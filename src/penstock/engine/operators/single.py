@@ -9,8 +9,7 @@ import numpy as np
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern
 from penstock.engine.netting import net
-from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators._unary import Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.errors import DataError
 
 

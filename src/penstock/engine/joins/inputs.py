@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
 from penstock.engine.indexes.index import Index, RangeIndex
+from penstock.engine.joins.bands import Band, Side, order_keys_of
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.operator import Node
-from penstock.engine.operators._bands import Band, Side, order_keys_of
 from penstock.engine.synopses.store import Stores
 from penstock.streamon.access import AdaptiveAccess, Chooser
 
@@ -25,7 +25,7 @@ BY_RANGE = ("b+tree", "t-tree", "none")
 """Access methods that can be chosen; the first until something is known."""
 
 
-class JoinStores:
+class JoinInputs:
     """Stores of ``parts``, joined on key ``classes`` and ``bands``; ``read`` are columns that are read later.
 
     The keys of a store are those of its classes, those of its bands, the row id that − elements name, and

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.engine.element import Bools, Int64s
-from penstock.engine.operators._join_stores import JoinStores
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.streamon.logical_filters import Parents
 
 _UNSEEN = -2
@@ -51,7 +51,7 @@ class DropProbing:
 
     def __init__(
         self,
-        stores: JoinStores,
+        stores: JoinInputs,
         root: int,
         parents: Parents,
         tuples: tuple[Int64s, Int64s, Int64s],

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock, Operator
-from penstock.engine.operators._join_stores import JoinStores
 from penstock.engine.synopses.store import Store
 
 MONITORED = 64
@@ -123,7 +123,7 @@ def monitored(keys: Int64s) -> Bools:
 class Monitor:
     """Joins some of the keys whole, and counts how many of their results the join finds."""
 
-    def __init__(self, whole: Operator, joined: JoinStores) -> None:
+    def __init__(self, whole: Operator, joined: JoinInputs) -> None:
         self._whole, self._joined = whole, joined
         self._all = self._found = 0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.engine.conjunction import Failed, Predicates, Read
 from penstock.engine.element import Bools, Int64s
-from penstock.engine.operators._drop_probing import DropProbing
-from penstock.engine.operators._join_stores import JoinStores
-from penstock.engine.operators._predicates import Failed, Predicates, Read
+from penstock.engine.joins.drop_probing import DropProbing
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.expression import Expression
 from penstock.streamon.logical_filters import join_order, path, spanning_tree
 from penstock.streamon.pipelined_filters import PipelinedFilters
@@ -16,7 +16,7 @@ from penstock.streamon.pipelined_filters import PipelinedFilters
 class Pipeline:
     """One input's: the paths to the other inputs, its own predicates, and StreaMon's order of them all."""
 
-    def __init__(self, stores: JoinStores, root: int, own: Sequence[Expression], algorithm: str) -> None:
+    def __init__(self, stores: JoinInputs, root: int, own: Sequence[Expression], algorithm: str) -> None:
         every = range(len(stores))
         linked = {i: [j for j in every if j != i and stores.shared(j, {i})] for i in every}
         self.parents = spanning_tree(root, linked)
