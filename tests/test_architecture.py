@@ -1,25 +1,45 @@
-"""What may import what: most of Penstock runs without Spark, and stays so."""
+"""What may import what: the code agrees with the table of packages in docs/architecture.md."""
+
+from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src" / "penstock"
-WITHOUT_SPARK = [
-    "catalog.py",
-    "cost",
-    "cql",
-    "engine",
-    "errors.py",
-    "expression.py",
-    "plan",
-    "schema.py",
-    "workloads",
-]
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "penstock"
+FOLDERS = ("spark",)
+"""Packages whose folders the table has one by one."""
 
 
-def imports(path):
+def table() -> dict[str, set[str]]:
+    """The packages and modules of the table, and what each may import."""
+    section = (
+        (ROOT / "docs" / "architecture.md").read_text().partition("## Packages")[2].partition("\n## ")[0]
+    )
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    found = {}
+    for names, *_, imports in rows:
+        for name in re.findall(r"`([\w.]+)`", names):
+            found[name] = set(re.findall(r"`([\w.]+)`", imports))
+    shared = set(re.findall(r"`([\w.]+)`", rows[0][0]))
+    return {name: imports | shared for name, imports in found.items()}
+
+
+TABLE = table()
+
+
+def unit(module: str) -> str | None:
+    """The row of the table that a module belongs to; None for what is no module of Penstock."""
+    root, *parts = module.split(".")
+    name = ".".join(parts[: 2 if parts[0] in FOLDERS else 1]) if parts else ""
+    return name if root == "penstock" and name and any(path.exists() for path in files(name)) else None
+
+
+def imports(path: Path) -> Iterator[str]:
     """Every module that a file names in an import, also those within functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -29,29 +49,28 @@ def imports(path):
             yield from (f"{node.module}.{a.name}" for a in node.names)
 
 
-@pytest.mark.parametrize("part", WITHOUT_SPARK)
-def test_needs_no_spark(part):
-    root = PACKAGE / part
-    files = [root] if root.is_file() else list(root.rglob("*.py"))
-    assert files
-    for path in files:
-        wrong = [m for m in imports(path) if m.split(".")[0] == "pyspark" or m.startswith("penstock.spark")]
-        assert not wrong, f"{path} imports {wrong}"
+def files(name: str) -> list[Path]:
+    path = PACKAGE / name.replace(".", "/")
+    return list(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
-@pytest.mark.parametrize(
-    ("part", "not_these"),
-    [
-        ("engine", ["cql", "plan", "catalog"]),
-        ("approx", ["cql", "plan", "catalog"]),
-        ("cost", ["cql", "plan", "catalog", "streamon", "approx"]),
-        ("streamon", ["cql", "plan", "catalog"]),
-        ("plan", ["cql"]),
-        ("cql", ["engine"]),
-        ("workloads", ["engine"]),
-    ],
-)
-def test_layers(part, not_these):
-    for path in (PACKAGE / part).rglob("*.py"):
-        wrong = [m for m in imports(path) for n in not_these if m.startswith(f"penstock.{n}")]
-        assert not wrong, f"{path} imports {wrong}"
+def test_the_table_has_every_package() -> None:
+    there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    for folder in FOLDERS:
+        there.remove(folder)
+        below = (p for p in (PACKAGE / folder).iterdir() if p.suffix == ".py" or (p / "__init__.py").exists())
+        there |= {f"{folder}.{p.stem}" for p in below if p.stem != "__init__"}
+    assert set(TABLE) == there - {"__init__"}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_package_imports_what_the_table_says(name: str) -> None:
+    for path in files(name):
+        used = {u for m in imports(path) if (u := unit(m)) is not None} - {name, *FOLDERS}
+        assert used <= TABLE[name], f"{path} imports {sorted(used - TABLE[name])}"
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if not n.startswith(("spark", "cli"))])
+def test_needs_no_spark(name: str) -> None:
+    for path in files(name):
+        assert not [m for m in imports(path) if m.split(".")[0] == "pyspark"], path

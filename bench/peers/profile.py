@@ -45,9 +45,8 @@ from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import StepOutput
 from penstock.plan import compile
-from penstock.spark.driver import dataframe
-from penstock.spark.map_side import exchange
-from penstock.spark.map_side.exchange import partition_keys
+from penstock.spark.driver import dataframe, exchange
+from penstock.spark.driver.exchange import partition_keys
 from penstock.workloads.files import write_slices
 from penstock.workloads.synthetic import JoinWorkload
 

@@ -32,13 +32,13 @@ from penstock.evaluation import Change, Finite, changes, own_columns, read_input
 from penstock.plan import compile
 from penstock.plan.physical import PhysicalPlan, SourceInput
 from penstock.schema import TimeDomain
-from penstock.spark.driver import dataframe
+from penstock.spark.driver import dataframe, exchange
+from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.evaluate import HEARTBEAT
 from penstock.spark.driver.sources import InputFrame
-from penstock.spark.map_side import exchange
 from penstock.spark.map_side.packer import Packer
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import Forward, Rows, result_schema
+from penstock.spark.relay.result import Forward, Rows
 from penstock.spark.wire.protocol import Message
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from penstock.errors import CatalogError, EngineError
 from penstock.plan import compile
 from penstock.plan.physical import PlannedStage
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
-from penstock.spark.resident.late_rows import LateRows
+from penstock.spark.driver.dataframe import late_rows
 
 ROW = pa.schema([("k", pa.int64()), ("v", pa.string()), ("t", pa.int64())])
 SECONDS = TimeDomain("integer", "seconds")
@@ -62,7 +62,7 @@ def test_files_have_the_declared_names_and_types(tmp_path: Path) -> None:
     time = pa.schema([("k", pa.int64()), ("v", pa.string()), ("at", TIMESTAMP)])
     stage = planned("SELECT x.k FROM S [RANGE 5] AS x", S=StreamDef("S", time, TIMESTAMP_TIME, "at"))
     late = pa.RecordBatch.from_pydict({TS: [1_000_000], SIGN: pa.array([1], pa.int8()), "x.k": [7]})
-    found = LateRows.of(str(tmp_path), stage)
+    found = late_rows(str(tmp_path), stage)
     assert found is not None
     for _ in range(2):  # a step that is taken again
         found.write({"x": late}, "query-s0p0v3")
@@ -77,7 +77,7 @@ def test_changes_of_a_relation(tmp_path: Path) -> None:
     own = pa.schema([("k", pa.int64())])
     stage = planned("SELECT k FROM R", R=RelationDef("R", own, SECONDS, "t", "op"))
     late = pa.RecordBatch.from_pydict({TS: [4, 5], SIGN: pa.array([1, -1], pa.int8()), "R.k": [7, 8]})
-    found = LateRows.of(str(tmp_path), stage)
+    found = late_rows(str(tmp_path), stage)
     assert found is not None
     found.write({"R": late}, "step")
     (file,) = (tmp_path / "R").iterdir()
@@ -87,7 +87,7 @@ def test_changes_of_a_relation(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     stage = planned("SELECT k FROM S [RANGE 5]", S=StreamDef("S", ROW, SECONDS, "t"))
-    found = LateRows.of(str(tmp_path), stage)
+    found = late_rows(str(tmp_path), stage)
     assert found is not None
     (tmp_path / "S" / ".step-i0.parquet").mkdir(parents=True)
     late = pa.RecordBatch.from_pydict({TS: [4], SIGN: pa.array([1], pa.int8()), "S.k": [7]})

@@ -16,8 +16,8 @@ import penstock
 from penstock.errors import DataError
 from penstock.hashing import partition_numbers
 from penstock.schema import TIMESTAMP
+from penstock.spark.driver.exchange import pack
 from penstock.spark.map_side import parquet_files
-from penstock.spark.map_side.exchange import pack
 from penstock.spark.map_side.parquet_files import read
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -23,11 +23,10 @@ from penstock.expression import Call, Column, Literal
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
-from penstock.spark.driver import dataframe
+from penstock.spark.driver import dataframe, exchange
+from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.driver.session import Session
 from penstock.spark.driver.sources import stream
-from penstock.spark.map_side import exchange
-from penstock.spark.map_side.exchange import partition_keys
 from penstock.spark.resident.directory import Process
 from penstock.spark.wire.record import Envelope
 

@@ -17,6 +17,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
@@ -138,3 +139,8 @@ def take_rows(batch: pa.RecordBatch, indices: Int64s) -> pa.RecordBatch:
     """Rows of a batch at the given places."""
     picks = pa.array(indices)
     return batch_of([c.take(picks) for c in batch.columns], batch.schema, len(indices))
+
+
+def operation(sign: pa.Array) -> pa.Array:
+    """'+' or '-' for each sign."""
+    return pc.if_else(pc.greater(sign, pa.scalar(0, pa.int8())), "+", "-")

@@ -11,15 +11,16 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.catalog import RelationDef, StreamDef
 from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
+from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import QueryFrame, fingerprint
-from penstock.spark.map_side import exchange
-from penstock.spark.map_side.exchange import partition_keys
+from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import Forward, Rows, result_schema
-from penstock.spark.resident.late_rows import LateRows
+from penstock.spark.relay.result import Forward, Rows
+from penstock.spark.resident.late_rows import Declared, LateRows
 from penstock.spark.resident.program import Downstream, Program
 
 
@@ -32,7 +33,7 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
     df: DataFrame | None = None
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
-        late = LateRows.of(given.late_rows, planned)
+        late = late_rows(given.late_rows, planned)
         own = {"memory": given.engine_memory, "late": late, **engine}
         relayed = replace(program(plan, number), **own)
         finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
@@ -76,3 +77,46 @@ def table(source: TableInput) -> pa.Table:
     shown = zip(source.columns, rows.columns[1:], strict=True)
     named = {name: column.cast(e.type) for (name, e), column in shown}
     return pa.table({"": rows.column(0), **named}).drop_columns([""])
+
+
+def late_rows(directory: str | None, planned: PlannedStage) -> LateRows | None:
+    """Where the late rows of a stage's inputs go; None if they are only counted."""
+    if directory is None:
+        return None
+    sources = [i for i in planned.inputs if isinstance(i, SourceInput) and i.stream.timestamp]
+    return LateRows(directory, {i.name: _declared(i) for i in sources})
+
+
+def _declared(source: SourceInput) -> Declared:
+    stream = source.stream
+    assert stream.timestamp is not None
+    change = stream.change if isinstance(stream, RelationDef) else None
+    return Declared(stream.name, source.alias, late_schema(stream), stream.timestamp, change)
+
+
+def late_schema(stream: StreamDef | RelationDef) -> pa.Schema:
+    """The columns of a stream's late rows: all that are declared."""
+    schema = stream.schema
+    if stream.timestamp and stream.timestamp not in schema.names:
+        schema = schema.append(pa.field(stream.timestamp, stream.time.ts_type))
+    if isinstance(stream, RelationDef) and stream.change and stream.change not in schema.names:
+        schema = schema.append(pa.field(stream.change, pa.string()))
+    return schema
+
+
+def result_schema(plan: PhysicalPlan) -> pa.Schema:
+    """``ts``, for a relation ``op``, then the selected columns; one called like these becomes ``ts_1``."""
+    own = [pa.field("ts", plan.time.ts_type)]
+    if plan.kind == "relation":
+        own.append(pa.field("op", pa.string()))
+    taken = {f.name.lower() for f in own}
+    wanted = {f.name.lower() for f in plan.schema}
+    return pa.schema([*own, *(pa.field(_free(f.name, taken, wanted), f.type) for f in plan.schema)])
+
+
+def _free(name: str, taken: set[str], wanted: set[str]) -> str:
+    number, free = 0, name
+    while free.lower() in taken or (number and free.lower() in wanted):
+        number += 1
+        free = f"{name}_{number}"
+    return free

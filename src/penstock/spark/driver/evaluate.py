@@ -20,9 +20,9 @@ from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
 from penstock.spark.driver import dataframe
+from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.session import connect
 from penstock.spark.driver.sources import InputFrame
-from penstock.spark.relay.result import result_schema
 
 HEARTBEAT = "__heartbeat"
 

@@ -22,13 +22,14 @@ from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
 from penstock.spark.driver import dataframe, sources
+from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, is_local, local_spark, use_this_python
 from penstock.spark.driver.metrics import read_metrics
 from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
-from penstock.spark.resident.late_rows import late_schema, opened
+from penstock.spark.resident.late_rows import opened
 from penstock.streamon.skew import skew
 
 _log = logging.getLogger("penstock")

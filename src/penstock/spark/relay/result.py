@@ -1,4 +1,4 @@
-"""What the processor gives Spark: blobs for the next stage, or the query's rows."""
+"""What the processor returns to Spark: blobs for the next stage, or the query's rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.engine.element import operation
 from penstock.engine.stage import SIGN, TS
-from penstock.plan.physical import PhysicalPlan
 from penstock.spark.wire.protocol import Message
 
 if TYPE_CHECKING:
@@ -62,26 +61,3 @@ class Rows:
         first = [ts] if self.kind == "stream" else [ts, operation(sign)]
         columns = zip(self.schema, [*first, *by_name.values()], strict=True)
         return {f.name: c if c.type == f.type else c.cast(f.type) for f, c in columns}
-
-
-def operation(sign: pa.Array) -> pa.Array:
-    """'+' or '-' for each sign."""
-    return pc.if_else(pc.greater(sign, pa.scalar(0, pa.int8())), "+", "-")
-
-
-def result_schema(plan: PhysicalPlan) -> pa.Schema:
-    """``ts``, for a relation ``op``, then the selected columns; one called like these becomes ``ts_1``."""
-    own = [pa.field("ts", plan.time.ts_type)]
-    if plan.kind == "relation":
-        own.append(pa.field("op", pa.string()))
-    taken = {f.name.lower() for f in own}
-    wanted = {f.name.lower() for f in plan.schema}
-    return pa.schema([*own, *(pa.field(_free(f.name, taken, wanted), f.type) for f in plan.schema)])
-
-
-def _free(name: str, taken: set[str], wanted: set[str]) -> str:
-    number, free = 0, name
-    while free.lower() in taken or (number and free.lower() in wanted):
-        number += 1
-        free = f"{name}_{number}"
-    return free

@@ -7,7 +7,9 @@ query stops or when Spark is gone, and that sweeps up after them. Engines end th
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -26,6 +28,8 @@ _POLL = 0.25
 """Seconds between looks at whether it should still be there."""
 _PATIENCE = 10.0
 """Seconds a caller may take to say what it wants."""
+_RUN_TIME = ("penstock.engine", "penstock.streamon", "penstock.approx")
+"""The packages that an engine may need a module of."""
 
 
 @dataclass
@@ -177,12 +181,20 @@ def preload() -> None:
     pa.set_io_thread_count(1)
     import pandas  # noqa: F401  pyarrow looks for it when it meets the first NumPy array
 
-    import penstock.engine.engine
     import penstock.spark.resident.server  # noqa: F401
+
+    for package in _RUN_TIME:
+        _import_all(package)
     from penstock.engine.kernels.hashing import hash_rows
 
     # The first call of a kernel starts Numba: half a second of CPU that no engine then needs to spend.
     hash_rows([pa.array([1])], 1)
+
+
+def _import_all(package: str) -> None:
+    found = importlib.import_module(package)
+    for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+        importlib.import_module(module.name)
 
 
 def _find_room_for_kernels() -> None:

@@ -16,30 +16,20 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from penstock.catalog import RelationDef, StreamDef
+from penstock.engine.element import operation
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import EngineError
-from penstock.plan.physical import PlannedStage, SourceInput
-from penstock.spark.relay.result import operation
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a late row of an input is called and typed like: the stream and its declaration."""
+    """How late rows of an input are named and typed: the stream and its declaration."""
 
     stream: str
     alias: str
     schema: pa.Schema
     timestamp: str
     change: str | None = None
-
-    @staticmethod
-    def of(source: SourceInput) -> Declared:
-        """That of a source."""
-        stream = source.stream
-        assert stream.timestamp is not None
-        change = stream.change if isinstance(stream, RelationDef) else None
-        return Declared(stream.name, source.alias, late_schema(stream), stream.timestamp, change)
 
     def rows(self, late: pa.RecordBatch) -> pa.Table:
         """The columns that the query reads, under their own names, and the time."""
@@ -58,14 +48,6 @@ class LateRows:
     directory: str
     inputs: Mapping[str, Declared] = field(default_factory=dict)
 
-    @staticmethod
-    def of(directory: str | None, planned: PlannedStage) -> LateRows | None:
-        """Those of a planned stage; None if nobody wants them."""
-        if directory is None:
-            return None
-        sources = [i for i in planned.inputs if isinstance(i, SourceInput) and i.stream.timestamp]
-        return LateRows(directory, {i.name: Declared.of(i) for i in sources})
-
     def write(self, late: Mapping[str, pa.RecordBatch], step: str) -> None:
         """Write an engine's late rows of a step, input by input."""
         for number, (name, declared) in enumerate(self.inputs.items()):
@@ -78,16 +60,6 @@ class LateRows:
                         f"late rows of stream {declared.stream!r} cannot be written to {self.directory}: "
                         f"{error}; make room there, or SET penstock.late_rows to another directory"
                     ) from None
-
-
-def late_schema(stream: StreamDef | RelationDef) -> pa.Schema:
-    """The columns of a stream's late rows: all that are declared."""
-    schema = stream.schema
-    if stream.timestamp and stream.timestamp not in schema.names:
-        schema = schema.append(pa.field(stream.timestamp, stream.time.ts_type))
-    if isinstance(stream, RelationDef) and stream.change and stream.change not in schema.names:
-        schema = schema.append(pa.field(stream.change, pa.string()))
-    return schema
 
 
 def opened(directory: str) -> tuple[Any, str]:

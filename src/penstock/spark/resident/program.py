@@ -16,9 +16,6 @@ from penstock.spark.resident.late_rows import LateRows
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, Record
 
-BLOB_LIMIT = 64 << 20
-"""Blobs are split at about this many bytes of Arrow data."""
-
 
 class EngineLike(Protocol):
     """The part of :class:`penstock.engine.engine.Engine` that a host uses."""
@@ -82,7 +79,7 @@ class Program:
         assert self.downstream is not None
         for target, batch in enumerate(_split(output.batch, self.downstream)):
             total = output.batch.num_rows  # told with the first piece, which every partition is sent
-            for piece, part in enumerate(blob.split(batch, BLOB_LIMIT)):
+            for piece, part in enumerate(blob.split(batch, blob.BLOB_LIMIT)):
                 data = blob.encode(part)
                 envelope = Envelope(
                     self.downstream.input,

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 from penstock.engine.element import batch_of
 
+BLOB_LIMIT = 64 << 20
+"""Blobs are split at about this many bytes of Arrow data."""
+
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _LEAST, _FIRST, _ROWS, _SCHEMA, _COPIES = (

@@ -1,0 +1,118 @@
+"""An engine process runs any program without the language, the optimizer or Spark's Python API."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fixture_files import read_file
+from test_fixtures import FILES, FUNCTIONS
+
+from penstock import cql, local
+from penstock.catalog import StreamDef
+from penstock.engine.engine import Engine
+from penstock.engine.stage import Arrival, Stage, StepOutput
+from penstock.evaluation import _run, read_inputs
+from penstock.plan import compile
+from penstock.plan.physical import SourceInput
+from penstock.schema import TimeDomain
+from penstock.spark.driver.checkpoint import fingerprint
+from penstock.spark.driver.dataframe import result_schema
+from penstock.spark.driver.exchange import partition_keys
+from penstock.spark.map_side.packer import Packer, Split
+from penstock.spark.relay.processor import Relay
+from penstock.spark.relay.result import Rows
+from penstock.spark.resident.program import Program
+
+COMPILER = ("penstock.cql", "penstock.plan", "penstock.catalog", "sqlglot", "pyspark")
+REPLAY = """
+import json, pickle, sys
+from penstock.spark.resident.host import preload
+
+preload()
+loaded = set(sys.modules)
+with open(sys.argv[1], "rb") as file:
+    runs = pickle.load(file)
+for program, steps in runs:
+    unpacked = pickle.loads(program)
+    engine = unpacked.build(unpacked.stage)
+    for arrivals in pickle.loads(steps):
+        engine.step(arrivals)
+    engine.header()
+print(json.dumps([sorted(sys.modules), sorted(set(sys.modules) - loaded)]))
+"""
+
+
+class Recorded(Engine):
+    """An engine that keeps the arrivals of its steps."""
+
+    runs: list[tuple[Stage, list[list[Arrival]]]] = []
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.taken: list[list[Arrival]] = []
+        self.runs.append((stage, self.taken))
+
+    def step(self, arrivals: list[Arrival]) -> StepOutput:
+        self.taken.append(arrivals)
+        return super().step(arrivals)
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """Modules of an interpreter that ran the programs of all fixtures, and those not loaded before."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(local, "Engine", Recorded)
+    for fixture in (f for path in FILES for f in read_file(path) if not f.functions):
+        finite = read_inputs(fixture.elements(), fixture.schemas(), TimeDomain())
+        catalog: dict[str, Any] = {**finite.catalog(), **FUNCTIONS}
+        _run(compile(cql.bind(fixture.query, catalog), 2), finite, fixture.until, batches=2)
+    patch.undo()
+    assert len(Recorded.runs) > 50
+    file = tmp_path_factory.mktemp("programs") / "runs.pickle"
+    runs = [(pickle.dumps(Program(stage)), pickle.dumps(steps)) for stage, steps in Recorded.runs]
+    file.write_bytes(pickle.dumps(runs))
+    done = subprocess.run([sys.executable, "-c", REPLAY, str(file)], capture_output=True, check=True)
+    loaded, late = json.loads(done.stdout)
+    return loaded, late
+
+
+def of(packages: tuple[str, ...], loaded: list[str]) -> list[str]:
+    return [m for m in loaded if any(m == p or m.startswith(f"{p}.") for p in packages)]
+
+
+def test_an_engine_process_loads_no_compiler(modules: tuple[list[str], list[str]]) -> None:
+    assert not of(COMPILER, modules[0])
+
+
+def test_a_host_has_loaded_what_engines_need(modules: tuple[list[str], list[str]]) -> None:
+    """Or each engine would load it anew, while a batch waits."""
+    assert not of(("penstock",), modules[1])
+
+
+def test_tasks_load_no_compiler() -> None:
+    """What Spark unpickles in a Python worker: a stage's packers and its relay."""
+    streams = {n: StreamDef(n, pa.schema([("k", pa.int64())]), TimeDomain(), "t") for n in "RS"}
+    plan = compile(cql.bind("SELECT R.k FROM R [RANGE 5], S [RANGE 5] WHERE R.k = S.k", streams), 2)
+    (planned,) = plan.stages
+    keys = partition_keys(2)
+    packers = [
+        Packer(i.name, i.stream.name, i.stream.schema, pa.schema([]), (Split(("k",)),), i.route, keys)
+        for i in planned.inputs
+        if isinstance(i, SourceInput)
+    ]
+    finish = Rows(result_schema(plan), plan.kind)
+    relay = Relay(pickle.dumps(Program(planned.stage)), 0, keys, fingerprint(planned, 0), finish)
+    done = subprocess.run(
+        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"],
+        input=pickle.dumps((packers, relay)),
+        capture_output=True,
+        check=True,
+    )
+    assert len(packers) == 2
+    assert not of(("penstock.cql", "penstock.plan", "sqlglot", "numba"), done.stdout.decode().split())
