@@ -14,26 +14,23 @@ from penstock.engine import conjunction
 from penstock.engine.joins import inputs, pipeline
 from penstock.engine.operators import mjoin
 from penstock.streamon.access import AdaptiveAccess
-from penstock.streamon.algorithms import ALGORITHMS
+from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
-from penstock.streamon.thresholds import Thresholds
+from penstock.streamon.settings import Thresholds
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
-"""Who orders filters and probes: what the query's settings say, a die, or an algorithm that knows no rest."""
+"""Who orders filters and probes: what the query's settings say, a die, or an algorithm that never rests."""
 EAGER = Thresholds(
     drop_profiling_probability=1.0,
-    profile_window=4,
-    bulk=2,
+    profile_window=8,
     alpha=1.0,
     burst=2,
-    dear_burst=1,
-    surprise=0.1,
-    overhead=1e9,
-    slice=64,
-    scouts=1,
-    scouting=1e9,
+    drift_std_errors=0.1,
+    overhead_share=1e9,
+    slice_tuples=64,
+    drift_sample=1,
 )
-"""Looks at everything, is surprised by anything, and never short of time."""
+"""Profiles everything, takes anything for a change of the stream, and has time without limit."""
 SLICE = 3
 
 

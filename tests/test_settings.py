@@ -15,7 +15,7 @@ from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
-from penstock.streamon.algorithms import ALGORITHMS
+from penstock.streamon.orderings import ALGORITHMS
 
 
 @pytest.mark.parametrize(

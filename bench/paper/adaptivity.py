@@ -8,7 +8,7 @@ from statistics import mean, median
 
 from bench.paper.figure import Claim, Figure, Row, Scale
 from bench.paper.filters import Timeline, as_in_the_thesis, timeline
-from penstock.streamon.thresholds import DEFAULTS
+from penstock.streamon.settings import DEFAULTS
 from penstock.workloads.filters import FilterWorkload
 
 CHANGE, UNTIL = 600_000, 1_200_000
@@ -35,7 +35,7 @@ def timelines(algorithm: str, scale: Scale) -> list[Timeline]:
 @cache
 def penstock_timelines(scale: Scale) -> list[Timeline]:
     """A-Greedy as Penstock runs it, with surprise and bursts, but no clock: filters are counted."""
-    ours = replace(DEFAULTS["a-greedy"], overhead=1e9)
+    ours = replace(DEFAULTS["a-greedy"], overhead_share=1e9)
     return [
         timeline("a-greedy", FilterWorkload(spread=SPREAD, seed=seed), scale, ours, CHANGE, UNTIL)
         for seed in scale.seeds(SEEDS)

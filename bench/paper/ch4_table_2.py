@@ -21,7 +21,7 @@ from bench.paper.filters import (
     converged,
     measured_time,
 )
-from penstock.streamon.thresholds import DEFAULTS, Thresholds
+from penstock.streamon.settings import DEFAULTS, Thresholds
 from penstock.workloads.filters import FilterWorkload
 
 COMPONENTS = ("tuple_processing", "profile_tuples", "profile_window", "view_update", "violations")

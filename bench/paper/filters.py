@@ -16,9 +16,9 @@ import numpy as np
 
 from bench.paper.figure import Row, Scale
 from bench.paper.probes import Probes
-from penstock.streamon.offline import cost, optimal
+from bench.streamon.offline import cost, optimal
 from penstock.streamon.pipelined_filters import PipelinedFilters
-from penstock.streamon.thresholds import DEFAULTS, Thresholds
+from penstock.streamon.settings import DEFAULTS, Thresholds
 from penstock.workloads.filters import FilterWorkload, permutations
 
 ADAPTIVE = ("a-greedy", "sweep", "independent", "local-swaps")
@@ -38,10 +38,12 @@ def as_penstock_runs_it(algorithm: str) -> Thresholds:
 
 
 def as_in_the_thesis(algorithm: str, probability: float | None = None) -> Thresholds:
-    """Table 4.1 alone: profiled as much as it says, and no surprise starts the profile window anew."""
+    """Table 4.1 alone: profiled as much as it says, and no detected change starts the profile window anew."""
     known = DEFAULTS[algorithm]
     p = known.drop_profiling_probability if probability is None or algorithm == "static" else probability
-    return replace(known, drop_profiling_probability=p, overhead=1e9, surprise=float("inf"), steady_after=0)
+    return replace(
+        known, drop_profiling_probability=p, overhead_share=1e9, drift_std_errors=float("inf"), steady_after=0
+    )
 
 
 @dataclass

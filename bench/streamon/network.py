@@ -16,6 +16,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from bench.streamon.offline import cost, optimal
 from penstock.catalog import StreamDef
 from penstock.cql import bind
 from penstock.engine.engine import Engine
@@ -23,7 +24,6 @@ from penstock.engine.stage import TS, Arrival, StageInput
 from penstock.plan import compile
 from penstock.schema import TIMESTAMP_TIME
 from penstock.settings import Settings
-from penstock.streamon.offline import cost, optimal
 from penstock.workloads.files import EPOCH, MICROS
 from penstock.workloads.routes import OUT, SCHEMA, Routes
 

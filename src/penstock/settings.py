@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from penstock.errors import CatalogError
-from penstock.streamon.algorithms import ALGORITHMS
+from penstock.streamon.orderings import ALGORITHMS
 
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 

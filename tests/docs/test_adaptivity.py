@@ -9,7 +9,7 @@ from penstock.cli.explain import bound_queries
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import __doc__ as shown_running
-from penstock.streamon.algorithms import ALGORITHMS
+from penstock.streamon.orderings import ALGORITHMS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "adaptivity.md").read_text()
 

@@ -25,7 +25,8 @@ from penstock.local import LocalRun
 from penstock.plan import compile, explain
 from penstock.routing import EVERYWHERE, Axis, Route, deliver
 from penstock.schema import TimeDomain
-from penstock.streamon.heavy_hitters import COUNTERS, HeavyHitters
+from penstock.streamon.heavy_hitters import HeavyHitters
+from penstock.streamon.settings import HEAVY_COUNTERS
 
 
 def declared(**traffic: Traffic) -> dict[str, Any]:
@@ -207,4 +208,4 @@ def test_heavy_hitters_are_found() -> None:
         sketch.see(pa.array(keys, pa.int64()))
     parts = sketch.parts()
     assert list(parts) == ["7"]
-    assert 0.4 - 1 / COUNTERS - 0.02 < parts["7"] < 0.42
+    assert 0.4 - 1 / HEAVY_COUNTERS - 0.02 < parts["7"] < 0.42

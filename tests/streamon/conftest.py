@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from penstock.streamon import laps, pipelined_filters, profiler
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the benchmarks
+
+from penstock.streamon import framework, pipelined_filters, profiler  # noqa: E402
 
 TICK = 1e-6
 
@@ -21,5 +25,5 @@ def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return next(ticks) * TICK
 
     clock = SimpleNamespace(thread_time=reading, perf_counter=reading)
-    for module in (laps, pipelined_filters, profiler):
+    for module in (framework, pipelined_filters, profiler):
         monkeypatch.setattr(module, "time", clock)

@@ -16,7 +16,7 @@ from penstock.engine.operators.mjoin import _MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.streamon.access import AdaptiveAccess
-from penstock.streamon.thresholds import AccessThresholds
+from penstock.streamon.settings import AccessThresholds
 
 METHODS = ("hash", "b+tree", "t-tree", "none")
 

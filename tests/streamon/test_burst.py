@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.streamon.a_greedy import AGreedy
-from penstock.streamon.burst import Burst, classes
-from penstock.streamon.offline import cost, optimal
-from penstock.streamon.pipelined_filters import SLICE, PipelinedFilters
-from penstock.streamon.thresholds import Thresholds
+from bench.streamon.offline import cost, matrix_view, optimal
+from penstock.streamon.orderings import AGreedy
+from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.streamon.profile import Burst, cost_classes
+from penstock.streamon.settings import EXPENSIVE_RATIO, Thresholds
+from penstock.streamon.settings import SLICE_TUPLES as SLICE
 
 TIMES = np.array([1.0, 30.0, 1.2, 25.0, 200.0])
 
@@ -19,8 +20,8 @@ def drops_of(rng: np.random.Generator, rows: int, shares: list[float]) -> np.nda
 
 
 def test_filters_are_in_classes_by_what_they_take() -> None:
-    assert classes(TIMES, 3.0) == [[0, 2], [3, 1], [4]]
-    assert classes(np.ones(3), 3.0) == [[0, 1, 2]]
+    assert cost_classes(TIMES, 3.0) == [[0, 2], [3, 1], [4]]
+    assert cost_classes(np.ones(3), 3.0) == [[0, 1, 2]]
 
 
 def test_tuples_weigh_what_they_stand_for() -> None:
@@ -31,7 +32,7 @@ def test_tuples_weigh_what_they_stand_for() -> None:
     burst.add([0, 1], ~drops[:500, :2].T, 10_000 / 500)
     left = drops[~drops[:, :2].any(axis=1)]
     order, passing = burst.add([2], ~left[:200, 2:].T, len(left) / 200)
-    profile, weight = burst.weighed()
+    profile, weight = burst.weighted()
     assert weight == profile.max() == round(20 / (len(left) / 200))
     seen = profile.sum(axis=0) / (500 * weight)
     assert seen[:2] == pytest.approx([0.8, 0.6], abs=0.06)
@@ -49,21 +50,21 @@ def test_a_cheap_filter_that_dropped_nothing_new_comes_before_a_dear_one() -> No
     assert order == [0, 2]
     burst.add([1], ~drops[:64, 1:].T, 20.0)
     a = AGreedy(3, Thresholds())
-    a.window.note_times(times)
-    a.observe(burst.weighed()[0])
+    a.window.add_times(times)
+    a.reconsider(burst.weighted()[0])
     assert a.order == [0, 2, 1]
 
 
 class Timed(PipelinedFilters):
     """Knows what its filters take, whatever the clock says."""
 
-    def __init__(self, times: np.ndarray, scouts: int = Thresholds.scouts) -> None:
-        thresholds = Thresholds(overhead=1e9, timed_every=1 << 40, scouts=scouts, scouting=1e9)
+    def __init__(self, times: np.ndarray, drift_sample: int = Thresholds.drift_sample) -> None:
+        thresholds = Thresholds(overhead_share=1e9, drift_sample=drift_sample)
         super().__init__(len(times), thresholds=thresholds)
-        self.profiler._calls = [0.0] * len(times)
-        self.ordering.window.note_times(times)
-        self.profiler.classes = classes(times, self.thresholds.expensive)
-        self.profiler._next_timing = 1 << 40
+        self.profiler.timer._calls = [0.0] * len(times)
+        self.ordering.window.add_times(times)
+        self.profiler.timer.classes = cost_classes(times, EXPENSIVE_RATIO)
+        self.profiler.timer._next = 1 << 40
 
     def passing(self, drops: np.ndarray) -> list[int]:
         return self.run(len(drops), lambda f, rows: ~drops[rows, f]).tolist()
@@ -78,29 +79,29 @@ def test_after_a_change_the_order_is_good_also_among_expensive_filters(times: np
         assert filters.passing(drops) == np.flatnonzero(~drops.any(axis=1)).tolist()
         bits = drops.astype(np.uint8)
         assert cost(filters.order, bits, times) < 1.1 * cost(optimal(bits, times), bits, times)
-        assert filters.ordering.view.tolist() == filters.ordering.matrix_view().tolist()
+        assert filters.ordering.view.tolist() == matrix_view(filters.ordering).tolist()
         # All tuples of a burst that only cheap filters drop, and all that are profiled next, weigh the same.
         window = filters.ordering.window.tuples()
         assert len(np.unique(window[window[:, 0] > 0, 0])) == 1
-    assert filters.surprises == 5
+    assert filters.drifts == 5
 
 
-def evaluations_of(after: np.ndarray, before: np.ndarray, scouts: int) -> int:
+def evaluations_of(after: np.ndarray, before: np.ndarray, drift_sample: int) -> int:
     """Filters evaluated on tuples that come after others of another stream, or turn into one."""
-    filters = Timed(np.ones(2), scouts)
+    filters = Timed(np.ones(2), drift_sample)
     filters.passing(before)
     was = filters.evaluations
     assert filters.passing(after) == np.flatnonzero(~after.any(axis=1)).tolist()
-    assert filters.surprises == 1
+    assert filters.drifts == 1
     return filters.evaluations - was
 
 
-def test_scouts_see_a_change_before_a_slice_goes_through() -> None:
+def test_the_first_rows_of_a_run_show_a_change_before_a_slice_is_processed() -> None:
     before, after = (
         drops_of(np.random.default_rng(4), 5 * SLICE, shares) for shares in ([0.9, 0.1], [0.1, 0.9])
     )
-    with_scouts, without = (evaluations_of(after, before, scouts) for scouts in (256, 0))
-    assert with_scouts < without - SLICE / 2
+    with_sample, without = (evaluations_of(after, before, drift_sample) for drift_sample in (256, 0))
+    assert with_sample < without - SLICE / 2
 
 
 def test_a_change_within_a_slice_is_seen_at_its_end() -> None:
@@ -109,5 +110,5 @@ def test_a_change_within_a_slice_is_seen_at_its_end() -> None:
     before = drops_of(rng, 5 * SLICE, [0.9, 0.5])
     still = drops_of(rng, SLICE + SLICE * 19 // 20, [0.9, 0.5])
     turning = np.concatenate((still, drops_of(rng, SLICE + SLICE // 20, [0.1, 0.5])))
-    with_scouts, without = (evaluations_of(turning, before, scouts) for scouts in (128, 0))
-    assert with_scouts < without - SLICE / 4
+    with_sample, without = (evaluations_of(turning, before, drift_sample) for drift_sample in (128, 0))
+    assert with_sample < without - SLICE / 4

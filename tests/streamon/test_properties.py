@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.streamon.offline import cost, matrix_view, optimal
 from penstock.streamon import kernels
-from penstock.streamon.algorithms import ordering
-from penstock.streamon.offline import cost, optimal
-from penstock.streamon.ordering import Ordering
+from penstock.streamon.framework import PlanLog
+from penstock.streamon.orderings import Ordering, Steadiness, ordering
 from penstock.streamon.pipelined_filters import PipelinedFilters
-from penstock.streamon.plan_log import PlanLog
-from penstock.streamon.thresholds import Thresholds
+from penstock.streamon.settings import Thresholds
 
 
 def random_profile(rng: np.random.Generator, n: int, count: int, weights: bool = False) -> np.ndarray:
@@ -73,11 +72,11 @@ def test_the_invariant_holds_after_every_update(name: str, seed: int) -> None:
     )
     for _ in range(40):
         if rng.random() < 0.2:
-            a.window.note_times(rng.integers(1, 30, n) * 1e-7)
+            a.window.add_times(rng.integers(1, 30, n) * 1e-7)
             # New times may leave an order behind; the next profile tuples put it right.
         profile = random_profile(rng, n, int(rng.integers(1, 60)), weights=name == "a-greedy")
-        known = rng.permutation(n).tolist() if rng.random() < 0.3 else None
-        a.observe(profile, lambda known=known: known)
+        known = tuple(rng.permutation(n).tolist()) if rng.random() < 0.3 else None
+        a.reconsider(profile, lambda known=known: known)
         assert sorted(a.order) == list(range(n))
         assert INVARIANTS[name](a), a.order
 
@@ -87,8 +86,8 @@ def test_the_matrix_view_is_what_a_recount_gives(seed: int) -> None:
     rng = np.random.default_rng(seed)
     a = ordering("a-greedy", 5, Thresholds(profile_window=40))
     for _ in range(60):
-        a.observe(random_profile(rng, 5, int(rng.integers(1, 90)), weights=True))
-        assert a.view.tolist() == a.matrix_view().tolist()
+        a.reconsider(random_profile(rng, 5, int(rng.integers(1, 90)), weights=True))
+        assert a.view.tolist() == matrix_view(a).tolist()
 
 
 @pytest.mark.parametrize("size", [7, 40, 300])
@@ -99,9 +98,9 @@ def test_many_at_once_are_as_good_as_one_by_one(size: int) -> None:
     at_once, singly = ordering("a-greedy", 4, thresholds), ordering("a-greedy", 4, thresholds)
     for _ in range(30):
         profile = random_profile(rng, 4, int(rng.integers(1, 90)), weights=True)
-        at_once.observe(profile)
+        at_once.reconsider(profile)
         for one in profile:
-            singly.observe(one[None, :])
+            singly.reconsider(one[None, :])
         assert at_once.view.tolist() == singly.view.tolist()
         assert at_once.order == singly.order
         assert sorted(at_once.window.tuples().tolist()) == sorted(singly.window.tuples().tolist())
@@ -122,12 +121,12 @@ def test_profile_tuples_of_a_position_are_spread() -> None:
 def test_a_plan_from_the_log_is_taken_if_a_search_would_find_nothing_better() -> None:
     rng = np.random.default_rng(3)
     profile = (rng.random((400, 3)) < [0.2, 0.5, 0.9]).astype(np.uint8)
-    for known, corrections in (([2, 1, 0], 0), ([1, 2, 0], 1)):
+    for known, corrections in (((2, 1, 0), 0), ((1, 2, 0), 1)):
         a = ordering("a-greedy", 3, Thresholds())
-        assert a.observe(profile[profile.any(axis=1)], lambda known=known: known)
+        assert a.reconsider(profile[profile.any(axis=1)], lambda known=known: known)
         assert a.order == [2, 1, 0]
         assert a.corrections == corrections
-        assert a.view.tolist() == a.matrix_view().tolist()
+        assert a.view.tolist() == matrix_view(a).tolist()
 
 
 def test_the_cost_is_near_the_optimum() -> None:
@@ -139,9 +138,9 @@ def test_the_cost_is_near_the_optimum() -> None:
         if not len(drops):
             continue
         a = ordering("a-greedy", n, Thresholds(profile_window=1000, alpha=alpha))
-        a.window.note_times(rng.integers(1, 30, n) * 1e-7)
+        a.window.add_times(rng.integers(1, 30, n) * 1e-7)
         for part in np.array_split(drops, 5):
-            a.observe(part)
+            a.reconsider(part)
         times = a.window.times()
         ratio = cost(a.order, drops, times) / cost(optimal(drops, times), drops, times)
         assert ratio <= 4 / alpha
@@ -152,49 +151,53 @@ def test_the_cost_is_near_the_optimum() -> None:
 def test_a_plan_seen_before_is_recalled() -> None:
     """Two kinds of streams in turn: from the second time on each has its plan from the log."""
     # Filters that take as long as each other, however they are timed.
-    filters = PipelinedFilters(3, thresholds=Thresholds(overhead=1e9, purse=1e9, handling=1.0))
+    filters = PipelinedFilters(
+        3, thresholds=Thresholds(overhead_share=1e9, profiling_budget_s=1e9, tuple_overhead_s=1.0)
+    )
     rng = np.random.default_rng(5)
     for turn in range(6):
         drops = np.array([0.9, 0.5, 0.1] if turn % 2 else [0.1, 0.5, 0.9])
         passes = rng.random((100_000, 3)) >= drops
         filters.run(len(passes), lambda f, rows, passes=passes: passes[rows, f])
         assert filters.order == ([0, 1, 2] if turn % 2 else [2, 1, 0])
-    assert filters.surprises >= 5
+    assert filters.drifts >= 5
     assert filters.log.recalled >= 3
 
 
 def test_the_log_is_bounded_and_finds_the_nearest() -> None:
-    log = PlanLog(3, similar=0.1)
+    log = PlanLog[tuple[int, ...]](3, distance=0.1)
     for k in range(5):
-        log.add(k, np.array([k / 5, 0.5]), [k % 2, 1 - k % 2])
+        log.add(k, np.array([k / 5, 0.5]), (k % 2, 1 - k % 2))
     assert [d.time for d in log.last(9)] == [2, 3, 4]
-    assert log.recall(np.array([0.63, 0.5])) == [1, 0]
+    assert log.recall(np.array([0.63, 0.5])) == (1, 0)
     assert log.recall(np.array([0.0, 0.5])) is None
 
 
 def test_what_never_moved_is_steady_and_costs_less_to_profile() -> None:
-    log = PlanLog(50, steady_after=4, worth=0.01)
+    steadiness = Steadiness(4, negligible_gain=0.01)
     for k in range(5):
-        log.looked([0, 1, 2, 3] if k % 2 else [1, 0, 2, 3], gain=0.1)
-    assert log.steady == {2, 3}
-    log.looked([0, 2, 1, 3], gain=0.1)
-    assert log.steady == {3}
-    log.looked([3, 0, 2, 1], gain=0.001)
-    assert log.steady == {3}, "what saves nothing is chance"
-    log.unsettle()
-    assert not log.steady
+        steadiness.add([0, 1, 2, 3] if k % 2 else [1, 0, 2, 3], gain=0.1)
+    assert steadiness.filters == {2, 3}
+    steadiness.add([0, 2, 1, 3], gain=0.1)
+    assert steadiness.filters == {3}
+    steadiness.add([3, 0, 2, 1], gain=0.001)
+    assert steadiness.filters == {3}, "what saves nothing is chance"
+    steadiness.reset()
+    assert not steadiness.filters
 
 
 def steady_run(after: int, moves: bool) -> PipelinedFilters:
     """Twice the same tuples; the second time all filters are steady, or all but two that changed places."""
     passes = np.random.default_rng(2).random((1 << 16, 3)) >= np.array([0.7, 0.4, 0.3])
-    thresholds = Thresholds(0.2, overhead=1e9, purse=1e9, steady_after=after, profile_window=20_000)
+    thresholds = Thresholds(
+        0.2, overhead_share=1e9, profiling_budget_s=1e9, steady_after=after, profile_window=20_000
+    )
     filters = PipelinedFilters(3, thresholds=thresholds)
     filters.run(len(passes), lambda f, rows: passes[rows, f])
     for _ in range(after):
-        filters.log.looked([0, 1, 2], 0.0)
+        filters.ordering.steadiness.add([0, 1, 2], 0.0)
     if moves:
-        filters.log.looked([1, 0, 2], 0.5)
+        filters.ordering.steadiness.add([1, 0, 2], 0.5)
     filters.run(len(passes), lambda f, rows: passes[rows, f])
     return filters
 

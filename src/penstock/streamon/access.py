@@ -1,27 +1,97 @@
-"""The access method of one index, chosen again while the join runs.
+"""The access method of one index, chosen again while the join runs (Kang et al., section 5.1).
 
-The executor counts the probes of the index and the rows that enter its window; both in stream order, so that
-the choice is the same whenever the same input is run again. The profiler forgets half of what it knows with
-each period. The re-optimizer asks what every method would have cost and changes to the cheapest where that
-saves more than a margin, and, in the rows of one window, more than the new index takes to build.
+An instance of StreaMon whose plan is the name of a method. The executor is the index that is probed. The
+profiler counts its probes and the rows that enter its window, both in stream order, so that the same input
+always leads to the same choices, and halves old counts with each period. The re-optimizer compares what every
+method would have cost, and changes to the cheapest if that saves more than a margin and, over the rows of one
+window, more than it takes to build the new index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from penstock.streamon.plan_log import PlanLog
-from penstock.streamon.thresholds import ACCESS, AccessThresholds
+from penstock.streamon.framework import PlanLog, Statistics, StreaMon
+from penstock.streamon.settings import ACCESS, AccessThresholds
 
 
 class Chooser(Protocol):
     """Knows what access methods cost."""
 
     def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
-        """The cost of so many probes and updates by each method, the cheapest first."""
+        """The cost of these probes and updates by each method, the cheapest first."""
+
+
+class Usage(NamedTuple):
+    """Recent probes of a window, recent insertions into it, and the rows in it when it was probed."""
+
+    probes: float = 0.0
+    updates: float = 0.0
+    window: int = 0
+
+
+class UsageProfiler:
+    """Counts probes and updates; each period halves the counts before it."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.rows = 0
+        self._probes = self._updates = self._probed_rows = 0
+
+    def probed(self, count: int, window: int) -> None:
+        self._probes += count
+        self._probed_rows += count * window
+
+    def updated(self, count: int) -> None:
+        self._updates += count
+
+    @property
+    def pending(self) -> int:
+        """Rows counted since the last period."""
+        return self._probes + self._updates
+
+    def end_period(self, window: int) -> Usage:
+        """Usage including this period, after which the window holds ``window`` rows.
+
+        What counts is what it held when it was probed: in a large batch that is more.
+        """
+        self.rows += self.pending
+        held = self._probed_rows // self._probes if self._probes else window
+        probes, updates, _ = self.usage
+        self.usage = Usage(probes / 2 + self._probes, updates / 2 + self._updates, held)
+        self._probes = self._updates = self._probed_rows = 0
+        return self.usage
+
+    def statistics(self, evidence: Usage) -> Statistics:
+        return np.array(evidence, np.float64)
+
+
+class CheapestMethod:
+    """Re-optimizes by the cost model."""
+
+    def __init__(self, methods: Sequence[str], chooser: Chooser, thresholds: AccessThresholds) -> None:
+        self._methods, self._chooser, self._thresholds = methods, chooser, thresholds
+        self.plan = methods[0]
+        self.gain = 0.0
+
+    def reconsider(self, evidence: Usage, recall: Callable[[], str | None]) -> bool:
+        costs = self._chooser.costs(*evidence, self._methods)
+        best = next(iter(costs))
+        if not self._pays(costs, best, evidence):
+            return False
+        self.gain = 1.0 - costs[best] / costs[self.plan]
+        self.plan = best
+        return True
+
+    def _pays(self, costs: dict[str, float], best: str, usage: Usage) -> bool:
+        if best == self.plan or costs[self.plan] < self._thresholds.margin * costs[best]:
+            return False
+        rows = max(usage.probes + usage.updates, 1.0)
+        saved = (costs[self.plan] - costs[best]) / rows * max(usage.window, self._thresholds.period)
+        return saved > self._chooser.costs(0, usage.window / 2, usage.window, (best,))[best]
 
 
 class AdaptiveAccess:
@@ -32,55 +102,38 @@ class AdaptiveAccess:
     ) -> None:
         self.methods = tuple(methods)
         self.method = self.methods[0]
-        self.thresholds = thresholds
-        self.log = PlanLog(thresholds.plan_log)
-        self._chooser = chooser
-        self._probes = self._updates = 0.0
-        self._new_probes = self._new_updates = self._new_rows = self._seen = 0
-        self._window = 0
+        self.log = PlanLog[str](thresholds.plan_log_size)
+        self._chooser, self._period = chooser, thresholds.period
+        self._profiler = UsageProfiler()
+        self._streamon: StreaMon[str, Usage] | None = None
+        if chooser is not None:
+            cheapest = CheapestMethod(self.methods, chooser, thresholds)
+            self._streamon = StreaMon(self, self._profiler, cheapest, self.log)
+
+    def use(self, plan: str) -> None:
+        self.method = plan
 
     def probed(self, count: int, window: int) -> None:
-        """So many tuples probed the index while so many rows were in the window."""
-        self._new_probes += count
-        self._new_rows += count * window
+        """Count tuples that probed the index while ``window`` rows were in the window."""
+        self._profiler.probed(count, window)
 
     def reconsider(self, updates: int, window: int) -> str | None:
-        """Take in the rows that entered the window, which now holds so many; the method to change to, if any.
-
-        What counts is what the window holds when it is probed: with a large batch that is more.
-        """
-        self._new_updates += updates
-        if self._chooser is None or self._new_probes + self._new_updates < self.thresholds.period:
+        """Count rows that entered the window, which now holds ``window``; the method to change to, if any."""
+        self._profiler.updated(updates)
+        if self._streamon is None or self._profiler.pending < self._period:
             return None
-        self._seen += self._new_probes + self._new_updates
-        self._probes = self._probes / 2 + self._new_probes
-        self._updates = self._updates / 2 + self._new_updates
-        self._window = window = self._new_rows // self._new_probes if self._new_probes else window
-        self._new_probes = self._new_updates = self._new_rows = 0
-        costs = self._chooser.costs(self._probes, self._updates, window, self.methods)
-        best = next(iter(costs))
-        if not self._pays(costs, best, window):
-            return None
-        self.method = best
-        self.log.add(self._seen, np.array([self._probes, self._updates, window]), [self.methods.index(best)])
-        return best
-
-    def _pays(self, costs: dict[str, float], best: str, window: int) -> bool:
-        assert self._chooser is not None
-        if best == self.method or costs[self.method] < self.thresholds.margin * costs[best]:
-            return False
-        rows = max(self._probes + self._updates, 1.0)
-        saved = (costs[self.method] - costs[best]) / rows * max(window, self.thresholds.period)
-        return saved > self._chooser.costs(0, window / 2, window, (best,))[best]
+        usage = self._profiler.end_period(window)
+        return self.method if self._streamon.adapt(self._profiler.rows, usage) else None
 
     def metrics(self) -> dict[str, Any]:
         """The method, what each would cost for the rows now counted, and the last changes."""
-        told: dict[str, Any] = {"method": self.method, "probes": self._probes, "updates": self._updates}
-        if self._chooser is not None and self._probes + self._updates > 0:
-            told["costs"] = self._chooser.costs(self._probes, self._updates, self._window, self.methods)
+        usage = self._profiler.usage
+        told: dict[str, Any] = {"method": self.method, "probes": usage.probes, "updates": usage.updates}
+        if self._chooser is not None and usage.probes + usage.updates > 0:
+            told["costs"] = self._chooser.costs(*usage, self.methods)
         told["switches"] = self.log.count
         told["decisions"] = [
-            {"row": d.time, "method": self.methods[d.plan[0]], "probes": d.statistics[0],
+            {"row": d.time, "method": d.plan, "probes": d.statistics[0],
              "updates": d.statistics[1], "window": d.statistics[2]}
             for d in self.log.last(8)
         ]  # fmt: skip

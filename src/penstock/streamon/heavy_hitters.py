@@ -1,8 +1,8 @@
 """Heavy keys of a stream, found by looking at some of its rows.
 
-A Misra-Gries summary of at most ``COUNTERS`` values: a value in more than 1 / COUNTERS of the rows that were
-looked at is in it, and its count is too low by at most that part. It tells what a partition has too much of;
-nothing that a query returns depends on it.
+A Misra-Gries summary of at most ``HEAVY_COUNTERS`` values: a value in more than 1 / HEAVY_COUNTERS of the
+rows that were looked at is in it, and its count is too low by at most that part. It shows what a partition
+has too much of; nothing that a query returns depends on it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.streamon.thresholds import HEAVY_PART
+from penstock.streamon.settings import HEAVY_COUNTERS, HEAVY_PART, HEAVY_SAMPLE_ROWS
 
-COUNTERS = 64
-SAMPLE = 1024
-"""Rows that are looked at of each batch, evenly spaced."""
 NULL = "NULL"
 """How a missing key is shown."""
 
@@ -34,7 +31,7 @@ class HeavyHitters:
             return
         if pa.types.is_string(key.type):
             key = key.cast(pa.binary())  # strings may come that are no UTF-8
-        step = -(-len(key) // SAMPLE)
+        step = -(-len(key) // HEAVY_SAMPLE_ROWS)
         some = key.take(pa.array(range(0, len(key), step))) if step > 1 else key
         weight = len(key) / len(some)
         for counted in pc.value_counts(some).to_pylist():
@@ -45,8 +42,8 @@ class HeavyHitters:
 
     def _forget(self) -> None:
         """Take the largest count that is too many from all, and leave out what has none left."""
-        if len(self._counts) > COUNTERS:
-            least = sorted(self._counts.values(), reverse=True)[COUNTERS]
+        if len(self._counts) > HEAVY_COUNTERS:
+            least = sorted(self._counts.values(), reverse=True)[HEAVY_COUNTERS]
             self._counts = {v: n - least for v, n in self._counts.items() if n > least}
 
     def parts(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.streamon.heavy_hitters import NULL
-from penstock.streamon.thresholds import HEAVY_PART, UNEVEN
+from penstock.streamon.settings import HEAVY_PART, UNEVEN
 
 Place = tuple[str, int, str]
 """Run, stage and input."""

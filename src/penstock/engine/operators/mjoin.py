@@ -43,7 +43,7 @@ from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
 from penstock.streamon.access import Chooser
-from penstock.streamon.pipelined_filters import SLICE
+from penstock.streamon.settings import SLICE_TUPLES as SLICE
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Orders computed from all statistics at once, for comparison: Greedy, and the optimum by trying all."""
+"""Orders computed from all statistics at once, for tests and benchmarks: Greedy, and the optimum."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from penstock.streamon.profile_window import Bits
+from penstock.streamon.orderings import Ordering
+from penstock.streamon.profile import Bits
 
 MOST_FILTERS = 20
-"""The optimum is looked for among the orders of up to so many."""
+"""The optimum is found by a table of all subsets of the filters, which grows as 2^n."""
 
 
 def cost(order: Sequence[int], drops: Bits, times: npt.NDArray[np.float64]) -> float:
@@ -38,6 +39,19 @@ def greedy(drops: Bits, times: npt.NDArray[np.float64]) -> list[int]:
     return order
 
 
+def matrix_view(ordering: Ordering) -> npt.NDArray[np.int64]:
+    """V recounted from the profile window: V[i, j] tuples dropped by the filter at j, not before i.
+
+    The definition of thesis 4.3.2, by brute force; algorithms maintain what they need of it.
+    """
+    n, bits = ordering.n, ordering.window.tuples()[:, ordering.order]
+    view = np.zeros((n, n), np.int64)
+    for i in range(n):
+        left = bits[~bits[:, :i].any(axis=1)]
+        view[i, i:] = left[:, i:].sum(axis=0)
+    return view
+
+
 def optimal(drops: Bits, times: npt.NDArray[np.float64]) -> list[int]:
     """The cheapest order of all.
 
@@ -46,7 +60,7 @@ def optimal(drops: Bits, times: npt.NDArray[np.float64]) -> list[int]:
     """
     n = drops.shape[1]
     if n > MOST_FILTERS:
-        raise ValueError(f"the optimum of {n} filters is too long to look for; {MOST_FILTERS} is the most")
+        raise ValueError(f"cannot search the optimum of {n} filters; the limit is {MOST_FILTERS}")
     last = _best_last(_passing(drops), np.asarray(times, np.float64))
     order, done = [], (1 << n) - 1
     while done:

@@ -1,0 +1,145 @@
+"""Tunables of StreaMon: unit, default, reason, and the section of the thesis that names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SLICE_TUPLES = 1 << 13
+"""Tuples processed in one order at most: enough to be fast, few enough to adapt within a batch."""
+
+# Timing of filters (4.3.1)
+
+TIMED_TUPLES = 1 << 9
+"""Tuples on which a filter is timed: enough to make the cost of a call negligible."""
+MEASURABLE_S = 1e-5
+"""Seconds from which on a timing of fewer tuples is accurate enough."""
+TIMINGS_KEPT = 5
+"""Timings of which the least counts (4.3.1 has the mean): whatever interferes makes a filter slower."""
+SAME_TIME_RATIO = 1.5
+"""Filters whose times differ by less than this factor are taken to cost the same."""
+EXPENSIVE_RATIO = 3.0
+"""A filter this many times slower than others is sampled in a burst only on tuples that pass those."""
+TIMING_SHARE = 0.25
+"""Largest share of the time for profiling spent on timing: costs change seldom, selectivities often."""
+LONGEST_WAIT_TUPLES = 1 << 21
+"""Tuples after which filters are timed again, and sampling that took too long is resumed, at the latest."""
+CALL_OVERHEAD_S = 2e-6
+"""Seconds the executor itself takes to call a filter."""
+
+# Detection of drift
+
+DRIFT_MIN_TUPLES = 1 << 8
+"""Tuples of a filter that are judged together; fewer say too little."""
+DRIFT_MIN_CHANGE = 0.05
+"""A smaller change of a filter's selectivity is left to the profile window."""
+DRIFT_MEMORY = 4.0
+"""What was seen before weighs this many times as much as the tuples that are judged."""
+
+# Skew
+
+HEAVY_PART = 0.1
+"""The part of a stream's rows from which on a key is heavy."""
+UNEVEN = 1.25
+"""How many times its even part of the rows a partition has when something should be done about it."""
+HEAVY_COUNTERS = 64
+"""Values that a summary of keys counts; it finds each with more than 1 / HEAVY_COUNTERS of the rows."""
+HEAVY_SAMPLE_ROWS = 1024
+"""Rows of each batch, evenly spaced, that a summary of keys looks at."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Settings of pipelined filters.
+
+    drop_profiling_probability
+        Share of dropped tuples that are profiled (4.3.1; table 4.1: 0.01, Independent 0.005).
+    profile_window
+        Profile tuples that are kept (4.3.1; table 4.1: 1000, Sweep 500). Within a run the order is
+        reconsidered after half as many, at its end after a quarter: fewer wait for the next run, since
+        calling the filters costs as much as hundreds of tuples.
+    alpha
+        Thrashing avoidance: a violation must exceed it, 0 < alpha <= 1 (equation 4.4; table 4.1: 0.9).
+    sweep_stage
+        Profile tuples after which Sweep goes on to the next filter if nothing was violated (4.4).
+    overhead_share
+        Largest share of its time that an operator spends on profiling and re-optimizing in the long run;
+        when it is used up, fewer tuples are profiled than the probability says (3.1).
+    profiling_budget_s
+        Seconds by which profiling may exceed that share, for instance while a filter is compiled, and five
+        times the seconds that may be saved up.
+    burst
+        Tuples on which every filter is evaluated after a change, to fill a new profile window at once; for
+        expensive filters a quarter of it, of tuples that pass the cheap ones.
+    drift_std_errors
+        Standard errors by which a filter's selectivity must change to count as a change of the stream; the
+        thesis waits for the profile window to slide on (4.3.1), which infinity does.
+    drift_sample
+        Tuples that are tested for drift on their own: the last of a slice, for a change within it, and, if
+        that call takes no more than ``overhead_share`` of a slice, the first of a run.
+    plan_log_size
+        Decisions that are kept (7.1).
+    recall_distance
+        Largest difference of drop shares for which a logged plan is reused (7.1).
+    steady_after
+        Looks at the statistics without a change of its position after which a filter is steady (7.1);
+        0 for never.
+    steady_every
+        One in this many profile tuples has the bit of a steady filter, with this weight; if all filters are
+        steady, one in this many of the tuples is profiled (7.1).
+    negligible_gain
+        Share of the cost; changes of the order that save less do not count against steadiness (7.1).
+    slice_tuples
+        Tuples processed in one order at most.
+    slice_s
+        Seconds that a slice should take; expensive filters get fewer tuples, down to a quarter.
+    tuple_overhead_s
+        Seconds the executor itself takes to pass a tuple to a filter and to keep or drop it.
+    """
+
+    drop_profiling_probability: float = 0.01
+    profile_window: int = 1000
+    alpha: float = 0.9
+    sweep_stage: int = 500
+    overhead_share: float = 0.025
+    profiling_budget_s: float = 5e-3
+    burst: int = 128
+    drift_std_errors: float = 8.0
+    drift_sample: int = 128
+    plan_log_size: int = 256
+    recall_distance: float = 0.1
+    steady_after: int = 16
+    steady_every: int = 8
+    negligible_gain: float = 0.05
+    slice_tuples: int = SLICE_TUPLES
+    slice_s: float = 1e-3
+    tuple_overhead_s: float = 2e-9
+
+
+DEFAULTS: dict[str, Thresholds] = {
+    "a-greedy": Thresholds(),
+    "sweep": Thresholds(profile_window=500),
+    "independent": Thresholds(drop_profiling_probability=0.005),
+    "local-swaps": Thresholds(),
+    "static": Thresholds(drop_profiling_probability=0.0),
+}
+"""Defaults of each algorithm (table 4.1)."""
+
+
+@dataclass(frozen=True)
+class AccessThresholds:
+    """Settings of the choice of access methods (Kang et al., section 5.1).
+
+    period
+        Rows that probe or enter a window between two comparisons of the methods.
+    margin
+        How many times cheaper another method must be, so that methods do not alternate near a crossover.
+    plan_log_size
+        Decisions that are kept (thesis 7.1).
+    """
+
+    period: int = 1024
+    margin: float = 1.2
+    plan_log_size: int = 256
+
+
+ACCESS = AccessThresholds()
