@@ -80,7 +80,8 @@ class Partition:
     def rebuild(self) -> None:
         """Start from the snapshot if it is still needed, else from the header, and replay."""
         if self.base is not None and self.needs_from <= self.base[0]:
-            start, self.engine = self.base[0], Engine.restore(self.base[1])
+            start, self.engine = self.base[0], Engine(self.stage)
+            self.engine.restore(self.base[1])
         else:
             start, self.engine = self.needs_from, Engine(self.stage)
             if self.header is not None:

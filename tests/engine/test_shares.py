@@ -70,7 +70,9 @@ def test_an_engine_that_is_rebuilt_knows_its_share() -> None:
     again = Engine(engine._stage)
     again.restore_header(engine.header())
     assert 0 < share(again) < 1
-    assert share(Engine.restore(engine.snapshot())) == share(engine)
+    again = Engine(engine._stage)
+    again.restore(engine.snapshot())
+    assert share(again) == share(engine)
 
 
 def test_what_nobody_counted_is_all_its_own() -> None:

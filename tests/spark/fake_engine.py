@@ -58,7 +58,10 @@ class CountingEngine:
 
     def snapshot(self) -> bytes:
         self.recent = []
-        return pickle.dumps(self)
+        return pickle.dumps(vars(self))
+
+    def restore(self, snapshot: bytes) -> None:
+        vars(self).update(pickle.loads(snapshot))
 
     def header(self) -> bytes:
         return pickle.dumps((self._needs_from(), self.total - sum(self.recent)))
@@ -73,12 +76,6 @@ def forgetful(stage: Stage) -> CountingEngine:
 
 def hoarding(stage: Stage) -> CountingEngine:
     return CountingEngine(stage, reach=None)
-
-
-def restore(snapshot: bytes) -> CountingEngine:
-    engine = pickle.loads(snapshot)
-    assert isinstance(engine, CountingEngine)
-    return engine
 
 
 class Mortal:

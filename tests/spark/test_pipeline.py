@@ -95,7 +95,7 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
 
 def counted(spark: Any, files: Files, **how: Any) -> Any:
     build = how.pop("build", fake_engine.forgetful)
-    return dataframe.dataframe(plan(spark, files, **how), build=build, restore=fake_engine.restore)
+    return dataframe.dataframe(plan(spark, files, **how), build=build)
 
 
 class Run:

@@ -94,7 +94,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def program(build: Any = fake_engine.forgetful, **more: Any) -> bytes:
     stage = Stage(None, ())  # type: ignore[arg-type]
-    return pickle.dumps(Program(stage, build=build, restore=fake_engine.restore, **more))
+    return pickle.dumps(Program(stage, build=build, **more))
 
 
 def record(*keys: int) -> Record:

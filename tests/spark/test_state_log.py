@@ -159,9 +159,8 @@ def test_logs_of_other_versions_are_refused_by_name() -> None:
         StateLog(store, QUERY)
 
 
-def test_snapshots_of_other_versions_are_refused_by_name() -> None:
+def test_a_snapshot_of_another_version_with_the_same_log_is_read() -> None:
     store = FakeStore()
     take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50)
-    rewritten(store, b'"writer": "0.1.0"', b'"writer": "0.1.1"')
-    with pytest.raises(CatalogError, match="a snapshot by Penstock 0.1.1, which Penstock 0.1.0 cannot read"):
-        StateLog(store, QUERY).base()
+    rewritten(store, b'"penstock": "0.1.0"', b'"penstock": "0.1.1"')
+    assert StateLog(store, QUERY).base() == (1, b"", memoryview(b"state"))

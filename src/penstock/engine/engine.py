@@ -20,13 +20,16 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock, StartContext
 from penstock.engine.received import Received
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduler import Entity, Scheduler
+from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import EngineError
 
 HEADER_FORMAT = 1
 """Raised when a header of the version before can no longer be read."""
+SNAPSHOT_FORMAT = 1
+"""The same for what a snapshot has besides the states of operators, which have formats of their own."""
 
 
 class Engine:
@@ -129,21 +132,38 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The whole state; from here on the engine needs no step before this one."""
-        import pickle
-
         tops = [top for top, *_ in self._history.values()]
         self._highest_in_snapshot = max([self._highest_in_snapshot, *tops])
         self._history = {}
-        return pickle.dumps(self, protocol=5)
+        return encode(
+            {
+                "format": SNAPSHOT_FORMAT,
+                "step": self._steps,
+                "highest": self._highest_in_snapshot,
+                "fed": self._fed,
+                "commands": self._commands.state(),
+                "inputs": self._inputs,
+                "sources": self._sources,
+                "operators": [[e.node.name, e.operator] for e in self._scheduler.entities],
+            }
+        )
 
-    @staticmethod
-    def restore(snapshot: bytes) -> Engine:
-        """The engine as it was."""
-        import pickle
-
-        engine = pickle.loads(snapshot)
-        assert isinstance(engine, Engine)
-        return engine
+    def restore(self, snapshot: bytes) -> None:
+        """Make a new engine what the one was that the snapshot was taken of."""
+        state = decode(snapshot)
+        if state["format"] != SNAPSHOT_FORMAT:
+            raise SnapshotError(
+                f"the snapshot has format {state['format']}; this version reads {SNAPSHOT_FORMAT}"
+            )
+        entities, saved = self._scheduler.entities, state["operators"]
+        if len(saved) != len(entities):
+            raise SnapshotError(f"the snapshot has {len(saved)} operators, and the plan {len(entities)}")
+        self._steps, self._highest_in_snapshot, self._fed = state["step"], state["highest"], state["fed"]
+        self._commands = CommandState(**state["commands"])
+        self._inputs.restore(state["inputs"])
+        self._sources.restore(state["sources"])
+        for number, (entity, (name, its)) in enumerate(zip(entities, saved, strict=True)):
+            _restore(entity, number, name, its)
 
     def metrics(self) -> dict[str, Any]:
         """What the visualizer, explain and the demo show."""
@@ -169,6 +189,15 @@ class Engine:
             "bytes": sum(o["bytes"] for o in operators),
             "operators": operators,
         }
+
+
+def _restore(entity: Entity, number: int, name: str, state: State) -> None:
+    if name != entity.node.name:
+        raise SnapshotError(f"the snapshot has {name} as operator {number}; the plan has {entity.node.name}")
+    try:
+        entity.operator.restore(state)
+    except SnapshotError as error:
+        raise SnapshotError(f"the snapshot of {name} (operator {number}) {error}") from None
 
 
 def _highest(arrivals: Sequence[Arrival]) -> int:

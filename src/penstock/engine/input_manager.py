@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
 from penstock.routing import mine, own_rows
 
@@ -68,7 +69,7 @@ class Progress:
         self.own, self.total = self.own * kept + sum(own), self.total * kept + total
 
 
-class InputManager:
+class InputManager(Stateful):
     """Buffers, orders and releases the rows of a stage's inputs."""
 
     def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
@@ -145,6 +146,13 @@ class InputManager:
             return chunk.in_order()
         self._waiting[name] = [chunk.where(~safe)]
         return chunk.where(safe).in_order()
+
+    def state(self) -> dict[str, State]:
+        return {"progress": self.progress.state(), "waiting": self._waiting}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self.progress = Progress.of(state["progress"])
+        self._waiting = {name: state["waiting"][name] for name in self._waiting}
 
     def late_rows(self) -> dict[str, Chunk]:
         """The rows of the last step that came too late, by input."""

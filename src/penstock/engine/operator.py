@@ -4,8 +4,9 @@ A node says what an operator is (its inputs, schema, update pattern, parameters)
 ``explain``. ``start`` makes the running operator, which holds the synopses. Once a step the scheduler
 calls ``run`` with what the input queues hold; what it returns goes to the output queue.
 
-An operator is pickled whole for a snapshot, so its state is plain attributes: numbers, NumPy arrays,
-Arrow data, other such objects.
+An operator names the attributes that are its state in ``saved``: numbers, NumPy arrays, Arrow data, synopses
+(:mod:`penstock.engine.snapshot`). A snapshot holds those of the operators whose input is no longer there to
+be replayed; ``format`` is raised when they change their meaning.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
 
 
@@ -120,7 +122,7 @@ class Unary(Node):
         return self.input.schema
 
 
-class Operator(ABC):
+class Operator(Stateful, ABC):
     """A running operator."""
 
     @abstractmethod

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
@@ -20,7 +21,7 @@ MOST_KEYS = 1 << 22
 """Keys that an engine remembers; others are not checked."""
 
 
-class SourcePartitions:
+class SourcePartitions(Stateful):
     """What one engine knows of where keys come from. ``inputs`` are those of kind ``"keys"``."""
 
     def __init__(self, inputs: Sequence[StageInput]) -> None:
@@ -29,6 +30,14 @@ class SourcePartitions:
         schemas = {i.axis: i.schema for i in inputs}
         self._keys = {axis: Directory([f.type for f in _key(schema)]) for axis, schema in schemas.items()}
         self._from = {axis: np.empty(0, np.int64) for axis in schemas}
+
+    def state(self) -> dict[str, State]:
+        return {str(axis): [self._keys[axis], self._from[axis]] for axis in self._keys}
+
+    def _load(self, state: dict[str, State]) -> None:
+        for axis, known in self._keys.items():
+            keys, self._from[axis] = state[str(axis)]
+            known.restore(keys)
 
     def check(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Take in what tasks say of their keys; the other arrivals."""

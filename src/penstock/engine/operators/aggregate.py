@@ -74,6 +74,8 @@ class Aggregate(Node):
 
 
 class _Aggregate(Operator):
+    saved = ("_groups", "_accumulators", "_counts", "_begun")
+
     def __init__(self, node: Aggregate) -> None:
         self._node = node
         self._schema = node.schema

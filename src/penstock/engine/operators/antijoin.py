@@ -65,6 +65,8 @@ class Antijoin(Node):
 
 
 class _Antijoin(Operator):
+    saved = ("_bags",)
+
     def __init__(self, node: Antijoin) -> None:
         self._id = node.id
         self._schema = node.schema

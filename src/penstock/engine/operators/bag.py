@@ -51,6 +51,8 @@ class Bag(Node):
 
 
 class _Bag(Operator):
+    saved = ("_bags",)
+
     def __init__(self, node: Bag) -> None:
         self._schema = node.schema
         self._grows = any(p.pattern is Pattern.APPEND for p in node.parts)

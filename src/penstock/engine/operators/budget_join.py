@@ -22,6 +22,7 @@ from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.mjoin import MJoin, _MJoin, _Tuples
+from penstock.engine.snapshot import Pickled, State
 
 SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
 
@@ -121,6 +122,9 @@ class _BudgetJoin(_MJoin):
         self._keeper = node.keeps.start()
         self._arrived = [0, 0]
         self._epoch: int | None = None
+
+    def state(self) -> dict[str, State]:
+        return {"all": Pickled.of(vars(self))}
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = []

@@ -45,6 +45,8 @@ class Expire(Unary):
 
 
 class _Expire(Operator):
+    saved = ("_living", "_arrived")
+
     def __init__(self, node: Expire) -> None:
         self._ids = node.ids
         self._schema = node.schema

@@ -69,6 +69,8 @@ class _Net(Operator):
 
 
 class _KnownEnds(Operator):
+    saved = ("_leaving",)
+
     def __init__(self) -> None:
         self._leaving = Leaving()
 

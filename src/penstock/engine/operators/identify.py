@@ -61,6 +61,8 @@ class Identify(Node):
 
 
 class _Identify(Operator):
+    saved = ("_arrived", "_there", "_directory", "_tops", "_stack", "_free")
+
     def __init__(self, node: Identify) -> None:
         self._schema = node.schema
         self._shows = node.id is not None

@@ -39,6 +39,7 @@ from penstock.engine.joins.inputs import JoinInputs, KeyClass
 from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.shedding import Monitor, Sheds, ShedsRows, ShedStep, choose_probing, later
 from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.snapshot import Pickled, State
 from penstock.engine.synopses.directory import same_rows
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
@@ -129,6 +130,8 @@ class _Tuples:
 
 
 class _MJoin(Operator):
+    saved = ("_stores",)
+
     def __init__(self, node: MJoin, context: StartContext) -> None:
         self._node = node
         self._schema = node.schema
@@ -150,6 +153,14 @@ class _MJoin(Operator):
         self._monitor: Monitor | None = None
         if self._sheds is not None and node.classes:
             self._monitor = Monitor(replace(node, shedding=None, output=()).start(context), self._joined)
+
+    def state(self) -> dict[str, State]:
+        return super().state() if self._sheds is None else {"all": Pickled.of(vars(self))}
+
+    def _load(self, state: dict[str, State]) -> None:
+        if "all" not in state:
+            return super()._load(state)
+        vars(self).update(state["all"].attributes())
 
     def _own(self, i: int) -> list[Expression]:
         """The predicates that read input i alone."""

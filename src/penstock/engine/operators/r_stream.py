@@ -58,6 +58,8 @@ class RStream(Unary):
 
 
 class _RStream(Operator):
+    saved = ("_directory", "_counts")
+
     def __init__(self, node: RStream) -> None:
         self._every = node.every
         self._schema = node.schema

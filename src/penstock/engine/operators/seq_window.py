@@ -107,6 +107,8 @@ class _Range(Operator):
 class _Rows(Operator):
     """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
 
+    saved = ("_turns", "_store", "_arrived")
+
     def __init__(self, node: SeqWindow, size: int, context: StartContext) -> None:
         self._size = size
         first, others = node.keep[: node.first], node.keep[node.first :]

@@ -35,6 +35,8 @@ class Single(Unary):
 
 
 class _Single(Operator):
+    saved = ("_count",)
+
     def __init__(self, node: Single) -> None:
         self._grows = node.input.pattern is Pattern.APPEND
         self._count = 0

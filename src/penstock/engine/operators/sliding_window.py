@@ -21,6 +21,8 @@ from penstock.engine.synopses.turns import Turns
 class SlidingRange(Operator):
     """Known ends, and known starts: tuples wait for theirs."""
 
+    saved = ("_waiting",)
+
     def __init__(self, schema: pa.Schema, size: int | None, slide: int) -> None:
         self._schema, self._size, self._slide = schema, size, slide
         self._waiting = Chunk.empty(schema)
@@ -49,6 +51,8 @@ class SlidingRows(Operator):
 
     An unbounded window (``size`` None) only holds rows back until their number is a multiple of the slide.
     """
+
+    saved = ("_turns", "_store", "_arrived")
 
     def __init__(
         self, context: StartContext, schema: pa.Schema, by: tuple[str, ...], size: int | None, slide: int

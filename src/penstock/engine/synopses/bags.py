@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s, batch_of
+from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
 Multiplicity = Callable[[np.ndarray], Int64s]
@@ -31,8 +32,10 @@ class Events:
     sign: np.ndarray
 
 
-class Bags:
+class Bags(Stateful):
     """A directory of rows and their counts on each of ``sides`` sides."""
+
+    saved = ("directory", "_counts")
 
     def __init__(self, directory: Directory, sides: int, multiplicity: Multiplicity) -> None:
         self.directory = directory

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import directory as kernel
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.snapshot import SnapshotError, State, Stateful
 from penstock.engine.synopses.columns import column_for
 
 _LEAST_CAPACITY = 256
 
 
-class Directory:
+class Directory(Stateful):
     """Numbers 0, 1, 2, ... for the distinct rows seen, in the order in which they came.
 
     ``extra`` columns are kept with a row as it first came and do not make rows distinct.
@@ -84,14 +85,25 @@ class Directory:
 
     def keep(self, numbers: Int64s) -> None:
         """Forget all rows but these, which are numbered anew in this order."""
-        rows = self.rows(numbers)
-        hashes = self._entries[numbers, 0]
-        self._clear(max(_LEAST_CAPACITY, 1 << int(2 * len(numbers)).bit_length()))
-        self._entries[: len(numbers), 0] = hashes
-        kernel.link(self._heads, self._entries, len(numbers))
+        self._fill(self.rows(numbers), self._entries[numbers, 0])
+
+    def _fill(self, rows: Sequence[pa.Array], hashes: Int64s) -> None:
+        self._clear(max(_LEAST_CAPACITY, 1 << int(2 * len(hashes)).bit_length()))
+        self._entries[: len(hashes), 0] = hashes
+        kernel.link(self._heads, self._entries, len(hashes))
         for column, array in zip(self._columns, rows, strict=True):
             column.append(0, array)
-        self._count = len(numbers)
+        self._count = len(hashes)
+
+    def state(self) -> dict[str, State]:
+        every = np.arange(self._count)
+        return {"hashes": self._entries[every, 0], "columns": self.rows(every)}
+
+    def _load(self, state: dict[str, State]) -> None:
+        types = [c.type for c in state["columns"]]
+        if types != self._types:
+            raise SnapshotError(f"has columns of {types}, not of {self._types}")
+        self._fill(state["columns"], state["hashes"])
 
     def nbytes(self) -> int:
         """Memory used."""

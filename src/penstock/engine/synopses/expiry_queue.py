@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Chunk
+from penstock.engine.snapshot import State, Stateful
 
 
-class ExpiryQueue:
+class ExpiryQueue(Stateful):
     """Chunks with ``end``, popped by end."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -35,6 +36,12 @@ class ExpiryQueue:
         due = Chunk.concat([run.pop(now) for run in self._runs], self._schema)
         self._runs = [run for run in self._runs if len(run.chunk)]
         return _by_end(due) if len(due) else due
+
+    def state(self) -> dict[str, State]:
+        return {"runs": [run.chunk for run in self._runs]}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self._runs = [_Run(chunk) for chunk in state["runs"]]
 
     def oldest(self) -> int:
         """A timestamp that no waiting tuple is older than; FOREVER for none."""

@@ -11,11 +11,12 @@ import numpy as np
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk
 from penstock.engine.kernels import leaving as kernel
 from penstock.engine.kernels.hashing import hash_rows
+from penstock.engine.snapshot import State, Stateful
 
 _LEAST_CAPACITY = 1024
 
 
-class Leaving:
+class Leaving(Stateful):
     """A bag of (fingerprint, instant at which it leaves)."""
 
     def __init__(self) -> None:
@@ -61,6 +62,13 @@ class Leaving:
         self._oldest = int(kept[:, 3].min()) if len(kept) else int(FOREVER)
         self._all_gone_at = int(kept[:, 2].max()) if len(kept) else int(BEFORE_TIME)
         kernel.add(self._heads, self._entries, 0, len(kept))
+
+    def state(self) -> dict[str, State]:
+        entries = self._entries[: self._count]
+        return {"entries": entries[entries[:, 2] != BEFORE_TIME]}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self._relayout(state["entries"], 2 * len(state["entries"]))
 
     def oldest(self) -> int:
         """A timestamp that no noted tuple is older than."""

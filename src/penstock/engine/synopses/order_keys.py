@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import as_integers
+from penstock.engine.snapshot import State, Stateful
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-class IntegerKeys:
+class IntegerKeys(Stateful):
     """For types whose values are int64 or doubles. Doubles order as Spark orders them: NaN last."""
 
     def __init__(self, kind: pa.DataType) -> None:
@@ -61,7 +62,7 @@ class IntegerKeys:
         return 0
 
 
-class LabelKeys:
+class LabelKeys(Stateful):
     """For types that only have an order. Values are kept sorted beside their labels."""
 
     def __init__(self, kind: pa.DataType) -> None:
@@ -128,6 +129,14 @@ class LabelKeys:
         """Forget values whose labels are not among these."""
         here = np.isin(self._labels, keys)
         self._values, self._labels = self._values[here], self._labels[here]
+
+    def state(self) -> dict[str, State]:
+        return {"values": pa.array(self._values.tolist(), self._kind), "labels": self._labels}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self._labels = state["labels"]
+        self._values = np.empty(len(self._labels), object)
+        self._values[:] = state["values"].to_pylist()
 
     def nbytes(self) -> int:
         """Memory used, about."""

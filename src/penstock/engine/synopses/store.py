@@ -19,6 +19,7 @@ from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.scan import Scan
 from penstock.engine.indexes.t_tree import TTree
 from penstock.engine.kernels import probing
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.columns import column_for, ring_put, ring_resized, ring_run
 
 _LEAST_CAPACITY = 1024
@@ -40,7 +41,7 @@ class Stores:
         return self.opened[-1]
 
 
-class Store:
+class Store(Stateful):
     """Rows by id, ``keys`` int64 keys a row, and an index on each set of keys that someone asked for."""
 
     def __init__(self, schema: pa.Schema, keys: int) -> None:
@@ -149,6 +150,30 @@ class Store:
         self.insert(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         self._ended = 0
         self._forget(first)
+
+    def state(self) -> dict[str, State]:
+        first, count = self.base, self.next - self.base
+        keys = [self.key_run(k, first, count) for k in range(len(self.keys))]
+        return {
+            "base": first,
+            "lives": ring_run(self.lives, first, count),
+            "keys": [k for k, _ in keys],
+            "valid": [v for _, v in keys],
+            "columns": [c.gather(np.arange(first, self.next)) for c in self._columns],
+            "insertions": list(self._insertions),
+            "ended": ring_run(self._ended_early, first, count) if self._ended else None,
+        }
+
+    def _load(self, state: dict[str, State]) -> None:
+        # Rows keep their ids: others may name them.
+        self.base = self.next = state["base"]
+        starts, ends = np.ascontiguousarray(state["lives"].T)
+        self.insert(starts, ends, list(zip(state["keys"], state["valid"], strict=True)), state["columns"])
+        self._insertions = deque((stop, start) for stop, start in state["insertions"])
+        if state["ended"] is not None:
+            self._ended = int(state["ended"].sum())
+            self._ended_early = np.zeros(self.capacity, np.bool_)
+            ring_put(self._ended_early, self.base, state["ended"])
 
     def alive(self, now: int) -> Int64s:
         """The rows whose life does not end by ``now``."""

@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s
+from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
 
-class Turns:
+class Turns(Stateful):
     """Counts rows by partition."""
+
+    saved = ("_partitions", "_counts")
 
     def __init__(self, schema: pa.Schema, by: tuple[str, ...]) -> None:
         self._by = by

@@ -60,14 +60,13 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class Control:
-    """What the log consists of. ``steps`` are those logged, oldest first; ``writer`` made the snapshot."""
+    """What the log consists of. ``steps`` are those logged, oldest first."""
 
     fingerprint: Fingerprint
     version: int = 0
     needs_from: int = 0
     snapshot: Stored | None = None
     snapshot_raw: int = 0
-    writer: str = __version__
     steps: tuple[Stored, ...] = ()
     header: bytes = b""
 
@@ -160,7 +159,7 @@ class StateLog:
         self._drop_snapshot()
         self._remove(control.steps)
         stored = self._write(_snapshot_key(control.version), [data])
-        self.control = replace(control, snapshot=stored, snapshot_raw=raw_size, steps=(), writer=__version__)
+        self.control = replace(control, snapshot=stored, snapshot_raw=raw_size, steps=())
         self._write_control()
 
     def base(self) -> tuple[int, bytes, memoryview]:
@@ -168,7 +167,6 @@ class StateLog:
         control = self.control
         snapshot = control.snapshot
         if snapshot is not None and control.needs_from <= _snapshot_key(snapshot.step):
-            self._check_writer()
             return _snapshot_key(snapshot.step), b"", self._read(snapshot)
         return control.needs_from, control.header, memoryview(b"")
 
@@ -177,14 +175,6 @@ class StateLog:
         for stored in self.control.steps:
             if self.control.needs_from <= stored.step < self.control.version:
                 yield Entry(stored.step, self._read(stored))
-
-    def _check_writer(self) -> None:
-        """A snapshot is an engine as its version of Penstock had it in memory."""
-        if self.control.writer != __version__:
-            raise CatalogError(
-                f"the checkpoint has a snapshot by Penstock {self.control.writer}, which Penstock "
-                f"{__version__} cannot read; start the query with that version, or with a new checkpoint"
-            )
 
     def _trim(self) -> None:
         control = self.control

@@ -26,6 +26,9 @@ class EngineLike(Protocol):
     def snapshot(self) -> bytes:
         """The whole state."""
 
+    def restore(self, snapshot: bytes) -> None:
+        """Make a new engine what the one was that the snapshot was taken of."""
+
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
 
@@ -38,13 +41,6 @@ def real_engine(stage: Stage) -> EngineLike:
     from penstock.engine.engine import Engine
 
     return Engine(stage)
-
-
-def restored_engine(snapshot: bytes) -> EngineLike:
-    """The engine that a snapshot was taken of."""
-    from penstock.engine.engine import Engine
-
-    return Engine.restore(snapshot)
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,6 @@ class Program:
     memory: int | None = None
     late: LateRows | None = None
     build: Callable[[Stage], EngineLike] = real_engine
-    restore: Callable[[bytes], EngineLike] = restored_engine
 
     def arrivals(self, record: Record) -> list[Arrival]:
         """A record's blobs as what the engine takes."""

@@ -97,11 +97,9 @@ class ResidentEngine:
         head = message.head
         self.program = pickle.loads(head["program"])
         _limit_memory(self.program.memory)
+        self.engine = self.program.build(self.program.stage)
         if len(message.body):
-            raw = pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True)
-            self.engine = self.program.restore(raw)
-        else:
-            self.engine = self.program.build(self.program.stage)
+            self.engine.restore(pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True))
         if head["header"]:
             self.engine.restore_header(head["header"])
         self.version = head["version"]

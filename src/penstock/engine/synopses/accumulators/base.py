@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import aggregation
+from penstock.engine.snapshot import Stateful
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ Values = tuple[pa.Array, pa.Array]
 """A function's value before and after each segment."""
 
 
-class Accumulator(ABC):
+class Accumulator(Stateful, ABC):
     """One function over one argument, for all groups."""
+
+    saved: ClassVar[tuple[str, ...]] = ("_counts",)
 
     def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
         self.argument, self.result, self.grows = argument, result, grows

@@ -16,6 +16,8 @@ class DistinctValues(Accumulator):
     the last.
     """
 
+    saved = ("_inner", "_values", "_times")
+
     def __init__(self, inner: Accumulator) -> None:
         assert inner.argument is not None
         super().__init__(inner.argument, inner.result, inner.grows)

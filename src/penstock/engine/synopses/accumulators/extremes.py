@@ -8,6 +8,7 @@ import pyarrow as pa
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import aggregation, heaps
 from penstock.engine.kernels.hashing import validity
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended
 from penstock.engine.synopses.order_keys import order_keys
 
@@ -15,6 +16,7 @@ from penstock.engine.synopses.order_keys import order_keys
 class Min(Accumulator):
     """MIN, and MAX with the order turned round. A heap a group where values leave."""
 
+    saved = ("_counts", "_best", "_keys", "_heaps")
     _turned = False
 
     def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
@@ -85,7 +87,7 @@ def _mapped(keys: Int64s, old: Int64s, new: Int64s) -> Int64s:
     return np.where(known, new[at] if len(old) else 0, keys)
 
 
-class _Heaps:
+class _Heaps(Stateful):
     """The arrays that ``kernels.heaps`` works on."""
 
     def __init__(self) -> None:
@@ -151,6 +153,15 @@ class _Heaps:
         self._clear(len(self._nodes))
         self._roots = np.full(max(len(groups), 1), -1, np.int64)
         self._fill(used[used[:, heaps.GROUP] >= 0])
+
+    def state(self) -> dict[str, State]:
+        return {"groups": len(self._roots), "used": self._used()[:, [heaps.GROUP, heaps.KEY, heaps.COUNT]]}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self._clear(1 << max(10, int(2 * len(state["used"])).bit_length()))
+        self._roots = np.full(state["groups"], -1, np.int64)
+        group, key, count = np.ascontiguousarray(state["used"].T)
+        heaps.fill(group, key, count, *self._state())
 
     def nbytes(self) -> int:
         return int(self._nodes.nbytes + self._heads.nbytes + self._free.nbytes + self._roots.nbytes)

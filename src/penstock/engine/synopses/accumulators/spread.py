@@ -14,6 +14,8 @@ from penstock.engine.synopses.accumulators.sums import Sum
 class Spread(Accumulator):
     """VARIANCE and STDDEV, from exact sums of the values and of their squares."""
 
+    saved = ("_sum", "_squares", "_rests")
+
     def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
         super().__init__(argument, result, grows)
         self._sum = Sum(pa.float64(), pa.float64(), grows)
