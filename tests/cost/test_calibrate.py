@@ -8,8 +8,9 @@ import pytest
 
 from penstock.cli.calibrate import calibrate
 from penstock.cost import weights
-from penstock.cost.calibrate import WINDOWS, Measurement, errors, fit, measure
+from penstock.cost.calibrate import Measurement, errors, fit, measure
 from penstock.cost.model import METHODS, PAPER, Weight, Weights
+from penstock.cost.settings import CALIBRATED_WINDOWS
 from penstock.errors import PenstockError
 
 WITH_CACHES: Weights = {
@@ -24,7 +25,7 @@ def predicted(by: Weights) -> list[Measurement]:
     return [
         Measurement(name, w, by[name].probe(method, w), 2 * by[name].change(method, w))
         for name, method in METHODS.items()
-        for w in WINDOWS
+        for w in CALIBRATED_WINDOWS
     ]
 
 
@@ -37,19 +38,19 @@ def test_weights_are_found_back(by: Weights) -> None:
 
 
 def test_no_weight_is_negative() -> None:
-    falling = [Measurement(name, w, 1e-6 / w, 1e-6 / w) for name in METHODS for w in WINDOWS]
+    falling = [Measurement(name, w, 1e-6 / w, 1e-6 / w) for name in METHODS for w in CALIBRATED_WINDOWS]
     assert all(value >= 0 for weight in fit(falling).values() for value in vars(weight).values())
 
 
 def test_every_method_is_measured() -> None:
-    found = list(measure((100, 200), turns=1))
+    found = list(measure((100, 200), runs=1))
     assert [(m.method, m.window) for m in found] == [(n, w) for n in METHODS for w in (100, 200)]
     assert all(m.probe > 0 for m in found)
 
 
 def test_stored_and_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "some" / "weights.json"
-    calibrate(path, (100, 1000), turns=1)
+    calibrate(path, (100, 1000), runs=1)
     assert "b+tree" in capsys.readouterr().out
     assert weights.load(path).keys() == METHODS.keys()
 

@@ -9,27 +9,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.cost.calibrate import TURNS, WINDOWS, Measurement, errors, fit, measure
+from penstock.cost.calibrate import Measurement, errors, fit, measure
 from penstock.cost.model import METHODS, Weights
+from penstock.cost.settings import CALIBRATED_WINDOWS, CALIBRATION_RUNS
 from penstock.cost.weights import save
 
 
-def calibrate(out: Path | None, windows: Sequence[int] = WINDOWS, turns: int = TURNS) -> None:
+def calibrate(
+    out: Path | None, windows: Sequence[int] = CALIBRATED_WINDOWS, runs: int = CALIBRATION_RUNS
+) -> None:
     """Measure, fit, store and show."""
     console = Console()
-    measured = _measured(console, windows, turns)
+    measured = _measured(console, windows, runs)
     weights = fit(measured)
     path = save(weights, out)
     console.print(_shown(measured, weights))
     console.print(f"stored in {path}", soft_wrap=True)
 
 
-def _measured(console: Console, windows: Sequence[int], turns: int) -> list[Measurement]:
+def _measured(console: Console, windows: Sequence[int], runs: int) -> list[Measurement]:
     columns = TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn()
     found = []
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("compiling", total=len(METHODS) * len(windows))
-        for one in measure(windows, turns):
+        for one in measure(windows, runs):
             found.append(one)
             progress.update(task, advance=1, description=f"{one.method}, {one.window:,} rows")
     return found

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from penstock.cli import view
 from penstock.cli.local import interruptible, local_session, user_error
+from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED
 from penstock.errors import EngineError
 from penstock.workloads.feed import Feed
 from penstock.workloads.packets import DDL, LINKS, PacketWorkload
@@ -29,20 +30,15 @@ SELECT SUM(C.size)
 FROM   C [RANGE 10 MINUTES], B [RANGE 10 MINUTES], O [RANGE 10 MINUTES]
 WHERE  C.pid = B.pid AND B.pid = O.pid"""
 
-SPEED = 60
-ROUTE_SECONDS = 5
-SLICE_SECONDS = 0.5
-FIRST_BATCH_SECONDS = 180
-"""How long the first batch may take; it starts workers and engines, and the demo's time begins after it."""
 INTERRUPTED = 130
 
 
 def packets(rate: int) -> PacketWorkload:
     """The three links with ``rate`` packets on C a second of the clock."""
     return PacketWorkload(
-        rate=max(1, round(rate / SPEED)),
-        slice_seconds=SLICE_SECONDS * SPEED,
-        route_seconds=ROUTE_SECONDS * SPEED,
+        rate=max(1, round(rate / DEMO_SPEED)),
+        slice_seconds=DEMO_FILE_S * DEMO_SPEED,
+        route_seconds=DEMO_ROUTE_S * DEMO_SPEED,
     )
 
 
@@ -98,7 +94,7 @@ def run_demo(seconds: float, rate: int) -> int:
     console = Console(highlight=False)
     with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
         root, workload = Path(directory), packets(rate)
-        feed = Feed(workload, root, SLICE_SECONDS)
+        feed = Feed(workload, root, DEMO_FILE_S)
         feed.write()
         console.print(
             "starting Spark; the very first batch on a machine compiles the kernels ...", style="dim"
@@ -125,7 +121,7 @@ def _watch(
     display: view.Display,
 ) -> None:
     """Show the query until its time is over. The packets go on when the first ones are through."""
-    give_up = time.monotonic() + FIRST_BATCH_SECONDS
+    give_up = time.monotonic() + DEMO_FIRST_BATCH_S
     flowing = False
     with display:
         while not interrupted.wait(0.25) and demo.progress.seconds < seconds:
@@ -135,6 +131,6 @@ def _watch(
                 feed.start()
                 flowing = True
             if not flowing and time.monotonic() > give_up:
-                raise EngineError(f"no batch finished within {FIRST_BATCH_SECONDS} seconds")
+                raise EngineError(f"no batch finished within {DEMO_FIRST_BATCH_S} seconds")
             if flowing:
                 display.show(demo.progress)

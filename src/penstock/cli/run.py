@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.explain import bound_queries
 from penstock.cli.local import interruptible, local_session, user_error
 from penstock.cli.script import read, statements
+from penstock.cli.settings import CONSOLE_ROWS
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-
-_SHOWN = 1000
-"""Rows of a batch on the console."""
 
 
 def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: Path | None) -> bool:
@@ -68,7 +66,7 @@ def _start(
 ) -> StreamingQuery:
     writer = df.writeStream.format(sink).outputMode("append").trigger(**when)
     if sink == "console":
-        writer = writer.option("truncate", "false").option("numRows", _SHOWN)
+        writer = writer.option("truncate", "false").option("numRows", CONSOLE_ROWS)
     if out is not None:
         writer = writer.option("path", str(out))
     if checkpoint is None and out is not None:

@@ -12,6 +12,8 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
+from penstock.cli.settings import PLAIN_VIEW_S
+
 
 @dataclass(frozen=True)
 class State:
@@ -117,8 +119,6 @@ class LivePanel:
 class Lines:
     """For a pipe or a file: a line every few seconds."""
 
-    EVERY_SECONDS = 3.0
-
     def __init__(self, console: Console, cql: str) -> None:
         self._console, self._cql = console, cql
         self._next = 0.0
@@ -134,7 +134,7 @@ class Lines:
         """Print a line if it is time."""
         if progress.seconds >= self._next:
             self._print(line(progress))
-            self._next = progress.seconds + self.EVERY_SECONDS
+            self._next = progress.seconds + PLAIN_VIEW_S
 
     def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=False)

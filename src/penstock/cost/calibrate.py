@@ -2,7 +2,7 @@
 
 The papers' two workloads (Kang et al., section 4.3), for each access method and several sizes of a window:
 probes with no arrivals, and arrivals, each of which lets the oldest tuple leave, with no probes. What counts
-is the CPU time of the calls that a join makes, in batches as it makes them, of the fastest of a few turns.
+is the CPU time of the calls that a join makes, in batches as it makes them, of the fastest of a few runs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,19 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cost.model import METHODS, AccessMethod, Weight, Weights, doublings
+from penstock.cost.settings import (
+    CALIBRATED_WINDOWS,
+    CALIBRATION_RUNS,
+    MEASURABLE_S,
+    MIN_IMPROVEMENT,
+    MIN_PROBED_BATCH_ROWS,
+    PROBES,
+    SCANNED_TUPLES,
+    UPDATE_BATCH_ROWS,
+)
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.synopses.store import METHODS as STRUCTURES
 from penstock.engine.synopses.store import Store
-
-WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-TURNS = 4
-_PROBES = 20_000
-_LEAST_BATCH = 100
-"""Fewer rows at a time would tell what a call costs, not what a row does."""
-_BATCH = 500
-"""Rows that arrive at a time: what a call costs is shared by them, and is not the same for all methods."""
-_TUPLES = 10_000_000
-"""Tuples that the scans of one turn touch, at most."""
-_NOTHING = 1e-10
-"""Seconds that no clock tells from none."""
-_BETTER = 0.99
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,15 @@ class Measurement:
     update: float
 
 
-def measure(windows: Sequence[int] = WINDOWS, turns: int = TURNS) -> Iterator[Measurement]:
+def measure(
+    windows: Sequence[int] = CALIBRATED_WINDOWS, runs: int = CALIBRATION_RUNS
+) -> Iterator[Measurement]:
     """Every access method at every size; the first call of each kernel is not timed."""
     for name in METHODS:
         _probe(name, 100, 1)
         _update(name, 100, 1)
         for window in windows:
-            yield Measurement(name, window, _probe(name, window, turns), _update(name, window, turns))
+            yield Measurement(name, window, _probe(name, window, runs), _update(name, window, runs))
 
 
 class _Sliding:
@@ -79,29 +78,34 @@ class _Sliding:
         return self.random.integers(0, self._keys, count), np.ones(count, np.bool_), now, now + 1
 
 
-def _probe(name: str, window: int, turns: int) -> float:
+def _probe(name: str, window: int, runs: int) -> float:
     """Search only."""
-    sliding = _Sliding(window, max(window // 10, _LEAST_BATCH))
+    sliding = _Sliding(window, max(window // 10, MIN_PROBED_BATCH_ROWS))
     index = sliding.store.index((0,), name)
-    count = max(16, min(_PROBES, _TUPLES // window)) if name == "none" else _PROBES
+    count = max(16, min(PROBES, SCANNED_TUPLES // window)) if name == "none" else PROBES
     keys, valid, starts, ends = sliding.probes(count)
 
     def search() -> None:
         index.probe(sliding.store, keys, valid, starts, ends, int(BEFORE_TIME))
 
-    return min(_seconds(search) for _ in range(turns)) / count
+    return min(_seconds(search) for _ in range(runs)) / count
 
 
-def _update(name: str, window: int, turns: int) -> float:
+def _update(name: str, window: int, runs: int) -> float:
     """Update only, long enough for the structure to forget all that was in it twice."""
     times = []
-    for _ in range(turns):
-        sliding = _Sliding(window, _BATCH)
+    for _ in range(runs):
+        sliding = _Sliding(window, UPDATE_BATCH_ROWS)
         index, store = STRUCTURES[name](sliding.store, (0,)), sliding.store
-        slides = max(2 * window, _PROBES) // _BATCH
-        times.append([_seconds(partial(index.insert, store, sliding.slide(), _BATCH)) for _ in range(slides)])
-    # Every turn does the same, so what else the machine did is left out, slide by slide.
-    return float(np.min(times, axis=0).mean()) / _BATCH
+        slides = max(2 * window, PROBES) // UPDATE_BATCH_ROWS
+        times.append(
+            [
+                _seconds(partial(index.insert, store, sliding.slide(), UPDATE_BATCH_ROWS))
+                for _ in range(slides)
+            ]
+        )
+    # Every run does the same, so what else the machine did is left out, slide by slide.
+    return float(np.min(times, axis=0).mean()) / UPDATE_BATCH_ROWS
 
 
 def _seconds(work: Callable[[], None]) -> float:
@@ -127,7 +131,7 @@ def _fit_one(method: AccessMethod, measured: Sequence[Measurement]) -> Weight:
 def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence[float]) -> list[float]:
     """Seconds for a touched tuple, at least, and for a doubling; none negative, least relative error."""
     columns = np.array([touched, np.ones(len(windows)), [doublings(w) for w in windows]]).T
-    target = np.maximum(np.array(seconds), _NOTHING)
+    target = np.maximum(np.array(seconds), MEASURABLE_S)
     scaled = columns / target[:, None]
     best, least = np.zeros(3), np.inf
     for size in (1, 2, 3):
@@ -135,7 +139,7 @@ def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence
             found, *_ = np.linalg.lstsq(scaled[:, chosen], np.ones(len(target)), rcond=None)
             error = float(np.sum((scaled[:, chosen] @ found - 1) ** 2))
             # A further term must say something that the others do not.
-            if (found >= 0).all() and error < _BETTER * least:
+            if (found >= 0).all() and error < MIN_IMPROVEMENT * least:
                 best, least = np.zeros(3), error
                 best[chosen] = found
     return [float(x) for x in best]

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import ceil, inf, log, log2
 
-BUCKET = 10
-"""Tuples in a hash bucket."""
-NODE = 100
-"""Tuples in a node of a tree."""
+from penstock.cost.settings import HASH_BUCKET_TUPLES
+from penstock.engine.settings import TREE_NODE_ROWS
 
 
 @dataclass(frozen=True)
@@ -32,18 +30,18 @@ class AccessMethod:
 
 def _b_tree(window: float) -> float:
     """Nodes from the root to a leaf, each searched by halving (equation 5)."""
-    leaves = max(1, ceil(window / NODE))
-    return (ceil(log(leaves, NODE + 1)) + 1) * ceil(log2(NODE))
+    leaves = max(1, ceil(window / TREE_NODE_ROWS))
+    return (ceil(log(leaves, TREE_NODE_ROWS + 1)) + 1) * ceil(log2(TREE_NODE_ROWS))
 
 
 def _t_tree(window: float) -> float:
     """One and a half comparisons a node on the way, then one node is searched (equation 6)."""
-    nodes = max(1, ceil(window / NODE))
-    return 1.5 * max(0, ceil(log2(nodes)) - 1) + ceil(log2(NODE))
+    nodes = max(1, ceil(window / TREE_NODE_ROWS))
+    return 1.5 * max(0, ceil(log2(nodes)) - 1) + ceil(log2(TREE_NODE_ROWS))
 
 
 SCAN = AccessMethod("none", "N", probe=lambda window: window, update=lambda _: 1)
-HASH = AccessMethod("hash", "H", probe=lambda _: BUCKET, update=lambda _: 1)
+HASH = AccessMethod("hash", "H", probe=lambda _: HASH_BUCKET_TUPLES, update=lambda _: 1)
 B_TREE = AccessMethod("b+tree", "B", _b_tree, _b_tree, ordered=True)
 T_TREE = AccessMethod("t-tree", "T", _t_tree, _t_tree, ordered=True)
 

@@ -13,9 +13,7 @@ from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
-
-ASSUMED_ROWS = 1_000
-"""What a window is taken to hold of which nothing is known before it runs."""
+from penstock.plan.settings import WINDOW_ROWS
 
 
 def costs_of(join: MJoin) -> Iterator[str]:
@@ -31,7 +29,7 @@ def costs_of(join: MJoin) -> Iterator[str]:
 
 def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
     known = rows_of(part)
-    window = known or ASSUMED_ROWS
+    window = known or WINDOW_ROWS
     (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
     rows = f"{window:,} rows" + ("" if known else " (assumed)")
     told = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"

@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from math import prod
 
 from penstock.plan.distribution import Dimension
-
-HEAVY = 0.8
-"""The part of a stream's rows that is taken to have its heavy keys."""
-LIGHT = 0.1
-"""The same of a stream that declares none, of the heavy keys of one it is joined with."""
-PLACE = 0.25
-"""The cost of a row of which only the place is sent, in parts of a whole row's."""
-SECOND_STAGE = 1.25
-"""What a query costs more if its results go through a second stage."""
-_AT_MOST = 6
-"""Dimensions that are tried together: the best ones, each taken alone."""
+from penstock.plan.settings import (
+    HEAVY_KEYS_PART,
+    JOINED_HEAVY_KEYS_PART,
+    MAX_DIMENSIONS,
+    PLACE_COST,
+    SECOND_STAGE_COST,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class Candidate:
         spreading = {n for n, _ in self.dimension.heavy}
         if number in spreading or (not spreading and number not in self.heavy):
             return 1 / share
-        heavy = HEAVY if number in self.heavy else LIGHT
+        heavy = HEAVY_KEYS_PART if number in self.heavy else JOINED_HEAVY_KEYS_PART
         return heavy + (1 - heavy) / share
 
 
@@ -81,11 +77,11 @@ def choose_shares(
 
     def cost(cube: Cube) -> tuple[float, int, int]:
         received = sum(rate * _part(number, cube) for number, rate in rates.items())
-        price = received if cube.cut == whole else received * SECOND_STAGE
+        price = received if cube.cut == whole else received * SECOND_STAGE_COST
         return round(price, 9), -cube.cut, len(cube.dimensions)
 
     alone = [Cube((c,), (partitions,)) for c in candidates]
-    best = [cube.dimensions[0] for cube in sorted(alone, key=cost)[:_AT_MOST]]
+    best = [cube.dimensions[0] for cube in sorted(alone, key=cost)[:MAX_DIMENSIONS]]
     ordered = [c for c in candidates if c in best]
     return min(_cubes(ordered, partitions), key=cost)
 
@@ -93,7 +89,7 @@ def choose_shares(
 def _part(number: int, cube: Cube) -> float:
     """The part of a stream's rows that a partition receives."""
     part = prod(c.part(number, s) for c, s in zip(cube.dimensions, cube.shares, strict=True))
-    return PLACE + (1 - PLACE) * part if number in cube.places else part
+    return PLACE_COST + (1 - PLACE_COST) * part if number in cube.places else part
 
 
 def _cubes(candidates: Sequence[Candidate], partitions: int) -> Iterator[Cube]:

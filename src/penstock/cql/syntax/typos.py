@@ -14,6 +14,12 @@ from difflib import get_close_matches
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
+from penstock.cql.settings import (
+    TYPO_PARSED_TOKENS,
+    TYPO_SIMILARITY,
+    TYPO_TOKENS_AFTER,
+    TYPO_TOKENS_BEFORE,
+)
 from penstock.cql.syntax.dialect import CQL, RELATION_TO_STREAM
 from penstock.cql.syntax.errors import place
 from penstock.errors import CQLError
@@ -31,12 +37,6 @@ KEYWORDS = sorted(
 BEFORE_BY = ("GROUP", "PARTITION")
 """Words that are nothing without a BY."""
 Check = Callable[[str], object]
-BEFORE, AFTER = 2, 1
-"""Words before and after the place that may be meant."""
-FURTHER = 2
-"""Tokens that must be right after the place, for a keyword to be what was meant."""
-LIKE = 0.7
-"""How alike a word and a keyword are at least, from 0 to 1."""
 
 
 def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
@@ -50,7 +50,7 @@ def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
         return None
     for token in _around(tokens, at):
         for word in _like(token):
-            if _gets_to(text[: token.start] + word + text[token.end + 1 :], at + FURTHER, check):
+            if _gets_to(text[: token.start] + word + text[token.end + 1 :], at + TYPO_PARSED_TOKENS, check):
                 return _told(failure, token, word)
     return None
 
@@ -68,7 +68,7 @@ def _like(token: Token) -> list[str]:
     word = token.text.upper()
     if word in BEFORE_BY:
         return [f"{word} BY"]
-    return [] if word in KEYWORDS else get_close_matches(word, KEYWORDS, cutoff=LIKE)
+    return [] if word in KEYWORDS else get_close_matches(word, KEYWORDS, cutoff=TYPO_SIMILARITY)
 
 
 def _index(tokens: list[Token], failure: CQLError) -> int | None:
@@ -77,7 +77,7 @@ def _index(tokens: list[Token], failure: CQLError) -> int | None:
 
 def _around(tokens: list[Token], at: int) -> Iterator[Token]:
     """Words at a place, the nearest first."""
-    near = range(max(at - BEFORE, 0), min(at + AFTER + 1, len(tokens)))
+    near = range(max(at - TYPO_TOKENS_BEFORE, 0), min(at + TYPO_TOKENS_AFTER + 1, len(tokens)))
     for token in (tokens[i] for i in sorted(near, key=lambda i: (abs(i - at), i))):
         if token.token_type == TokenType.VAR:
             yield token

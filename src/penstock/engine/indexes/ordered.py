@@ -15,12 +15,11 @@ import numpy as np
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Matches, RangeIndex
 from penstock.engine.kernels import ordered
+from penstock.engine.settings import TREE_NODE_ROWS
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
 
-NODE = 100
-"""Entries in a node, as in Kang et al., section 5.1."""
 _LEAST_NODES = 8
 Places = tuple[Int64s, Int64s]
 
@@ -28,7 +27,7 @@ Places = tuple[Int64s, Int64s]
 class OrderedIndex(RangeIndex):
     """Sorted entries of the first of ``keys``."""
 
-    def __init__(self, store: Store, keys: tuple[int, ...], node: int = NODE) -> None:
+    def __init__(self, store: Store, keys: tuple[int, ...], node: int = TREE_NODE_ROWS) -> None:
         self.keys = keys
         self._node = node
         self._head = np.empty(0, np.int64)

@@ -1,0 +1,21 @@
+"""Tunables of the cost model and of its calibration."""
+
+HASH_BUCKET_TUPLES = 10
+"""Tuples in a hash bucket (Kang et al., section 4.2)."""
+
+CALIBRATED_WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+"""Rows of the windows that ``penstock calibrate`` measures."""
+CALIBRATION_RUNS = 4
+"""Runs of which the fastest counts: other load makes a run slower."""
+PROBES = 20_000
+"""Probes, and least arrivals, of a run."""
+MIN_PROBED_BATCH_ROWS = 100
+"""Rows that a probed window slides by at least."""
+UPDATE_BATCH_ROWS = 500
+"""Rows that arrive at a time: they share the cost of a call, which differs between methods."""
+SCANNED_TUPLES = 10_000_000
+"""Tuples that the scans of one run touch at most."""
+MEASURABLE_S = 1e-10
+"""Seconds per tuple; a clock cannot tell less from none."""
+MIN_IMPROVEMENT = 0.99
+"""A further term of the fit must bring its squared error below this part of the error without it."""

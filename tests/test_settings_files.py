@@ -1,0 +1,87 @@
+"""Numbers that one might tune are in the settings file of their package, each with a reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "penstock"
+MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
+SETTINGS = [m for m in MODULES if m.endswith("/settings.py")]
+WITHOUT = ("workloads/", "engine/", "spark/", "approx/", "plan/explain_running.py", "plan/explain_budget.py")
+"""Generated streams have parameters of their own."""
+FIXED = {
+    "cli/main.py": {"USER_ERROR", "INTERRUPTED"},  # exit codes
+    "cli/demo.py": {"INTERRUPTED"},
+    "cql/expressions/times.py": {"DAY"},  # microseconds
+    "cql/expressions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
+    "cql/syntax/duration.py": {"MOST"},  # ticks in 64 bits
+    "plan/bands.py": {"_FAR"},  # ticks in 64 bits
+    "routing.py": {"EVERYWHERE"},
+    "streamon/kernels.py": {"NEVER"},
+    "streamon/profile.py": {"MAX_WEIGHT"},  # of a bit in 8 bits
+}
+"""Formats, units and marks: another number would be wrong, not faster or slower."""
+
+
+def constants(module: str) -> Iterator[tuple[str, ast.expr]]:
+    """Names of constants of a module or its classes, and what they are."""
+    tree = ast.parse((PACKAGE / module).read_text())
+    bodies = [tree.body, *(c.body for c in ast.walk(tree) if isinstance(c, ast.ClassDef))]
+    for statement in (s for body in bodies for s in body):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                yield from ((n.id, v) for n, v in zip(names, values, strict=True) if isinstance(n, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+
+
+def is_number(value: ast.expr) -> bool:
+    """Numbers, what is computed of numbers alone, and tuples of them."""
+    match value:
+        case ast.Constant(value=v):
+            return isinstance(v, int | float) and not isinstance(v, bool)
+        case ast.UnaryOp(operand=operand):
+            return is_number(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_number(left) and is_number(right)
+        case ast.Tuple(elts=parts):
+            return bool(parts) and all(map(is_number, parts))
+        case ast.Call(func=ast.Name(id="int" | "float"), args=[only]):
+            return is_number(only)
+    return False
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m not in SETTINGS and not m.startswith(WITHOUT)])
+def test_tunables_are_in_settings_files(module: str) -> None:
+    found = {name for name, value in constants(module) if name.isupper() and is_number(value)}
+    assert found == FIXED.get(module, set()), f"belongs to {module.split('/')[0]}/settings.py"
+
+
+@pytest.mark.parametrize("module", SETTINGS)
+def test_a_setting_is_a_named_number_with_a_reason(module: str) -> None:
+    body = ast.parse((PACKAGE / module).read_text()).body
+    for statement, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(statement, ast.Assign) and is_number(statement.value):
+            (target,) = statement.targets
+            reason = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            assert reason and len(str(after.value.value)) > 20, f"{ast.unparse(target)} has no reason"
+
+
+def test_settings_are_used() -> None:
+    words = Counter(re.findall(r"\w+", "\n".join((PACKAGE / m).read_text() for m in MODULES)))
+    names = {name for module in SETTINGS for name, _ in constants(module) if name.isupper()}
+    assert not [name for name in names if words[name] < 2]
+
+
+def test_numbers_are_recognized() -> None:
+    source = "A = 1\nB = -2.5\nC = 1 << 20\nD = 'x'\nE = (1, 2)\nF = True\nG = float(1 << 3)\nH = ('a', 1)"
+    values = {s.targets[0].id: s.value for s in ast.parse(source).body}
+    assert [name for name, value in values.items() if is_number(value)] == ["A", "B", "C", "E", "G"]
