@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,33 +117,6 @@ def test_state_is_bounded_by_the_window() -> None:
         store.expire(step)
         sizes.append(store.nbytes())
     assert max(sizes[100:]) <= 2 * max(sizes[:20])
-
-
-@pytest.mark.parametrize("kernel", [probing.probe_scan, probing.probe_chains, probing.first_matches])
-def test_kernels_are_their_python(kernel: Callable) -> None:
-    """The compiled kernel does what its Python source says."""
-    rng = np.random.default_rng(0)
-    store = Store(pa.schema([]), keys=1)
-    keys, starts = rng.integers(0, 9, 200), np.arange(200)
-    store.insert(starts, starts + 50, [(keys, np.ones(200, bool))], [])
-    store.expire(30)
-    n = 300
-    wanted, begin = rng.integers(0, 9, n), rng.integers(0, 200, n)
-    index = store.index((0,))
-    life = (begin, begin + rng.integers(1, 40, n), 60)
-
-    def run(function: Callable) -> list:
-        if kernel is probing.probe_scan:
-            return list(function(store.lives, store.base, store.next, store.mask, *life))
-        chains = probing.chain_heads(index._heads, wanted, rng.random(n) < 0.9)
-        found = function(index._entries, store.lives, store.base, store.mask, chains.copy(), wanted, *life)
-        return list(found) if isinstance(found, tuple) else [found]
-
-    rng = np.random.default_rng(1)
-    compiled = run(kernel)
-    rng = np.random.default_rng(1)
-    plain = run(kernel.py_func)
-    assert [c.tolist() for c in compiled] == [p.tolist() for p in plain]
 
 
 def test_the_first_match_is_the_first_of_the_matches() -> None:
