@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.engine import Engine
-from penstock.engine.input_manager import ROWS_REMEMBERED, Progress
+from penstock.engine.input_manager import Progress
+from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.stage import TS, Arrival
 from penstock.evaluation import plan_of, read_inputs
 from penstock.local import LocalRun
@@ -57,10 +58,10 @@ def test_a_heavy_key_makes_a_large_share() -> None:
 
 
 def test_a_share_follows_the_stream() -> None:
-    progress, batch = Progress(), pa.record_batch({TS: pa.array(range(ROWS_REMEMBERED))})
-    progress.count([Arrival("S", 0, batch, total=ROWS_REMEMBERED)])
+    progress, batch = Progress(), pa.record_batch({TS: pa.array(range(SHARES_MEMORY_ROWS))})
+    progress.count([Arrival("S", 0, batch, total=SHARES_MEMORY_ROWS)])
     assert progress.share == 1
-    progress.count([Arrival("S", 0, None, total=ROWS_REMEMBERED)])
+    progress.count([Arrival("S", 0, None, total=SHARES_MEMORY_ROWS)])
     assert progress.share == pytest.approx(np.exp(-1) / (np.exp(-1) + 1))
     assert progress.copy().share == progress.share
 

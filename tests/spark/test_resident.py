@@ -212,7 +212,7 @@ def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: ResidentDi
 
 
 def test_a_snapshot_bounds_the_log(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_log, "SNAPSHOT_AFTER", 2000)
+    monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 2000)
     store = FakeStore()
     for n in range(10):
         assert step(store, n, build=fake_engine.hoarding) == [n + 1]

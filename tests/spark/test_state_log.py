@@ -32,7 +32,7 @@ def test_a_new_log_is_at_version_zero() -> None:
 
 def test_steps_are_read_back_in_order_whatever_their_size() -> None:
     store = FakeStore()
-    steps = [b"a", b"", b"x" * (3 * state_log.PIECE + 1)]
+    steps = [b"a", b"", b"x" * (3 * state_log.LOG_PIECE_BYTES + 1)]
     for step in steps:
         take_step(store, step, 0)
     log = StateLog(store, QUERY)
@@ -61,7 +61,7 @@ def test_the_step_being_taken_is_not_replayed() -> None:
 def test_a_snapshot_replaces_the_log_and_goes_when_it_is_no_longer_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state_log, "SNAPSHOT_AFTER", 100)
+    monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 100)
     store = FakeStore()
     log = take_step(store, b"x" * 101, 0)
     assert log.wants_snapshot(0, 0)

@@ -20,12 +20,10 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
+from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
 from penstock.routing import mine, own_rows
-
-ROWS_REMEMBERED = 100_000
-"""Rows of all partitions after which what was counted for the shares matters a third."""
 
 
 @dataclass
@@ -65,7 +63,7 @@ class Progress:
         """Take in a step's rows; what is forgotten follows from what all partitions know, as shares must."""
         own = [own_rows(a.input, a.batch) if a.batch is not None else 0 for a in arrivals]
         total = sum(o if a.total is None else a.total for a, o in zip(arrivals, own, strict=True))
-        kept = exp(-total / ROWS_REMEMBERED)
+        kept = exp(-total / SHARES_MEMORY_ROWS)
         self.own, self.total = self.own * kept + sum(own), self.total * kept + total
 
 

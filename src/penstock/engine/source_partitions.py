@@ -12,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.settings import CHECKED_KEYS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
-
-MOST_KEYS = 1 << 22
-"""Keys that an engine remembers; others are not checked."""
 
 
 class SourcePartitions(Stateful):
@@ -48,7 +46,7 @@ class SourcePartitions(Stateful):
 
     def _check(self, incoming: StageInput, batch: pa.RecordBatch) -> None:
         known = self._keys[incoming.axis]
-        if len(known) > MOST_KEYS:
+        if len(known) > CHECKED_KEYS:
             return
         numbers = known.assign([batch.column(f.name) for f in _key(incoming.schema)], batch.num_rows)
         before = self._from[incoming.axis]

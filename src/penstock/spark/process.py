@@ -15,13 +15,10 @@ from functools import cache, wraps
 from typing import Any, TypeVar
 
 from penstock.errors import PenstockError
+from penstock.spark.settings import FREE_BYTES_KEPT, MMAP_FROM_BYTES
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """The names that glibc's mallopt(3) has for them."""
-_KEPT = 128 << 20
-"""Bytes at most that are free and not given back."""
-_MAPPED_FROM = 32 << 20
-"""Bytes from which on memory is the system's own again when it is freed; the most that glibc takes."""
 
 
 @cache
@@ -33,8 +30,8 @@ def keep_freed_memory() -> None:
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "gnu_get_libc_version"):
-        libc.mallopt(_MMAP_THRESHOLD, _MAPPED_FROM)
-        libc.mallopt(_TRIM_THRESHOLD, _KEPT)
+        libc.mallopt(_MMAP_THRESHOLD, MMAP_FROM_BYTES)
+        libc.mallopt(_TRIM_THRESHOLD, FREE_BYTES_KEPT)
 
 
 @cache

@@ -15,12 +15,11 @@ import numpy as np
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Matches, RangeIndex
 from penstock.engine.kernels import ordered
-from penstock.engine.settings import TREE_NODE_ROWS
+from penstock.engine.settings import MIN_TREE_NODES, TREE_NODE_ROWS
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
 
-_LEAST_NODES = 8
 Places = tuple[Int64s, Int64s]
 
 
@@ -43,7 +42,7 @@ class OrderedIndex(RangeIndex):
     def _fill(self, keys: Int64s, rows: Int64s) -> None:
         """A new tree of these entries, its nodes three quarters full."""
         per = max(1, 3 * self._node // 4)
-        nodes = max(_LEAST_NODES, 2 * (len(keys) // per + 1))
+        nodes = max(MIN_TREE_NODES, 2 * (len(keys) // per + 1))
         self._counts, self._nexts = np.zeros(nodes, np.int64), np.full(nodes, -1, np.int64)
         self._keys = np.empty((nodes, self._node), np.int64)
         self._rids = np.empty((nodes, self._node), np.int64)
@@ -59,7 +58,7 @@ class OrderedIndex(RangeIndex):
         while done < count:
             self._more_nodes()
             done = self._insert(keys, valid, done, first, store.base)
-        if self._entries() > 2 * (store.next - store.base) + self._node * _LEAST_NODES:
+        if self._entries() > 2 * (store.next - store.base) + self._node * MIN_TREE_NODES:
             chain = (self._keys, self._rids, self._counts, self._nexts)
             self._fill(*ordered.entries(*chain, self._first(), store.base))
 

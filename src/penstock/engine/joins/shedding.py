@@ -18,10 +18,8 @@ from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock, Operator
+from penstock.engine.settings import MONITORED_KEYS
 from penstock.engine.synopses.store import Store
-
-MONITORED = 64
-"""One of so many keys is joined whole."""
 
 
 class Sheds(Protocol):
@@ -117,7 +115,7 @@ def monitored(keys: Int64s) -> Bools:
     """Which keys are joined whole."""
     hashes = np.zeros(len(keys), np.uint64)
     hash_integers(keys, hashes)
-    return np.asarray(hashes % np.uint64(MONITORED) == 0)
+    return np.asarray(hashes % np.uint64(MONITORED_KEYS) == 0)
 
 
 class Monitor:

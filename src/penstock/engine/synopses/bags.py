@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s, batch_of
+from penstock.engine.settings import BAG_COMPACT_ROWS
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
 Multiplicity = Callable[[np.ndarray], Int64s]
 """From counts (a row each, a column a side) to how often the row is in the output."""
-
-_TIDY_ABOVE = 1024
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Bags(Stateful):
     def _tidy(self) -> None:
         """Forget rows that are on no side once they are the greater part."""
         known = len(self.directory)
-        if known < _TIDY_ABOVE:
+        if known < BAG_COMPACT_ROWS:
             return
         here = np.flatnonzero(self._counts[:known].any(axis=1))
         if 2 * len(here) < known:

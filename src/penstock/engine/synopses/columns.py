@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import fixed_values, validity
-
-_MERGE_BELOW_ROWS = 4096
+from penstock.engine.settings import MERGED_COLUMN_ROWS
 
 
 def column_for(kind: pa.DataType, capacity: int) -> RingColumn | ArrowColumn:
@@ -113,7 +112,7 @@ class ArrowColumn:
             return
         self._firsts.append(first)
         self._arrays.append(array)
-        most = max(_MERGE_BELOW_ROWS, (first + len(array) - self._base) // 8)
+        most = max(MERGED_COLUMN_ROWS, (first + len(array) - self._base) // 8)
         while len(self._arrays) > 1 and _mergeable(self._arrays[-2], self._arrays[-1], most):
             last = self._arrays.pop()
             self._firsts.pop()

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import directory as kernel
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.settings import MIN_DIRECTORY_ENTRIES
 from penstock.engine.snapshot import SnapshotError, State, Stateful
 from penstock.engine.synopses.columns import column_for
-
-_LEAST_CAPACITY = 256
 
 
 class Directory(Stateful):
@@ -30,7 +29,7 @@ class Directory(Stateful):
     def __init__(self, types: Sequence[pa.DataType], extra: Sequence[pa.DataType] = ()) -> None:
         self._types = [*types, *extra]
         self._keys = len(types)
-        self._clear(_LEAST_CAPACITY)
+        self._clear(MIN_DIRECTORY_ENTRIES)
 
     def _clear(self, capacity: int) -> None:
         self._count = 0
@@ -88,7 +87,7 @@ class Directory(Stateful):
         self._fill(self.rows(numbers), self._entries[numbers, 0])
 
     def _fill(self, rows: Sequence[pa.Array], hashes: Int64s) -> None:
-        self._clear(max(_LEAST_CAPACITY, 1 << int(2 * len(hashes)).bit_length()))
+        self._clear(max(MIN_DIRECTORY_ENTRIES, 1 << int(2 * len(hashes)).bit_length()))
         self._entries[: len(hashes), 0] = hashes
         kernel.link(self._heads, self._entries, len(hashes))
         for column, array in zip(self._columns, rows, strict=True):

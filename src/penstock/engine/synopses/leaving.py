@@ -11,9 +11,8 @@ import numpy as np
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk
 from penstock.engine.kernels import leaving as kernel
 from penstock.engine.kernels.hashing import hash_rows
+from penstock.engine.settings import MIN_STORE_ROWS
 from penstock.engine.snapshot import State, Stateful
-
-_LEAST_CAPACITY = 1024
 
 
 class Leaving(Stateful):
@@ -23,8 +22,8 @@ class Leaving(Stateful):
         self._count = 0
         self._oldest = int(FOREVER)
         self._all_gone_at = int(BEFORE_TIME)
-        self._entries = np.zeros((_LEAST_CAPACITY, 5), np.int64)
-        self._heads = np.full(_LEAST_CAPACITY, -1, np.int64)
+        self._entries = np.zeros((MIN_STORE_ROWS, 5), np.int64)
+        self._heads = np.full(MIN_STORE_ROWS, -1, np.int64)
 
     def __len__(self) -> int:
         return self._count
@@ -49,7 +48,7 @@ class Leaving(Stateful):
 
     def forget(self, now: int) -> None:
         """Drop what leaves before ``now``, once a whole generation has left or room is short."""
-        if now > self._all_gone_at or self._count > len(self._entries) // 2 > _LEAST_CAPACITY:
+        if now > self._all_gone_at or self._count > len(self._entries) // 2 > MIN_STORE_ROWS:
             entries = self._entries[: self._count]
             self._relayout(entries[entries[:, 2] >= now], 2 * self._count)
 

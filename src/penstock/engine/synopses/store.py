@@ -19,10 +19,9 @@ from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.scan import Scan
 from penstock.engine.indexes.t_tree import TTree
 from penstock.engine.kernels import probing
+from penstock.engine.settings import MIN_STORE_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.columns import column_for, ring_put, ring_resized, ring_run
-
-_LEAST_CAPACITY = 1024
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
@@ -47,7 +46,7 @@ class Store(Stateful):
     def __init__(self, schema: pa.Schema, keys: int) -> None:
         self.schema = schema
         self.base = self.next = 0
-        self.capacity = _LEAST_CAPACITY
+        self.capacity = MIN_STORE_ROWS
         self.lives = np.zeros((self.capacity, 2), np.int64)
         self.keys = [np.zeros(self.capacity, np.int64) for _ in range(keys)]
         self.key_valid = [np.zeros(self.capacity, np.bool_) for _ in range(keys)]
@@ -129,7 +128,7 @@ class Store(Stateful):
             # Others leave by themselves: only those that were ended are counted.
             self._ended -= int(ring_run(self._ended_early, self.base, base - self.base).sum())
         self._forget(base)
-        if self._ended > _LEAST_CAPACITY and 2 * self._ended > self.next - self.base:
+        if self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:
             self._move_up(now)
 
     def _forget(self, base: int) -> None:

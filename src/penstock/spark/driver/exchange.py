@@ -27,13 +27,10 @@ from penstock.spark.map_side import parquet_files
 from penstock.spark.map_side.catalyst import quote, to_spark_sql
 from penstock.spark.map_side.packer import KEEP, PART, Packer, Split
 from penstock.spark.map_side.parquet_files import ParquetPacker, ParquetPackers
+from penstock.spark.settings import FILE_TASKS_PER_CORE
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
 """The rows that move between map side and stages."""
-
-
-TASKS = 2
-"""Map tasks for each core that read files: more would be small, fewer could not even out large files."""
 
 
 def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
@@ -56,7 +53,7 @@ def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
 def _together(files: Sequence[DataFrame]) -> DataFrame:
     """The files of all streams, for few tasks: a task costs some tens of milliseconds whatever it does."""
     cores = files[0].sparkSession.sparkContext.defaultParallelism
-    return reduce(DataFrame.unionAll, files).coalesce(TASKS * cores)
+    return reduce(DataFrame.unionAll, files).coalesce(FILE_TASKS_PER_CORE * cores)
 
 
 def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:

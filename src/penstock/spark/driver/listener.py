@@ -18,12 +18,11 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.spark.driver.metrics import read_metrics
 from penstock.spark.resident import connection
+from penstock.spark.settings import ADVICE_INTERVAL_S
 from penstock.streamon.lateness import late
 from penstock.streamon.skew import advice, skew
 
 _log = logging.getLogger("penstock")
-_EVERY = 30.0
-"""Seconds between two looks at how a query's rows come."""
 
 
 class EndEngines(StreamingQueryListener):
@@ -61,7 +60,7 @@ class EndEngines(StreamingQueryListener):
 
     def look(self) -> None:
         """Now and then, what there is to warn of in any run."""
-        if time.monotonic() - self._looked >= _EVERY:
+        if time.monotonic() - self._looked >= ADVICE_INTERVAL_S:
             self._looked = time.monotonic()
             self._warn(list(self.runs))
 

@@ -30,11 +30,10 @@ from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
 from penstock.spark.resident.late_rows import opened
+from penstock.spark.settings import LAST_EVENTS_MS
 from penstock.streamon.skew import skew
 
 _log = logging.getLogger("penstock")
-LAST_EVENTS_MILLIS = 2000
-"""How long Spark may take to tell of the last events before the session stops listening."""
 
 
 def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
@@ -199,7 +198,7 @@ class Session:
             return
         with suppress(Exception):
             # What it is being told of comes through first: a call that is under way would fail as well.
-            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MILLIS)
+            self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MS)
         with suppress(Exception):
             self.spark.streams.removeListener(self._listener)
 

@@ -31,6 +31,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import CatalogError, DataError
 from penstock.spark.process import plain, readable
+from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 NAME = "penstock_kafka"
 COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
-_BATCH = 10_000
-"""Messages a record batch: librdkafka hands them over as Python objects, which should not become too many."""
-_POLL = 0.1
-"""Seconds that librdkafka may wait for a full batch; one that ends in a gap of the log is never full."""
 _PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE")
 """Errors that librdkafka tells and goes on after; they count if they last."""
 
@@ -264,7 +261,7 @@ def _messages(consumer: Any, wanted: Slice, topics: Topics) -> Iterator[list[Any
     position, deadline = wanted.start, time.monotonic() + topics.timeout
     while position < wanted.end:
         good = []
-        for message in consumer.consume(min(_BATCH, wanted.end - position), _POLL):
+        for message in consumer.consume(min(KAFKA_BATCH_MESSAGES, wanted.end - position), KAFKA_POLL_S):
             error = message.error()
             if error is None:
                 position = message.offset() + 1

@@ -19,8 +19,8 @@ from penstock.errors import DataError
 from penstock.hashing import partition_numbers
 from penstock.routing import Route, coordinates, deliver, keys_of, split_by, total_rows
 from penstock.spark.process import keep_freed_memory, readable, settle
+from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob
-from penstock.spark.wire.blob import BLOB_LIMIT
 from penstock.spark.wire.record import Envelope, binary_column
 
 KEEP, PART = "__keep", "__part"
@@ -51,7 +51,7 @@ class Packer:
     split: tuple[Split, ...]
     route: Route
     keys: tuple[int, ...]
-    limit: int = BLOB_LIMIT
+    limit: int = BLOB_BYTES
 
     @readable
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,9 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import DataError
 from penstock.spark.map_side.packer import Packer
 from penstock.spark.process import readable
-
-_BATCH = 1 << 17
-"""Rows that are decoded at a time."""
+from penstock.spark.settings import PARQUET_BATCH_ROWS
 
 _OPTIONS = frozenset(
     "path maxfilespertrigger maxbytespertrigger maxcachedfiles latestfirst maxfileage filenameonly "
@@ -134,7 +132,7 @@ def read(path: str, columns: tuple[pa.Field, ...]) -> Iterator[pa.RecordBatch]:
         there = file.schema_arrow
         found = {f.name: _found(path, there, f.name) for f in columns}
         names = [name for name in found.values() if name is not None]
-        for batch in file.iter_batches(_BATCH, columns=names, use_threads=False):
+        for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=names, use_threads=False):
             arrays = [_column(path, batch, found[f.name], f) for f in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
 

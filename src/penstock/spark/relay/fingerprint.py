@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import CatalogError
-
-_SHOWN = 2
-"""Lines that a refusal shows of each plan: one change in a query changes few."""
+from penstock.spark.settings import SHOWN_PLAN_LINES
 
 
 @dataclass(frozen=True)
@@ -84,4 +82,4 @@ def _without(lines: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(lines: list[str]) -> str:
-    return " and ".join(f"'{line}'" for line in lines[:_SHOWN]) if lines else "none of that"
+    return " and ".join(f"'{line}'" for line in lines[:SHOWN_PLAN_LINES]) if lines else "none of that"

@@ -31,6 +31,7 @@ from penstock.spark.relay.shared_memory import allotment
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
+from penstock.spark.settings import STEP_ATTEMPTS, STEP_RETRY_S
 from penstock.spark.wire.protocol import Kind, Message, send
 from penstock.spark.wire.record import Envelope, Record
 
@@ -44,11 +45,6 @@ def _row(**types: DataType) -> StructType:
 
 ENTRY_KEY = _row(step=LongType(), piece=IntegerType())
 ENTRY_VALUE = _row(data=BinaryType())
-
-_ATTEMPTS = 4
-"""How often a step is sent before the task is given up: an engine may be killed, not for ever."""
-_PAUSE = 0.05
-"""Seconds before the first attempt at it again; a dying process needs some to be gone."""
 
 
 class Finish(Protocol):
@@ -128,14 +124,14 @@ class Visit:
     def step(self, record: Record) -> Message:
         """Take the step; an engine that goes away on the way is rebuilt, and the step taken again."""
         parts = record.parts()
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, STEP_ATTEMPTS + 1):
             try:
                 return self._attempt(parts)
             except (ConnectionError, FileNotFoundError) as error:
-                if attempt == _ATTEMPTS:
+                if attempt == STEP_ATTEMPTS:
                     lost = f"the engine of {self.engine_id} was lost {attempt} times in one step"
                     raise EngineError(lost) from error
-                time.sleep(_PAUSE * attempt)
+                time.sleep(STEP_RETRY_S * attempt)
         raise AssertionError("unreachable")
 
     def _attempt(self, parts: list[bytes | memoryview]) -> Message:

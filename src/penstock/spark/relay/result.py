@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from penstock.engine.element import operation
 from penstock.engine.stage import SIGN, TS
+from penstock.spark.settings import RESULT_FRAME_ROWS
 from penstock.spark.wire.protocol import Message
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_ROWS = 1 << 18
-"""Rows a frame: enough to be fast, few enough for the JVM to hold."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Rows:
 
         with pa.ipc.open_stream(result.body) as reader:
             batch = reader.read_next_batch()
-        for start in range(0, batch.num_rows, _ROWS):
-            columns = self.columns(batch.slice(start, _ROWS))
+        for start in range(0, batch.num_rows, RESULT_FRAME_ROWS):
+            columns = self.columns(batch.slice(start, RESULT_FRAME_ROWS))
             arrays = {n: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for n, c in columns.items()}
             yield pd.DataFrame(arrays, copy=False)
 

@@ -25,11 +25,8 @@ from typing import Any, NamedTuple, Protocol
 from penstock import __version__
 from penstock.errors import CatalogError, EngineError
 from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.settings import LOG_PIECE_BYTES, SNAPSHOT_LOG_BYTES
 
-PIECE = 256 << 10
-"""Bytes a map entry: PySpark's state API moved 140-180 MB/s at this size, 56 MB/s at 4 MB."""
-SNAPSHOT_AFTER = 64 << 20
-"""Log bytes that are replayed rather than replaced by a snapshot, however small the engine's state."""
 FORMAT = 5
 """Raised when a log of the version before can no longer be read."""
 
@@ -151,7 +148,7 @@ class StateLog:
     def wants_snapshot(self, needs_from: int, state_bytes: int) -> bool:
         """Whether replaying the log would cost more than writing the state."""
         needed = sum(s.size for s in self.control.steps if s.step >= needs_from)
-        return needed > max(SNAPSHOT_AFTER, 2 * state_bytes)
+        return needed > max(SNAPSHOT_LOG_BYTES, 2 * state_bytes)
 
     def put_snapshot(self, data: memoryview, raw_size: int) -> None:
         """Store a snapshot of the version just committed; it replaces the log and any older snapshot."""
@@ -194,8 +191,8 @@ class StateLog:
 
     def _write(self, step: int, parts: Sequence[bytes | memoryview]) -> Stored:
         data = b"".join(parts)
-        for piece, start in enumerate(range(0, len(data), PIECE)):
-            self._entries.updateValue((step, piece), (data[start : start + PIECE],))
+        for piece, start in enumerate(range(0, len(data), LOG_PIECE_BYTES)):
+            self._entries.updateValue((step, piece), (data[start : start + LOG_PIECE_BYTES],))
         return Stored(step, len(data), zlib.crc32(data))
 
     def _read(self, stored: Stored) -> memoryview:
@@ -214,7 +211,7 @@ class StateLog:
 
 
 def _pieces(size: int) -> int:
-    return -(-size // PIECE)
+    return -(-size // LOG_PIECE_BYTES)
 
 
 def _snapshot_key(version: int) -> int:

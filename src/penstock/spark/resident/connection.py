@@ -15,16 +15,14 @@ from typing import Any
 
 from penstock.errors import EngineError
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket, unusable
+from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
-IDLE_SECONDS = 300.0
-_START_SECONDS = 120.0
-"""How long a host may take to come up: the first one on a machine compiles the kernels."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def connect(
-    home: ResidentDirectory, engine_id: EngineId, idle_seconds: float = IDLE_SECONDS
+    home: ResidentDirectory, engine_id: EngineId, idle_seconds: float = ENGINE_IDLE_S
 ) -> socket.socket:
     """A connection to an engine; started if it is not there."""
     path = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition)
@@ -53,7 +51,7 @@ def prestart(home: ResidentDirectory) -> threading.Thread:
     """Start the host in the background; if it fails, whoever needs it first reports it."""
 
     def start() -> None:
-        with suppress(Exception), host(home, IDLE_SECONDS):
+        with suppress(Exception), host(home, ENGINE_IDLE_S):
             pass
 
     thread = threading.Thread(target=start, name="penstock-host", daemon=True)
@@ -125,7 +123,7 @@ def _start_host(home: ResidentDirectory, idle_seconds: float) -> socket.socket:
             stderr=out,
             env=_environment(),
             cwd=home.path,
-            timeout=_START_SECONDS,
+            timeout=HOST_START_S,
         )
     sock = _try_connect(home.host_socket)
     if started.returncode or sock is None:

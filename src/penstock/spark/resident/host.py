@@ -22,12 +22,9 @@ from typing import Any
 
 from penstock.spark.process import keep_freed_memory
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket, unusable
+from penstock.spark.settings import HOST_REQUEST_S, LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
-_POLL = 0.25
-"""Seconds between looks at whether it should still be there."""
-_PATIENCE = 10.0
-"""Seconds a caller may take to say what it wants."""
 _RUN_TIME = ("penstock.engine", "penstock.streamon", "penstock.approx")
 """The packages that an engine may need a module of."""
 
@@ -55,7 +52,7 @@ class Host:
         """Serve until the JVM is gone, nobody has wanted anything for long, or another took the directory."""
         try:
             while self._wanted():
-                ready, _, _ = select.select([self.listening], [], [], _POLL)
+                ready, _, _ = select.select([self.listening], [], [], LIVENESS_POLL_S)
                 if ready:
                     self._serve()
                 self._reap()
@@ -80,7 +77,7 @@ class Host:
         connection, _ = self.listening.accept()
         self.last_used = time.monotonic()
         with connection:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(HOST_REQUEST_S)
             try:
                 self._answer(connection, receive(connection))
             except (ConnectionError, TimeoutError):

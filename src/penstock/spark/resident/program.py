@@ -13,6 +13,7 @@ from penstock.engine.stage import Arrival, Stage, StepOutput
 from penstock.hashing import partition_numbers
 from penstock.routing import split_by
 from penstock.spark.resident.late_rows import LateRows
+from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, Record
 
@@ -74,7 +75,7 @@ class Program:
         assert self.downstream is not None
         for target, batch in enumerate(_split(output.batch, self.downstream)):
             total = output.batch.num_rows  # told with the first piece, which every partition is sent
-            for piece, part in enumerate(blob.split(batch, blob.BLOB_LIMIT)):
+            for piece, part in enumerate(blob.split(batch, BLOB_BYTES)):
                 data = blob.encode(part)
                 envelope = Envelope(
                     self.downstream.input,

@@ -26,11 +26,10 @@ from penstock.engine.stage import StepOutput
 from penstock.errors import DataError, EngineError, PenstockError
 from penstock.spark.resident.directory import Process
 from penstock.spark.resident.program import EngineLike, Program
+from penstock.spark.settings import LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 from penstock.spark.wire.record import Record
 
-_POLL = 0.25
-"""Seconds between looks at whether it should still be there."""
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _CODEC = "zstd"
 
@@ -49,7 +48,7 @@ class Watchdog(threading.Thread):
     def run(self) -> None:
         """Look again and again."""
         while self._wanted():
-            time.sleep(_POLL)
+            time.sleep(LIVENESS_POLL_S)
         os._exit(0)
 
     def _wanted(self) -> bool:

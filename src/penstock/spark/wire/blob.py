@@ -15,9 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.element import batch_of
-
-BLOB_LIMIT = 64 << 20
-"""Blobs are split at about this many bytes of Arrow data."""
+from penstock.spark.settings import NARROWED_ROWS, NARROWING_SAMPLE_ROWS
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
@@ -26,10 +24,6 @@ _LEAST, _FIRST, _ROWS, _SCHEMA, _COPIES = (
 )
 _NO_COPIES = pa.schema([])
 _NARROW = ((1 << 8, pa.uint8()), (1 << 16, pa.uint16()), (1 << 32, pa.uint32()))
-_SMALL = 64
-"""Columns shorter than this are not worth narrowing."""
-_LOOK = 1 << 10
-"""Values that say whether the steps between all of them are worth looking at."""
 
 
 def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
@@ -45,7 +39,9 @@ def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
         metadata[_COPIES] = copies.serialize().to_pybytes()
     schema = pa.schema([f for _, f in columns], metadata=metadata)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_OPTIONS if batch.num_rows > _SMALL else _PLAIN) as writer:
+    with pa.ipc.new_stream(
+        sink, schema, options=_OPTIONS if batch.num_rows > NARROWED_ROWS else _PLAIN
+    ) as writer:
         if columns:
             writer.write_batch(pa.RecordBatch.from_arrays([c for c, _ in columns], schema=schema))
     return sink.getvalue()
@@ -69,7 +65,7 @@ def decode(blob: pa.Buffer | memoryview | bytes) -> pa.RecordBatch:
 def _narrow(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
     plain = column, pa.field(field.name, field.type)
     integers = _as_integers(column)
-    if integers is None or len(column) < _SMALL or column.null_count == len(column):
+    if integers is None or len(column) < NARROWED_ROWS or column.null_count == len(column):
         return plain
     bounds = pc.min_max(integers)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
@@ -100,7 +96,7 @@ def _steps(values: np.ndarray, than: pa.DataType) -> tuple[np.ndarray, int, pa.D
     """
     if than.bit_width == 8:
         return None
-    for some in (values[:_LOOK], values):
+    for some in (values[:NARROWING_SAMPLE_ROWS], values):
         steps = np.diff(some)
         least, most = int(steps.min()), int(steps.max())
         kind = _narrowest(most - least, than)

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.spark.settings import SENDMSG_BUFFERS
+
 _FRAME = struct.Struct("<BIQ")
-_MOST_PARTS = 512
-"""sendmsg takes no more buffers at once than the system's IOV_MAX (1024 on Linux)."""
 
 
 class Kind(IntEnum):
@@ -62,7 +62,7 @@ def send(sock: socket.socket, kind: Kind, head: Any = None, parts: Sequence[byte
     frame = _FRAME.pack(kind, len(packed), sum(v.nbytes for v in views))
     pending = [memoryview(frame + packed), *views]
     while pending:
-        pending = _drop(pending, sock.sendmsg(pending[:_MOST_PARTS]))
+        pending = _drop(pending, sock.sendmsg(pending[:SENDMSG_BUFFERS]))
 
 
 def receive(sock: socket.socket) -> Message:

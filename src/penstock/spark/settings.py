@@ -1,0 +1,60 @@
+"""Tunables of the host: sizes of what is moved, seconds to wait."""
+
+# Driver
+
+ADVICE_INTERVAL_S = 30.0
+"""Seconds between two checks of how evenly and how late a query's rows arrive."""
+FILE_TASKS_PER_CORE = 2
+"""Map tasks per core that read files: more would be small, fewer could not even out large files."""
+LAST_EVENTS_MS = 2000
+"""Milliseconds that Spark may take to report its last events before the session stops listening."""
+
+# Map side
+
+PARQUET_BATCH_ROWS = 1 << 17
+"""Rows that are decoded at a time."""
+KAFKA_BATCH_MESSAGES = 10_000
+"""Messages per record batch: librdkafka returns them as Python objects, which must not be too many."""
+KAFKA_POLL_S = 0.1
+"""Seconds that librdkafka may wait for a full batch; one that ends in a gap of the log is never full."""
+
+# Wire
+
+BLOB_BYTES = 64 << 20
+"""Bytes of Arrow data at about which blobs are split."""
+NARROWED_ROWS = 64
+"""Columns with fewer rows are not narrowed."""
+NARROWING_SAMPLE_ROWS = 1 << 10
+"""Values that decide whether the differences of a whole column are tried."""
+SENDMSG_BUFFERS = 512
+"""Buffers per sendmsg, which takes no more than the system's IOV_MAX (1024 on Linux)."""
+
+# Relay
+
+LOG_PIECE_BYTES = 256 << 10
+"""Bytes per map entry: PySpark's state API moved 140-180 MB/s at this size, 56 MB/s at 4 MB."""
+SNAPSHOT_LOG_BYTES = 64 << 20
+"""Log bytes that are replayed rather than replaced by a snapshot, however small the engine's state."""
+STEP_ATTEMPTS = 4
+"""How often a step is sent before the task fails: an engine may be killed, but not every time."""
+STEP_RETRY_S = 0.05
+"""Seconds before the first retry; a dying process needs some to be gone."""
+RESULT_FRAME_ROWS = 1 << 18
+"""Rows per frame of results: enough to be fast, few enough for the JVM's memory."""
+SHOWN_PLAN_LINES = 2
+"""Lines of each plan that a refusal shows: one change in a query changes few."""
+
+# Resident
+
+ENGINE_IDLE_S = 300.0
+"""Seconds without a call after which an engine ends."""
+HOST_START_S = 120.0
+"""Seconds that a host may take to start: the first one on a machine compiles the kernels."""
+LIVENESS_POLL_S = 0.25
+"""Seconds between two checks of whether a host or an engine is still needed."""
+HOST_REQUEST_S = 10.0
+"""Seconds that a caller may take to send its request."""
+FREE_BYTES_KEPT = 128 << 20
+"""Bytes of free memory that a process keeps at most."""
+MMAP_FROM_BYTES = 32 << 20
+"""Bytes from which on an allocation is returned to the system when it is freed; glibc's limit."""
