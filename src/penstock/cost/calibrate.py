@@ -1,8 +1,8 @@
-"""Measure what searches and updates cost on this machine, and fit the weights of the cost model to it.
+"""Measure searches and updates on this machine, and fit the weights of the cost model to them.
 
-The papers' two workloads (Kang et al., section 4.3), for each access method and several sizes of a window:
-probes with no arrivals, and arrivals, each of which lets the oldest tuple leave, with no probes. What counts
-is the CPU time of the calls that a join makes, in batches as it makes them, of the fastest of a few runs.
+The paper's two workloads (Kang et al., section 4.3), for each access method and several sizes of a window:
+probes without arrivals, and arrivals, each of which lets the oldest tuple expire, without probes. It measures
+the CPU time of the calls that a join makes, in batches as a join makes them, in the fastest of a few runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def measure(
 
 
 class _Sliding:
-    """A full window of random keys, about one a key, that slides by a batch."""
+    """A full window of random keys, about one tuple per key, that slides by a batch."""
 
     def __init__(self, window: int, batch: int) -> None:
         self.store, self.batch = Store(pa.schema([]), keys=1), batch
@@ -64,7 +64,7 @@ class _Sliding:
             self.slide()
 
     def slide(self) -> int:
-        """Let a batch arrive and the oldest leave; the first row of the batch."""
+        """Insert a batch and expire the oldest; returns the first row of the batch."""
         first, starts = self.store.next, np.full(self.batch, self._now)
         keys = self.random.integers(0, self._keys, self.batch)
         self.store.insert(starts, starts + self._life, [(keys, np.ones(self.batch, np.bool_))], [])
@@ -79,7 +79,7 @@ class _Sliding:
 
 
 def _probe(name: str, window: int, runs: int) -> float:
-    """Search only."""
+    """Seconds per probe."""
     sliding = _Sliding(window, max(window // 10, MIN_PROBED_BATCH_ROWS))
     index = sliding.store.index((0,), name)
     count = max(16, min(PROBES, SCANNED_TUPLES // window)) if name == "none" else PROBES
@@ -92,7 +92,7 @@ def _probe(name: str, window: int, runs: int) -> float:
 
 
 def _update(name: str, window: int, runs: int) -> float:
-    """Update only, long enough for the structure to forget all that was in it twice."""
+    """Seconds per update, over twice the rows of the window."""
     times = []
     for _ in range(runs):
         sliding = _Sliding(window, UPDATE_BATCH_ROWS)
@@ -104,7 +104,7 @@ def _update(name: str, window: int, runs: int) -> float:
                 for _ in range(slides)
             ]
         )
-    # Every run does the same, so what else the machine did is left out, slide by slide.
+    # Every run does the same, so the least of each slide leaves out other load of the machine.
     return float(np.min(times, axis=0).mean()) / UPDATE_BATCH_ROWS
 
 
@@ -129,7 +129,7 @@ def _fit_one(method: AccessMethod, measured: Sequence[Measurement]) -> Weight:
 
 
 def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence[float]) -> list[float]:
-    """Seconds for a touched tuple, at least, and for a doubling; none negative, least relative error."""
+    """Seconds per touched tuple, at least, and per doubling: not negative, of least relative error."""
     columns = np.array([touched, np.ones(len(windows)), [doublings(w) for w in windows]]).T
     target = np.maximum(np.array(seconds), MEASURABLE_S)
     scaled = columns / target[:, None]
@@ -138,7 +138,7 @@ def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence
         for chosen in map(list, combinations(range(3), size)):
             found, *_ = np.linalg.lstsq(scaled[:, chosen], np.ones(len(target)), rcond=None)
             error = float(np.sum((scaled[:, chosen] @ found - 1) ** 2))
-            # A further term must say something that the others do not.
+            # A further term must improve the fit.
             if (found >= 0).all() and error < MIN_IMPROVEMENT * least:
                 best, least = np.zeros(3), error
                 best[chosen] = found
@@ -146,7 +146,7 @@ def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence
 
 
 def errors(measurements: Sequence[Measurement], weights: Weights) -> list[tuple[Measurement, float, float]]:
-    """Each measurement with what the model says of a probe and of an update."""
+    """Each measurement with the probe and update cost of the model."""
     found = []
     for m in measurements:
         method, weight = METHODS[m.method], weights[m.method]

@@ -1,9 +1,9 @@
-"""The unit-time cost of a window join: what each direction costs in a unit of time, by access method.
+"""The cost of a window join per unit of time, for each direction and access method.
 
 After Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams", section 4. A join of
-windows A and B is two directions that do not depend on each other: tuples of A arrive and probe the
-structure on window B, which B's own arrivals update; and the reverse. A direction's cost is the tuples that
-it touches, each times a weight that is measured on the machine (equation 7 has those of the paper's).
+windows A and B has two independent directions: tuples of A arrive and probe the structure on window B, which
+B's own arrivals update; and the reverse. The cost of a direction is the number of tuples it touches, each
+times a weight that is measured on the machine (equation 7 has those of the paper's).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.engine.settings import TREE_NODE_ROWS
 
 @dataclass(frozen=True)
 class AccessMethod:
-    """How a window is searched: the tuples touched by a probe, and by an insertion or an expiry."""
+    """How a window is searched: the tuples that a probe touches, and an insertion or an expiry."""
 
     name: str
     letter: str
@@ -29,13 +29,13 @@ class AccessMethod:
 
 
 def _b_tree(window: float) -> float:
-    """Nodes from the root to a leaf, each searched by halving (equation 5)."""
+    """Nodes from the root to a leaf, each by binary search (equation 5)."""
     leaves = max(1, ceil(window / TREE_NODE_ROWS))
     return (ceil(log(leaves, TREE_NODE_ROWS + 1)) + 1) * ceil(log2(TREE_NODE_ROWS))
 
 
 def _t_tree(window: float) -> float:
-    """One and a half comparisons a node on the way, then one node is searched (equation 6)."""
+    """One and a half comparisons per node on the path, then one binary search (equation 6)."""
     nodes = max(1, ceil(window / TREE_NODE_ROWS))
     return 1.5 * max(0, ceil(log2(nodes)) - 1) + ceil(log2(TREE_NODE_ROWS))
 
@@ -53,8 +53,8 @@ BY_LETTER = {m.letter: m for m in METHODS.values()}
 class Weight:
     """The cost of touching a tuple: in a search (the papers' P) and in an update (I).
 
-    On a machine with caches a search also costs something at least, and more in a larger structure: what it
-    costs ``at_least`` and by each ``doubling`` of the window is added. The papers' have neither.
+    With caches a search also has a least cost, and costs more in a larger structure: ``at_least``, and each
+    ``doubling`` of the window, are added. The papers' weights have neither.
     """
 
     search: float
@@ -65,18 +65,17 @@ class Weight:
     update_doubling: float = 0.0
 
     def probe(self, method: AccessMethod, window: float) -> float:
-        """What one probe costs."""
         more = self.search_at_least + self.search_doubling * doublings(window)
         return method.probe(window) * self.search + more
 
     def change(self, method: AccessMethod, window: float) -> float:
-        """What one insertion or expiry costs."""
+        """The cost of an insertion or an expiry."""
         more = self.update_at_least + self.update_doubling * doublings(window)
         return method.update(window) * self.update + more
 
 
 def doublings(window: float) -> float:
-    """How often one tuple is doubled to fill a window."""
+    """The number of doublings from one tuple to the window."""
     return log2(max(window, 1.0))
 
 
@@ -88,19 +87,19 @@ PAPER: Weights = {
     "b+tree": Weight(2.6e-4, 2.6e-4),
     "t-tree": Weight(2.6e-4, 2.7e-4),
 }
-"""What the paper measured on its machine (equation 7)."""
+"""Weights of the paper's machine (equation 7)."""
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Tuples arrive at ``rate`` and probe a window of so many tuples; ``updates`` enter it a unit of time."""
+    """Tuples arrive at ``rate`` and probe a ``window`` of tuples; ``updates`` enter it per unit of time."""
 
     rate: float
     window: float
     updates: float
 
     def cost(self, method: AccessMethod, weights: Weights) -> float:
-        """Equation 2 with the terms of the method: probes, and an insertion and an expiry for each update."""
+        """Equation 2 with the terms of the method: probes, and an insertion and an expiry per update."""
         weight = weights[method.name]
         probes = self.rate * weight.probe(method, self.window)
         return probes + 2 * self.updates * weight.change(method, self.window)
@@ -117,11 +116,11 @@ class Workload:
 
     @staticmethod
     def timed(rate_a: float, rate_b: float, seconds_a: float, seconds_b: float) -> Workload:
-        """Windows of time hold the rate times their length."""
+        """Time windows hold the rate times their length."""
         return Workload(rate_a, rate_b, rate_a * seconds_a, rate_b * seconds_b)
 
     def regulated(self, rate_a: float, rate_b: float) -> Workload:
-        """With fewer tuples, which enter the windows no more either."""
+        """The same with fewer tuples, of which the windows hold fewer too."""
         part_a, part_b = (
             new / old if old else 1.0 for new, old in ((rate_a, self.rate_a), (rate_b, self.rate_b))
         )
@@ -129,18 +128,16 @@ class Workload:
 
     @property
     def into_b(self) -> Direction:
-        """Tuples of A probe window B."""
         return Direction(self.rate_a, self.window_b, self.rate_b)
 
     @property
     def into_a(self) -> Direction:
-        """Tuples of B probe window A."""
         return Direction(self.rate_b, self.window_a, self.rate_a)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The access methods of windows A and B, and what each direction costs with them."""
+    """The access methods of windows A and B, and the cost of each direction."""
 
     on_a: AccessMethod
     on_b: AccessMethod
@@ -154,7 +151,6 @@ class Choice:
 
     @property
     def total(self) -> float:
-        """The cost of the full join."""
         return self.into_a + self.into_b
 
 
@@ -173,7 +169,7 @@ def combinations(
 
 
 def cheapest(direction: Direction, weights: Weights, methods: Sequence[AccessMethod]) -> AccessMethod:
-    """The method for one direction; it does not depend on the other direction's."""
+    """The method for one direction, which is independent of the other."""
     return min(methods, key=lambda m: direction.cost(m, weights))
 
 
@@ -194,13 +190,13 @@ class ByCost:
     weights: Weights = field(repr=False)
 
     def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
-        """The cost of so many probes and updates by each method, the cheapest first."""
+        """The cost of these probes and updates by each method, the cheapest first."""
         direction = Direction(probes, window, updates)
         found = {name: direction.cost(METHODS[name], self.weights) for name in methods}
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
     def crossover(self, one: str, other: str, window: float) -> float:
-        """The ratio of probes to updates at which two methods cost the same; inf if one always wins."""
+        """As ``crossover`` of these weights."""
         return crossover(METHODS[one], METHODS[other], window, self.weights)
 
 

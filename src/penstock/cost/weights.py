@@ -1,4 +1,4 @@
-"""The weights of this machine: what ``penstock calibrate`` stored, else those that ship with Penstock."""
+"""The weights of this machine: those that ``penstock calibrate`` stored, else those shipped with Penstock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.cost.model import METHODS, Weight, Weights
 from penstock.errors import PenstockError
 
 PLACE = "PENSTOCK_WEIGHTS"
-"""The environment variable that says where they are."""
+"""The environment variable with the path of the file."""
 
 SHIPPED: Weights = {
     "hash": Weight(0.0, 3.3e-9, search_doubling=2.4e-9),
@@ -19,11 +19,11 @@ SHIPPED: Weights = {
     "t-tree": Weight(5.7e-9, 0.0, update_at_least=1.1e-8, update_doubling=5.9e-9),
     "none": Weight(8.1e-10, 1.2e-10, search_at_least=4.9e-8),
 }
-"""Seconds of a core, as ``penstock calibrate`` measured them on the machine Penstock is developed on."""
+"""Seconds of one core, measured by ``penstock calibrate`` on the machine Penstock is developed on."""
 
 
 def place() -> Path:
-    """Where the weights of this machine are stored."""
+    """The file with the weights of this machine."""
     named = os.environ.get(PLACE)
     return Path(named) if named else Path.home() / ".cache" / "penstock" / "weights.json"
 
@@ -40,12 +40,12 @@ def load(path: Path | None = None) -> Weights:
     except (ValueError, TypeError, AttributeError):
         stored = {}
     if stored.keys() != METHODS.keys():
-        raise PenstockError(f"{path} has no weights of access methods; run 'penstock calibrate' or remove it")
+        raise PenstockError(f"{path} is no file of weights; run 'penstock calibrate' or remove the file")
     return stored
 
 
 def save(weights: Weights, path: Path | None = None) -> Path:
-    """Store the weights of this machine; where."""
+    """Store the weights of this machine; returns the file."""
     path = path or place()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({name: asdict(weight) for name, weight in weights.items()}, indent=1) + "\n")

@@ -165,7 +165,7 @@ def _costs(plan: PhysicalPlan) -> Iterator[str]:
     joins = [j for planned in plan.stages for j in _joins(planned.stage.root, set())]
     lines = [line for join in joins for line in costs_of(join)]
     if lines:
-        yield "costs    of a row that arrives and one that probes; chosen again by what comes"
+        yield "costs    of one arriving and one probing row; chosen again while the query runs"
         yield from (f"  {line}" for line in lines)
 
 

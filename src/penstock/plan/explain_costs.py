@@ -35,7 +35,7 @@ def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
     told = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
     idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
     ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
-    return told + (f"; {idle} from {1 / ratio:,.0f} arrivals a probe on" if 0 < ratio < 1 else "")
+    return told + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")
 
 
 def rows_of(part: Node) -> int | None:

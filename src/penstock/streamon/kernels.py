@@ -15,9 +15,9 @@ NEVER = float(1 << 62)
 
 @njit(cache=True)
 def gap(draw: Int64s, scale: float) -> int:
-    """Dropped tuples to pass over before the next profiled one: geometric; ``draw[1]`` is the seed.
+    """Dropped tuples to skip before the next profiled one, geometrically distributed.
 
-    ``scale`` is what ``gap_scale`` says of the share that is profiled.
+    ``draw[1]`` is the state of the random numbers; ``scale`` is ``gap_scale`` of the share that is profiled.
     """
     x = np.uint64(draw[1])
     x ^= x >> np.uint64(12)
@@ -29,7 +29,7 @@ def gap(draw: Int64s, scale: float) -> int:
 
 
 def gap_scale(share: float) -> float:
-    """What the logarithm of a uniform number is times for a gap; a gap without end for nothing."""
+    """The factor that makes a gap of the logarithm of a uniform number; without end for a share of 0."""
     if share <= 0.0:
         return -1e30
     return 0.0 if share >= 1.0 else 1 / math.log1p(-share)
@@ -45,10 +45,10 @@ def split(
     kept: Int64s,
     sampled: Int64s,
 ) -> int:
-    """Rows that pass into ``kept``, how many; a share of the others to ``sampled``, with the position.
+    """Put rows that pass into ``kept`` and return their number; sample a share of the others.
 
-    ``draw[0]`` dropped tuples are yet to be passed over, and ``draw[2]`` have been sampled: sampling goes on
-    across calls.
+    ``sampled`` gets the row and the position. ``draw[0]`` dropped tuples are yet to be skipped, and
+    ``draw[2]`` have been sampled: sampling goes on across calls.
     """
     k = np.int64(0)
     skip, s = draw[0], draw[2]
@@ -78,7 +78,7 @@ def kept(rows: Int64s, passes: npt.NDArray[np.bool_]) -> Int64s:
 
 @njit(cache=True)
 def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
-    """Sampled rows of the same position together; those of position p are ``stops[p] : stops[p + 1]``."""
+    """Group sampled rows by position; those of position p are ``stops[p] : stops[p + 1]``."""
     for s in range(len(sampled)):
         stops[sampled[s, 1] + 1] += 1
     for p in range(1, len(stops)):
@@ -92,7 +92,7 @@ def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
 
 @njit(cache=True)
 def first_drop(order: Int64s, profile: Bits, t: int) -> int:
-    """The position of the first filter that drops a profile tuple; as many as there are if none does."""
+    """The position of the first filter that drops a profile tuple; the number of filters if none does."""
     first = 0
     while first < len(order) and profile[t, order[first]] == 0:
         first += 1
@@ -101,7 +101,7 @@ def first_drop(order: Int64s, profile: Bits, t: int) -> int:
 
 @njit(cache=True)
 def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -> None:
-    """Profile tuples that are dropped first at each position, and what they weigh; at the end, by none."""
+    """Count the profile tuples first dropped at each position, and their weights; last, those of none."""
     for t in range(len(profile)):
         first = first_drop(order, profile, t)
         tuples[first] += 1
@@ -117,10 +117,9 @@ def expected(
     shares: npt.NDArray[np.float64],
     seen: npt.NDArray[np.float64],
 ) -> None:
-    """The share that the filter at each position lets through, and the tuples it is seen on.
+    """The selectivity of the filter at each position, and the tuples it was seen on.
 
-    Profile tuples are dropped ones; with those that pass all filters, a share of all tuples, they stand for
-    more.
+    Profile tuples are dropped ones; together with the share that passes all filters they stand for more.
     """
     tuples, weights = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1, np.int64)
     first_drops(order, profile, tuples, weights)
@@ -135,7 +134,7 @@ def expected(
 
 @njit(cache=True)
 def cost(order: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
-    """What filters take for profile tuples, each until it is dropped."""
+    """The cost of evaluating filters on profile tuples, each until it is dropped."""
     n = len(order)
     until = np.cumsum(times[order])
     total = 0.0
@@ -261,7 +260,7 @@ def mend(
     alpha: float,
     position: int,
 ) -> int:
-    """Correct what is violated, at ``position`` first; how often.
+    """Correct violations, at ``position`` first; returns how many.
 
     Several tuples at once may violate the invariant at several positions; each correction ends behind the
     last.
@@ -276,7 +275,7 @@ def mend(
 
 @njit(cache=True)
 def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profile: Bits) -> None:
-    """Bits that were found filter by filter as profile tuples, a row each, with the one of who dropped it.
+    """Turn bits by filter into profile tuples, one per row, with the bit of the filter that dropped it.
 
     Tuples that the same position dropped are neighbours: those of p are ``stops[p] : stops[p + 1]``. In a
     profile window those in front are the first to leave, so steps of the golden section spread them evenly.
