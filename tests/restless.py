@@ -11,8 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from penstock.engine import conjunction
-from penstock.engine.joins import inputs, pipeline
-from penstock.engine.operators import mjoin
+from penstock.engine.joins import drop_probing, inputs, pipeline
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -74,8 +73,8 @@ def planned_by(planner: str) -> Iterator[None]:
 
     with (
         patch.object(conjunction, "PipelinedFilters", filters),
-        patch.object(pipeline, "PipelinedFilters", filters),
-        patch.object(mjoin, "SLICE", SLICE),
+        patch.object(drop_probing, "PipelinedFilters", filters),
+        patch.object(pipeline, "SLICE", SLICE),
         patch.object(inputs, "AdaptiveAccess", RestlessAccess),
     ):
         yield

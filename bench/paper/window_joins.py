@@ -13,8 +13,8 @@ from time import thread_time
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME
 from penstock.engine.indexes.index import Index, RangeIndex
+from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.store import METHODS, Store
 
 BATCH = 1_000
@@ -90,9 +90,9 @@ def _probe(
     began = thread_time()
     if way.predicate == BAND:
         assert isinstance(index, RangeIndex)
-        index.probe_range(store, keys - SPREAD // 2, keys + SPREAD // 2, valid, *life, int(BEFORE_TIME))
+        index.probe_range(store, keys - SPREAD // 2, keys + SPREAD // 2, valid, *life, EVERYTHING)
     else:
-        index.probe(store, keys, valid, *life, int(BEFORE_TIME))
+        index.probe(store, keys, valid, *life, EVERYTHING)
     return (thread_time() - began) * owed / count
 
 

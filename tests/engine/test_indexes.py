@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.engine.element import BEFORE_TIME
 from penstock.engine.indexes.b_plus_tree import BPlusTree
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.index import Index, RangeIndex
 from penstock.engine.indexes.ordered import OrderedIndex
 from penstock.engine.indexes.scan import Scan
 from penstock.engine.indexes.t_tree import TTree
+from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.store import METHODS, Store
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -88,12 +88,12 @@ class Run:
         equal = [self.between(int(k), int(k)) if v else [] for k, v in zip(lows, valid, strict=True)]
         within = [self.between(*map(int, b)) if v else [] for *b, v in zip(lows, highs, valid, strict=True)]
         for name, index in self.indexes.items():
-            matches = index.probe(self.store, lows, valid, *life, int(BEFORE_TIME))
+            matches = index.probe(self.store, lows, valid, *life, EVERYTHING)
             assert found(matches, len(lows)) == equal, name
-            first = index.first(self.store, lows, valid, *life, int(BEFORE_TIME)).tolist()
+            first = index.first(self.store, lows, valid, *life, EVERYTHING).tolist()
             assert all(f in e if e else f == -1 for f, e in zip(first, equal, strict=True)), name
             if isinstance(index, RangeIndex):
-                matches = index.probe_range(self.store, lows, highs, valid, *life, int(BEFORE_TIME))
+                matches = index.probe_range(self.store, lows, highs, valid, *life, EVERYTHING)
                 assert found(matches, len(lows)) == within, name
 
     def between(self, low: int, high: int) -> list[int]:

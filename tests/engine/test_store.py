@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.engine.element import BEFORE_TIME, FOREVER
+from penstock.engine.element import FOREVER
 from penstock.engine.kernels import probing
+from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.store import Store
 
 SCHEMA = pa.schema(
@@ -65,7 +66,7 @@ def probe(store: Store, keys: tuple[int, ...], wanted: list[int], life: tuple[in
     n = len(wanted)
     probe_keys = np.array(wanted, np.int64)
     places, rids, _, _ = store.index(keys).probe(
-        store, probe_keys, np.ones(n, bool), np.full(n, life[0]), np.full(n, life[1]), int(BEFORE_TIME)
+        store, probe_keys, np.ones(n, bool), np.full(n, life[0]), np.full(n, life[1]), EVERYTHING
     )
     numbers = store.gather("i", rids).to_pylist()
     return [sorted(x for p, x in zip(places.tolist(), numbers, strict=True) if p == i) for i in range(n)]
@@ -128,12 +129,12 @@ def test_the_first_match_is_the_first_of_the_matches() -> None:
     wanted, begin = rng.integers(0, 50, n), rng.integers(0, 500, n)
     valid, ends = rng.random(n) < 0.9, begin + 10
     index = store.index((0,))
-    first = index.first(store, wanted, valid, begin, ends, int(BEFORE_TIME))
-    places, rids, _, _ = index.probe(store, wanted, valid, begin, ends, int(BEFORE_TIME))
+    first = index.first(store, wanted, valid, begin, ends, EVERYTHING)
+    places, rids, _, _ = index.probe(store, wanted, valid, begin, ends, EVERYTHING)
     newest = np.full(n, -1)
     np.maximum.at(newest, places, rids)
     assert first.tolist() == newest.tolist()
-    again = index.probe_from(store, first.copy(), wanted, begin, ends, int(BEFORE_TIME))
+    again = index.probe_from(store, first.copy(), wanted, begin, ends, EVERYTHING)
     assert sorted(zip(*(x.tolist() for x in again), strict=True)) == sorted(
         (p, r, max(b, s), min(e, f))
         for p, r in zip(places.tolist(), rids.tolist(), strict=True)

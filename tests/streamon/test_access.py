@@ -12,7 +12,7 @@ from penstock.cost.weights import SHIPPED
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, StartContext
 from penstock.engine.operators.binary_join import BinaryJoin
-from penstock.engine.operators.mjoin import _MJoin
+from penstock.engine.operators.mjoin import JoinOperator
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.streamon.access import AdaptiveAccess
@@ -65,7 +65,7 @@ def schema(*names: str) -> pa.Schema:
     return pa.schema([(n, pa.int64()) for n in names])
 
 
-def join() -> _MJoin:
+def join() -> JoinOperator:
     parts = [
         SeqWindow(Source(n, schema(f"{n}.k", f"{n}.v")), "range", 2, (), "[RANGE 2]") for n in ("A", "B")
     ]
@@ -73,7 +73,7 @@ def join() -> _MJoin:
         tuple(parts), ("A", "B"), (((0, "A.k"), (1, "B.k")),), (), ("A.v", "B.v"), chooser=ByCost(SHIPPED)
     )
     operator = node.start(StartContext())
-    assert isinstance(operator, _MJoin)
+    assert isinstance(operator, JoinOperator)
     return operator
 
 

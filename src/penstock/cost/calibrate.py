@@ -27,7 +27,7 @@ from penstock.cost.settings import (
     SCANNED_TUPLES,
     UPDATE_BATCH_ROWS,
 )
-from penstock.engine.element import BEFORE_TIME
+from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.store import METHODS as STRUCTURES
 from penstock.engine.synopses.store import Store
 
@@ -86,7 +86,7 @@ def _probe(name: str, window: int, runs: int) -> float:
     keys, valid, starts, ends = sliding.probes(count)
 
     def search() -> None:
-        index.probe(sliding.store, keys, valid, starts, ends, int(BEFORE_TIME))
+        index.probe(sliding.store, keys, valid, starts, ends, EVERYTHING)
 
     return min(_seconds(search) for _ in range(runs)) / count
 

@@ -1,11 +1,13 @@
 """Elements, in chunks: columns of timestamps, signs and payload.
 
 An element is a tuple with a timestamp and a sign: + enters a relation, − leaves it. A chunk holds many.
-Two things travel beside them where the plan says so:
+Three things travel beside them where the plan says so:
 
 * ``end``: under a time window a tuple's end of life is known when it arrives. A chunk with ``end`` has
   only + elements; each is in the relation at the instants ``ts <= τ < end`` and no − element follows.
 * ``rid``: under a row window the end is learned later. The − element names its + by this row id.
+* ``rows``: where the tuples are in the store of the plan's window (``Node.stored``), for those who read it
+  there instead of keeping a copy. Good within a step.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class Chunk:
     columns: pa.RecordBatch
     end: Int64s | None = None
     rid: Int64s | None = None
+    rows: Int64s | None = None
 
     @staticmethod
     def of(ts: Int64s, columns: pa.RecordBatch, *, end: Int64s | None = None) -> Chunk:
@@ -77,6 +80,7 @@ class Chunk:
             batch_of(columns, schema, length),
             _concat([c.end for c in chunks]),
             _concat([c.rid for c in chunks]),
+            _concat([c.rows for c in chunks]),
         )
 
     def __len__(self) -> int:
@@ -93,9 +97,8 @@ class Chunk:
     def take(self, indices: Int64s) -> Chunk:
         """The elements at the given places."""
         columns = take_rows(self.columns, indices)
-        return Chunk(
-            self.ts[indices], self.sign[indices], columns, _at(self.end, indices), _at(self.rid, indices)
-        )
+        beside = (_at(array, indices) for array in (self.end, self.rid, self.rows))
+        return Chunk(self.ts[indices], self.sign[indices], columns, *beside)
 
     def where(self, mask: Bools) -> Chunk:
         """The elements for which the mask is true."""
@@ -105,7 +108,8 @@ class Chunk:
         """A run of the chunk; nothing is copied."""
         part = slice(start, stop)
         columns = self.columns.slice(start, stop - start)
-        return Chunk(self.ts[part], self.sign[part], columns, _at(self.end, part), _at(self.rid, part))
+        beside = (_at(array, part) for array in (self.end, self.rid, self.rows))
+        return Chunk(self.ts[part], self.sign[part], columns, *beside)
 
     def in_order(self) -> Chunk:
         """Sorted by timestamp; elements of one instant keep their order."""

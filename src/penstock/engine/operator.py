@@ -53,6 +53,18 @@ class StartContext:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """Where the rows of a relation are: in which store, and its columns by their names there.
+
+    ``longer``: how much later than stored their lives end, if the store was opened by another window.
+    """
+
+    store: str
+    columns: tuple[tuple[str, str], ...]
+    longer: int = 0
+
+
+@dataclass(frozen=True)
 class Node(ABC):
     """A plan node: one of the operators of thesis table 2.1 with its parameters."""
 
@@ -82,6 +94,11 @@ class Node(ABC):
     def has_ids(self) -> bool:
         """Whether its elements carry row ids."""
         return False
+
+    @property
+    def stored(self) -> Stored | None:
+        """The store that has its rows, all of them, if chunks say where (``Chunk.rows``)."""
+        return None
 
     @property
     def reads_instants(self) -> bool:

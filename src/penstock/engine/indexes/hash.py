@@ -10,6 +10,7 @@ import numpy as np
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Index, Matches
 from penstock.engine.kernels import probing
+from penstock.engine.kernels.probing import View
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
@@ -47,26 +48,26 @@ class HashIndex(Index):
         return combine(keys)
 
     def probe(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
         """The matches of tuples with these keys and lives."""
         chains = probing.chain_heads(self._heads, keys, valid)
-        return self.probe_from(store, chains, keys, starts, ends, min_end)
+        return self.probe_from(store, chains, keys, starts, ends, view)
 
     def probe_from(
-        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
         """The matches from the given row of each tuple's chain on."""
         place = (self._entries, store.lives, store.base, store.mask)
-        return probing.probe_chains(*place, firsts, keys, starts, ends, min_end)
+        return probing.probe_chains(*place, firsts, keys, starts, ends, view)
 
     def first(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
         """The first match of each tuple, -1 for none."""
         chains = probing.chain_heads(self._heads, keys, valid)
         place = (self._entries, store.lives, store.base, store.mask)
-        return probing.first_matches(*place, chains, keys, starts, ends, min_end)
+        return probing.first_matches(*place, chains, keys, starts, ends, view)
 
     def find(self, store: Store, keys: Int64s) -> Int64s:
         """The row of each key, where keys are unique; -1 for none."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.engine.element import Bools, Int64s
+from penstock.engine.kernels.probing import View
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
@@ -42,19 +43,19 @@ class Index(ABC):
 
     @abstractmethod
     def probe(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        """The matches of tuples with these keys and lives; rows that end before ``min_end`` do not count."""
+        """The matches of tuples with these keys and lives."""
 
     def probe_from(
-        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
         """The matches again, for tuples of which ``first`` has said the first. ``firsts`` are used up."""
-        return self.probe(store, keys, firsts >= 0, starts, ends, min_end)
+        return self.probe(store, keys, firsts >= 0, starts, ends, view)
 
     @abstractmethod
     def first(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
         """A match of each tuple, -1 for none."""
 
@@ -75,7 +76,7 @@ class RangeIndex(Index):
         valid: Bools,
         starts: Int64s,
         ends: Int64s,
-        min_end: int,
+        view: View,
     ) -> Matches:
         """The matches with a key from ``lows`` to ``highs``, both included."""
 
@@ -84,7 +85,7 @@ class RangeIndex(Index):
         return keys[0]
 
     def probe(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
         """The matches of tuples with these keys and lives."""
-        return self.probe_range(store, keys, keys, valid, starts, ends, min_end)
+        return self.probe_range(store, keys, keys, valid, starts, ends, view)

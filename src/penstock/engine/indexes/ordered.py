@@ -15,6 +15,7 @@ import numpy as np
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Matches, RangeIndex
 from penstock.engine.kernels import ordered
+from penstock.engine.kernels.probing import View
 from penstock.engine.settings import MIN_TREE_NODES, TREE_NODE_ROWS
 
 if TYPE_CHECKING:
@@ -72,16 +73,16 @@ class OrderedIndex(RangeIndex):
 
     def probe_range(
         self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
-        starts: Int64s, ends: Int64s, min_end: int,
+        starts: Int64s, ends: Int64s, view: View,
     ) -> Matches:  # fmt: skip
         """The matches with a key from ``lows`` to ``highs``, both included."""
-        return ordered.collect(*self._walk(store, lows, valid, highs, starts, ends, min_end))
+        return ordered.collect(*self._walk(store, lows, valid, highs, starts, ends, view))
 
     def first(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
         """The first match of each tuple, -1 for none."""
-        return ordered.first_in_order(*self._walk(store, keys, valid, keys, starts, ends, min_end))
+        return ordered.first_in_order(*self._walk(store, keys, valid, keys, starts, ends, view))
 
     def _walk(self, store: Store, lows: Int64s, valid: Bools, *more: Any) -> Any:
         chain = (self._keys, self._rids, self._counts, self._nexts)

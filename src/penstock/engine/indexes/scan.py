@@ -9,6 +9,7 @@ import numpy as np
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Matches, RangeIndex
 from penstock.engine.kernels import ordered, probing
+from penstock.engine.kernels.probing import View
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
@@ -30,22 +31,22 @@ class Scan(RangeIndex):
 
     def probe_range(
         self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
-        starts: Int64s, ends: Int64s, min_end: int,
+        starts: Int64s, ends: Int64s, view: View,
     ) -> Matches:  # fmt: skip
         """The matches with a key from ``lows`` to ``highs``, both included."""
         place = (store.lives, store.base, store.next, store.mask)
         if not self.keys:
-            return probing.probe_scan(*place, starts, ends, min_end)
+            return probing.probe_scan(*place, starts, ends, view)
         key = self.keys[0]
         ring = (store.keys[key], store.key_valid[key], *place)
-        return ordered.scan(*ring, lows, highs, valid, starts, ends, min_end)
+        return ordered.scan(*ring, lows, highs, valid, starts, ends, view)
 
     def first(
-        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, min_end: int
+        self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
         """A match of each tuple, -1 for none."""
         out = np.full(len(keys), -1, np.int64)
-        places, rids, _, _ = self.probe(store, keys, valid, starts, ends, min_end)
+        places, rids, _, _ = self.probe(store, keys, valid, starts, ends, view)
         out[places] = rids
         return out
 

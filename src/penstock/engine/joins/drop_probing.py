@@ -16,9 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.engine.conjunction import Failed, Predicates, Read
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.streamon.logical_filters import Parents
+from penstock.expression import Expression
+from penstock.streamon.logical_filters import Parents, join_order, path, spanning_tree
+from penstock.streamon.pipelined_filters import PipelinedFilters
 
 _UNSEEN = -2
 """In the place of a first match: not looked up yet. -1: looked up, there is none."""
@@ -46,19 +49,19 @@ class Entries:
 class DropProbing:
     """Some tuples of input ``root`` on their way along the paths of its spanning tree.
 
-    ``least[j]``: rows of input j whose life ended before that do not count.
+    ``min_ends[j]``: rows of input j whose life ended before that do not count.
     """
 
     def __init__(
         self,
-        stores: JoinInputs,
+        inputs: JoinInputs,
         root: int,
         parents: Parents,
         tuples: tuple[Int64s, Int64s, Int64s],
-        least: Sequence[int],
+        min_ends: Sequence[int],
     ) -> None:
-        self._stores, self._root, self._parents = stores, root, parents
-        self._least = least
+        self._inputs, self._root, self._parents = inputs, root, parents
+        self._min_ends = min_ends
         rows, starts, ends = tuples
         self._count = len(rows)
         everyone = np.arange(self._count)
@@ -79,7 +82,7 @@ class DropProbing:
         """The same, with every look-up on the path made again: for what the filter takes by itself."""
         root = self._entries[self._root]
         some = root.rows[places], root.starts[places], root.ends[places]
-        again = DropProbing(self._stores, self._root, self._parents, some, self._least)
+        again = DropProbing(self._inputs, self._root, self._parents, some, self._min_ends)
         joins = again.joins(j, np.arange(len(places)))
         self.probes += again.probes
         return joins
@@ -103,11 +106,12 @@ class DropProbing:
         entries, firsts = self._entries[before], self._firsts[j]
         new = at[firsts[at] == _UNSEEN]
         if len(new):
-            classes = self._stores.shared(j, {before})
+            classes = self._inputs.shared(j, {before})
             life = entries.starts[new], entries.ends[new]
-            index, store = self._stores.index(j, classes, len(new)), self._stores.stores[j]
-            keys, valid = index.prepare([self._stores.key(before, c, entries.rows[new]) for c in classes])
-            firsts[new] = index.first(store, keys, valid, *life, self._least[j])
+            index = self._inputs.index(j, classes, len(new))
+            store, view = self._inputs.seen(j, self._min_ends)
+            keys, valid = index.prepare([self._inputs.key(before, c, entries.rows[new]) for c in classes])
+            firsts[new] = index.first(store, keys, valid, *life, view)
             self.probes += len(new)
         return at[firsts[at] >= 0]
 
@@ -131,11 +135,12 @@ class DropProbing:
     ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """All matches in input j of entries before it, from the first one on."""
         before = self._parents[j]
-        classes = self._stores.shared(j, {before})
-        index, chains = self._stores.index(j, classes), self._firsts[j][at]
+        classes = self._inputs.shared(j, {before})
+        index, chains = self._inputs.index(j, classes), self._firsts[j][at]
         rows = self._entries[before].rows[at]
-        keys, _ = index.prepare([self._stores.key(before, c, rows) for c in classes])
-        return index.probe_from(self._stores.stores[j], chains, keys, starts, ends, self._least[j])
+        keys, _ = index.prepare([self._inputs.key(before, c, rows) for c in classes])
+        store, view = self._inputs.seen(j, self._min_ends)
+        return index.probe_from(store, chains, keys, starts, ends, view)
 
     def matches(
         self, j: int, at: Int64s, starts: Int64s, ends: Int64s
@@ -159,3 +164,66 @@ class DropProbing:
         alive = begin < end
         found, picked = found[alive], picked[alive]
         return found, entries.rows[picked], begin[alive], end[alive], picked
+
+
+class LogicalFilters:
+    """The filters of drop probing for input ``root``: a path to each other input, and its own predicates."""
+
+    def __init__(self, inputs: JoinInputs, root: int, algorithm: str) -> None:
+        every = range(len(inputs))
+        linked = {i: [j for j in every if j != i and inputs.shared(j, {i})] for i in every}
+        self.root = root
+        self.parents = spanning_tree(root, linked)
+        self.ends = list(self.parents)
+        self.predicates = Predicates(inputs.own(root))
+        self._algorithm = algorithm
+        self.filters = self._new_filters()
+
+    def _new_filters(self) -> PipelinedFilters:
+        return PipelinedFilters(len(self.ends) + len(self.predicates.free), self._algorithm)
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is an order to choose, and so a step of drop probing."""
+        return len(self.ends) > 1 or bool(self.ends and (self.predicates.free or self.predicates.guarded))
+
+    def order(self) -> list[int]:
+        """The inputs on the paths, in the order in which they are probed now."""
+        ends = [self.ends[f] for f in self.filters.order if f < len(self.ends)]
+        return join_order(ends, self.parents)
+
+    def shown(self) -> list[int | Expression]:
+        """Probes of inputs and predicates in their order."""
+        found: list[int | Expression] = []
+        for f in self.filters.order:
+            if f < len(self.ends):
+                found += [j for j in path(self.parents, self.ends[f]) if j not in found]
+            else:
+                found.append(self.predicates.free[f - len(self.ends)])
+        return [*found, *self.predicates.guarded]
+
+    def names(self, labels: Sequence[str]) -> list[str]:
+        """What the filters are called: the inputs on a path, a predicate."""
+        paths = [" ⋈ ".join(labels[k] for k in path(self.parents, j)) for j in self.ends]
+        return [*paths, *map(str, self.predicates.free)]
+
+    def survivors(self, probing: DropProbing, count: int, read: Read) -> Int64s:
+        """The tuples that every logical filter and every predicate lets through."""
+
+        def passes(f: int, places: Int64s) -> Bools:
+            if f < len(self.ends):
+                return probing.joins(self.ends[f], places)
+            return self.predicates.passes(f - len(self.ends), read, places)
+
+        def alone(f: int, places: Int64s) -> Bools:
+            return probing.joins_alone(self.ends[f], places) if f < len(self.ends) else passes(f, places)
+
+        while True:
+            try:
+                kept = self.filters.run(count, passes, alone)
+                break
+            except Failed as failed:
+                self.predicates.guard(failed.predicate)
+                self.filters = self._new_filters()
+        guarded = self.predicates.guarded and len(kept)
+        return kept[self.predicates.passes_guarded(read, kept)] if guarded else kept

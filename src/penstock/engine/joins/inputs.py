@@ -1,4 +1,9 @@
-"""The synopses of a multiway join: a store for each input, with the keys that join it to the others."""
+"""The inputs of a join: a stub for each on the store that has its rows, and the keys that join them.
+
+The rows of a window are in the window's store, which the join reads; those of any other relation the join
+puts into a store of its own. Keys are equivalence classes of columns and sides of bands. A NULL key joins
+nothing: such a row is never asked for, and where the store is the join's own it is not stored.
+"""
 
 from __future__ import annotations
 
@@ -10,100 +15,155 @@ import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
 from penstock.engine.indexes.index import Index, RangeIndex
-from penstock.engine.joins.bands import Band, Side, order_keys_of
-from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.joins.bands import Band, Side
+from penstock.engine.joins.tuples import Tuples
+from penstock.engine.kernels.hashing import as_integers
+from penstock.engine.kernels.probing import View
 from penstock.engine.operator import Node
-from penstock.engine.synopses.store import Stores
+from penstock.engine.snapshot import Stateful
+from penstock.engine.synopses.store import KeyOf, Store, Stores, Stub
+from penstock.expression import Expression, columns
 from penstock.streamon.access import AdaptiveAccess, Chooser
 
 KeyClass = tuple[tuple[int, str], ...]
 """Columns that must be equal: (number of the input, name of its column), at most one an input."""
 
-
 BY_EQUALITY = ("hash", "b+tree", "t-tree", "none")
 BY_RANGE = ("b+tree", "t-tree", "none")
 """Access methods that can be chosen; the first until something is known."""
+_ID, _PROBES = 0, 1
+"""Keys that come with the rows of a store of the join's own: the id that − elements name, and, where only
+some rows probe, whether it does."""
 
 
-class JoinInputs:
-    """Stores of ``parts``, joined on key ``classes`` and ``bands``; ``read`` are columns that are read later.
+class JoinInputs(Stateful):
+    """Inputs ``parts`` joined on key ``classes``, ``bands`` and ``residual`` predicates.
 
-    The keys of a store are those of its classes, those of its bands, the row id that − elements name, and
-    where only ``some_probe`` whether the row does.
+    ``output``: columns that are read in the end. Without ``stores`` each input has a store of the join's own,
+    whose rows come with the first ``given`` of the keys above.
     """
+
+    saved = ("owned", "stubs")
 
     def __init__(
         self,
-        opened: Stores,
+        stores: Stores | None,
         parts: Sequence[Node],
         classes: Sequence[KeyClass],
-        read: Collection[str],
+        residual: Sequence[Expression],
+        output: Collection[str],
         bands: Sequence[Band] = (),
         chooser: Chooser | None = None,
-        some_probe: bool = False,
+        given: int = 0,
     ) -> None:
-        self.bands = bands
-        self._chooser = chooser
+        self.bands, self._chooser = bands, chooser
         self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
         self._entered: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.probes = [0] * len(parts)
+        self._owner = {f.name: i for i, p in enumerate(parts) for f in p.schema}
+        self.residual = [(r, {self._owner[c] for c in columns(r)}) for r in residual]
         self.column = [dict(c) for c in classes]
         self.exact = [_fits_integer(parts, c) for c in classes]
         self.classes_of = [
             [c for c, members in enumerate(self.column) if i in members] for i in range(len(parts))
         ]
-        hashed = {column for c, ok in zip(classes, self.exact, strict=True) if not ok for _, column in c}
-        wanted = hashed.union(read)
-        self._kept = [pa.schema([f for f in p.schema if f.name in wanted]) for p in parts]
         sides = [side for b in bands for side in (b.left, b.right)]
         self._band_columns = [sorted({c for k, c in sides if k == i}) for i in range(len(parts))]
-        more = 2 if some_probe else 1
-        keys = [len(c) + len(b) + more for c, b in zip(self.classes_of, self._band_columns, strict=True)]
-        self.stores = [opened.open(s, keys=k) for s, k in zip(self._kept, keys, strict=True)]
+        hashed = {column for c, ok in zip(classes, self.exact, strict=True) if not ok for _, column in c}
+        read = hashed.union(output, *(columns(r) for r in residual))
+        self._given = given
+        self._own = [stores is None or p.stored is None for p in parts]
+        self.stubs = [self._stub(stores, i, part, read) for i, part in enumerate(parts)]
+        self.owned = [s.store for s, own in zip(self.stubs, self._own, strict=True) if own]
+
+    def _stub(self, stores: Stores | None, i: int, part: Node, read: Collection[str]) -> Stub:
+        kinds = ["value" if self.exact[c] else "hash" for c in self.classes_of[i]]
+        keys = [KeyOf(k, self.column[c][i]) for k, c in zip(kinds, self.classes_of[i], strict=True)]
+        keys += [KeyOf("order", c) for c in self._band_columns[i]]
+        wanted = [f.name for f in part.schema if f.name in read]
+        if self._own[i] or stores is None or part.stored is None:
+            return Stub(Store(part.schema, self._given, stored=()), {c: c for c in wanted}, keys)
+        there = dict(part.stored.columns)
+        keys = [KeyOf(k.kind, there[k.column]) for k in keys]
+        return Stub(stores[part.stored.store], {c: there[c] for c in wanted}, keys, part.stored.longer)
 
     def __len__(self) -> int:
-        return len(self.stores)
+        return len(self.stubs)
 
     def insert(self, i: int, chunk: Chunk, probing: Bools | None = None) -> Int64s:
-        """Store the + elements of input i; the rows they became. A NULL key never joins: not stored.
-
-        ``probing``: which of them probe, if only some do.
-        """
-        keys = [self.key_column(chunk, i, c) for c in self.classes_of[i]]
-        keys += [order_keys_of(chunk.column(c)) for c in self._band_columns[i]]
-        if keys:
-            usable = np.logical_and.reduce([valid for _, valid in keys])
-            if not usable.all():
-                chunk = chunk.where(usable)
-                keys = [(k[usable], v[usable]) for k, v in keys]
-                probing = None if probing is None else probing[usable]
+        """Take in the + elements of input i; the rows that they are. ``probing``: which of them probe."""
+        stub = self.stubs[i]
+        if not self._own[i]:
+            stub.read()
+            return np.empty(0, np.int64) if chunk.rows is None else self._usable(i, chunk.rows)
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
-        every = [*keys, (ids, np.full(len(chunk), chunk.rid is not None))]
-        every += [] if probing is None else [(ids, probing)]
-        return self.stores[i].insert(chunk.ts, ends, every, [chunk.column(f.name) for f in self._kept[i]])
+        valid = np.full(len(chunk), chunk.rid is not None)
+        given = [(ids, valid), (ids, valid if probing is None else probing)][: self._given]
+        rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=True)
+        stub.read()
+        return rows
 
-    def key_column(self, chunk: Chunk, i: int, c: int) -> tuple[Int64s, Bools]:
-        """The key of a class of elements of input i, and whether it is not NULL."""
-        column = chunk.column(self.column[c][i])
-        keys = as_integers(column) if self.exact[c] else hash_rows([column], len(column))
-        assert keys is not None
-        return keys, validity(column)
+    def _usable(self, i: int, rows: Int64s) -> Int64s:
+        """The rows without a NULL key."""
+        stub = self.stubs[i]
+        for key in range(len(stub.keys)):
+            valid = stub.key(key, rows)[1]
+            rows = rows if valid.all() else rows[valid]
+        return rows
 
     def end(self, i: int, gone: Chunk) -> tuple[Int64s, Bools]:
-        """Set the end of the rows that − elements name: which rows, and which elements found theirs."""
-        store = self.stores[i]
+        """The rows that − elements end, and which elements found theirs."""
+        stub = self.stubs[i]
         if not len(gone):
             return np.empty(0, np.int64), np.ones(0, np.bool_)
+        if not self._own[i]:
+            assert gone.rows is not None
+            return self._usable(i, gone.rows), np.ones(len(gone), np.bool_)
         assert gone.rid is not None
-        ids = len(self.classes_of[i]) + len(self._band_columns[i])
-        rows = store.index((ids,)).find(store, gone.rid)  # type: ignore[union-attr]
+        rows = stub.store.index((_ID,)).find(stub.store, gone.rid)  # type: ignore[union-attr]
         found = rows >= 0
-        store.end(rows[found], gone.ts[found])
+        stub.store.end(rows[found], gone.ts[found])
         return rows[found], found
 
-    def probes(self, i: int, rows: Int64s) -> Bools:
+    def probing(self, i: int, rows: Int64s) -> Bools:
         """Which rows of input i probe the others."""
-        return self.stores[i].key(len(self.classes_of[i]) + len(self._band_columns[i]) + 1, rows)[1]
+        return self.stubs[i].store.key(_PROBES, rows)[1]
+
+    def ids(self, i: int, rows: Int64s) -> Int64s:
+        """The ids that rows of input i came with."""
+        return self.stubs[i].store.key(_ID, rows)[0]
+
+    def life(self, i: int, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """Start and end of rows of input i."""
+        return self.stubs[i].life(rows)
+
+    def gather(self, tuples: Tuples, column: str, places: Int64s | None = None) -> pa.Array:
+        """A column of the tuples, or of those at the given places."""
+        rows = tuples.rows[self._owner[column]]
+        return self.stubs[self._owner[column]].gather(column, rows if places is None else rows[places])
+
+    def own(self, i: int) -> list[Expression]:
+        """The predicates that read input i alone."""
+        return [r for r, reads in self.residual if reads == {i}]
+
+    def linked(self, j: int, bound: Collection[int]) -> bool:
+        """Whether a predicate or band joins input j to bound ones alone."""
+        reads = [*(r for _, r in self.residual), *(b.inputs for b in self.bands)]
+        return any(j in r and r - {j} <= set(bound) for r in reads)
+
+    def seen(self, j: int, min_ends: Sequence[int]) -> tuple[Store, View]:
+        """The store of input j and what a probe sees there."""
+        return self.stubs[j].store, self.stubs[j].view(min_ends[j])
+
+    def advance(self, now: int) -> None:
+        """A step is over: rows that end before ``now`` are not needed any more."""
+        for stub in self.stubs:
+            stub.advance(now)
+
+    def oldest(self) -> int:
+        """A timestamp that no row is older than, static ones aside."""
+        return min(s.store.oldest() for s in self.stubs)
 
     def shared(self, j: int, bound: Collection[int]) -> list[int]:
         """Classes that join input j to bound ones."""
@@ -111,25 +171,25 @@ class JoinInputs:
 
     def key(self, i: int, c: int, rows: Int64s) -> tuple[Int64s, Bools]:
         """The key of a class of rows of input i, and whether it is not NULL."""
-        return self.stores[i].key(self.classes_of[i].index(c), rows)
+        return self.stubs[i].key(self.classes_of[i].index(c), rows)
 
     def index(self, j: int, classes: Sequence[int], probes: int = 0) -> Index:
         """Input j's index on the keys of some classes, for so many tuples to probe it."""
-        keys = tuple(self.classes_of[j].index(c) for c in classes)
+        keys = tuple(self.stubs[j].keys[self.classes_of[j].index(c)] for c in classes)
         return self._chosen(j, keys, BY_EQUALITY, probes)
 
     def _chosen(self, j: int, keys: tuple[int, ...], methods: Sequence[str], probes: int) -> Index:
         access = self._access.get((j, keys))
         if access is None:
             access = self._access[j, keys] = AdaptiveAccess(methods, self._chooser)
-        store = self.stores[j]
+        store = self.stubs[j].store
         access.probed(probes, store.next - store.base)
         return store.index(keys, access.method)
 
     def reconsider(self) -> None:
         """Choose access methods again: a new index is built beside the old one, which then goes."""
         for (j, keys), access in self._access.items():
-            store, before = self.stores[j], access.method
+            store, before = self.stubs[j].store, access.method
             entered = store.next - self._entered.get((j, keys), store.base)
             self._entered[j, keys] = store.next
             chosen = access.reconsider(entered, len(store))
@@ -141,9 +201,9 @@ class JoinInputs:
         """How each window is probed, by what it is probed for."""
         told = {}
         for (j, keys), access in self._access.items():
-            columns = [self.column[self.classes_of[j][k]][j] for k in keys if k < len(self.classes_of[j])]
-            near = [self._band_columns[j][k - len(self.classes_of[j])] for k in keys[: not columns]]
-            told[f"{labels[j]} by {' and '.join(columns or near)}"] = access.metrics()
+            names = [self.column[c][j] for c in self.classes_of[j]] + self._band_columns[j]
+            by = [names[self.stubs[j].keys.index(k)] for k in keys]
+            told[f"{labels[j]} by {' and '.join(by)}"] = access.metrics()
         return told
 
     def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
@@ -151,20 +211,20 @@ class JoinInputs:
         found = [b.seen_from(j) for b in self.bands if j in b.inputs and b.inputs - {j} <= set(bound)]
         return sorted(found, key=lambda b: not b.both)
 
-    def band_key(self, side: Side) -> tuple[int, int]:
-        """The store that holds one side of a band, and the number of the key there."""
+    def _band_key(self, side: Side) -> tuple[int, int]:
+        """The input of one side of a band, and which of its keys it is."""
         i, column = side
         return i, len(self.classes_of[i]) + self._band_columns[i].index(column)
 
-    def order_keys(self, side: Side, rows: Int64s) -> Int64s:
-        """The keys of one side of a band, of rows of its input."""
-        i, key = self.band_key(side)
-        return self.stores[i].key(key, rows)[0]
+    def order_keys(self, side: Side, rows: Int64s) -> tuple[Int64s, Bools]:
+        """The keys of one side of a band, of rows of its input, and where they are not NULL."""
+        i, key = self._band_key(side)
+        return self.stubs[i].key(key, rows)
 
     def range_index(self, side: Side, probes: int = 0) -> RangeIndex:
         """The index on one side of a band, for so many tuples to probe it."""
-        i, key = self.band_key(side)
-        index = self._chosen(i, (key,), BY_RANGE, probes)
+        i, key = self._band_key(side)
+        index = self._chosen(i, (self.stubs[i].keys[key],), BY_RANGE, probes)
         assert isinstance(index, RangeIndex)
         return index
 

@@ -1,75 +1,76 @@
-"""The pipeline of one input of a multiway join: the filters of its drop probing in their order (5.2)."""
+"""The probe pipeline of one input of a join: an order of steps that its new rows go through.
+
+The inputs that equalities lead to are probed in StreaMon's order, the others after them. Where there is an
+order to choose, drop probing comes first, and the order may change after each slice of rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from penstock.engine.conjunction import Failed, Predicates, Read
-from penstock.engine.element import Bools, Int64s
-from penstock.engine.joins.drop_probing import DropProbing
+import numpy as np
+
+from penstock.engine.element import Int64s
+from penstock.engine.joins.drop_probing import LogicalFilters
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.expression import Expression
-from penstock.streamon.logical_filters import join_order, path, spanning_tree
-from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.engine.joins.steps import DropProbe, Filter, PipelineStep, Probe, Verify
+from penstock.engine.joins.tuples import Tuples
+from penstock.streamon.settings import SLICE_TUPLES as SLICE
 
 
 class Pipeline:
-    """One input's: the paths to the other inputs, its own predicates, and StreaMon's order of them all."""
+    """The steps of input ``root``; ``algorithm`` orders them."""
 
-    def __init__(self, stores: JoinInputs, root: int, own: Sequence[Expression], algorithm: str) -> None:
-        every = range(len(stores))
-        linked = {i: [j for j in every if j != i and stores.shared(j, {i})] for i in every}
-        self.parents = spanning_tree(root, linked)
-        self.ends = list(self.parents)
-        self.predicates = Predicates(own)
-        self._algorithm = algorithm
-        self.filters = self._new_filters()
-
-    def _new_filters(self) -> PipelinedFilters:
-        return PipelinedFilters(len(self.ends) + len(self.predicates.free), self._algorithm)
-
-    @property
-    def drops(self) -> bool:
-        """Whether there is an order to choose, and so a phase of drop probing."""
-        return len(self.ends) > 1 or bool(self.ends and (self.predicates.free or self.predicates.guarded))
+    def __init__(self, inputs: JoinInputs, root: int, algorithm: str) -> None:
+        self._inputs, self._root = inputs, root
+        self.filters = LogicalFilters(inputs, root, algorithm)
 
     def order(self) -> list[int]:
-        """The inputs on the paths, in the order in which they are probed now."""
-        ends = [self.ends[f] for f in self.filters.order if f < len(self.ends)]
-        return join_order(ends, self.parents)
+        """The probe order now: inputs on paths first, then what an equality or else a predicate links."""
+        order = self.filters.order()
+        left = [j for j in range(len(self._inputs)) if j != self._root and j not in order]
+        while left:
+            bound = {self._root, *order}
 
-    def steps(self) -> list[int | Expression]:
-        """Probes of inputs and predicates in their order."""
-        found: list[int | Expression] = []
-        for f in self.filters.order:
-            if f < len(self.ends):
-                found += [j for j in path(self.parents, self.ends[f]) if j not in found]
-            else:
-                found.append(self.predicates.free[f - len(self.ends)])
-        return [*found, *self.predicates.guarded]
+            def links(j: int, bound: set[int] = bound) -> tuple[int, bool, int]:
+                return len(self._inputs.shared(j, bound)), self._inputs.linked(j, bound), -j
 
-    def names(self, labels: Sequence[str]) -> list[str]:
-        """What the filters are called: the inputs on a path, a predicate."""
-        paths = [" ⋈ ".join(labels[k] for k in path(self.parents, j)) for j in self.ends]
-        return [*paths, *map(str, self.predicates.free)]
+            order.append(max(left, key=links))
+            left.remove(order[-1])
+        return order
 
-    def survivors(self, probing: DropProbing, count: int, read: Read) -> Int64s:
-        """The tuples that every logical filter and every predicate lets through."""
+    def steps(self) -> Iterator[PipelineStep]:
+        """The steps in the order of now."""
+        drops, parents = self.filters.drops, self.filters.parents
+        # Drop probing evaluates the predicates on the root alone.
+        yield Filter(self._inputs, {self._root} if drops else ())
+        if drops:
+            yield DropProbe(self._inputs, self.filters)
+        bound = {self._root}
+        for j in self.order():
+            yield Probe(self._inputs, self._root, j, parents.get(j))
+            yield Filter(self._inputs, bound)
+            bound = {*bound, j}
+        yield Verify(self._inputs)
 
-        def passes(f: int, places: Int64s) -> Bools:
-            if f < len(self.ends):
-                return probing.joins(self.ends[f], places)
-            return self.predicates.passes(f - len(self.ends), read, places)
+    def run(self, rows: Int64s, min_ends: Sequence[int]) -> list[Tuples]:
+        """Join rows of the root with all other inputs. ``min_ends``: as in :class:`Tuples`."""
+        if not self.filters.drops:
+            return [self._run(rows, min_ends)]
+        return [self._run(rows[at : at + SLICE], min_ends) for at in range(0, len(rows), SLICE)]
 
-        def alone(f: int, places: Int64s) -> Bools:
-            return probing.joins_alone(self.ends[f], places) if f < len(self.ends) else passes(f, places)
-
-        while True:
-            try:
-                kept = self.filters.run(count, passes, alone)
+    def _run(self, rows: Int64s, min_ends: Sequence[int]) -> Tuples:
+        tuples = Tuples({self._root: rows}, *self._inputs.life(self._root, rows), min_ends)
+        for step in self.steps():
+            if not len(tuples):
                 break
-            except Failed as failed:
-                self.predicates.guard(failed.predicate)
-                self.filters = self._new_filters()
-        guarded = self.predicates.guarded and len(kept)
-        return kept[self.predicates.passes_guarded(read, kept)] if guarded else kept
+            tuples = step.run(tuples)
+        for j in range(len(self._inputs)):
+            tuples.rows.setdefault(j, np.empty(0, np.int64))
+        return tuples
+
+    def shown(self, labels: Sequence[str]) -> list[str]:
+        """The order now, by label and predicate."""
+        first = self.filters.shown()
+        rest = [j for j in self.order() if j not in first]
+        return [labels[s] if isinstance(s, int) else str(s) for s in (*first, *rest)]

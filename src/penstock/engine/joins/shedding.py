@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
-from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.element import Bools, Chunk, Int64s
+from penstock.engine.joins.inputs import JoinInputs, KeyClass
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.settings import MONITORED_KEYS
-from penstock.engine.synopses.store import Store
+from penstock.engine.synopses.store import KeyOf
 
 
 class Sheds(Protocol):
@@ -51,22 +51,23 @@ class ShedsRows(Protocol):
         """With nothing counted."""
 
 
-def later(stores: Sequence[Store], i: int, own: Int64s, others: Int64s) -> Bools:
+def later(inputs: JoinInputs, i: int, own: Int64s, others: Int64s) -> Bools:
     """Of pairs of a row of input i and one of the other input: where the first is the later."""
-    start, other = stores[i].life(own)[0], stores[1 - i].life(others)[0]
+    start, other = inputs.life(i, own)[0], inputs.life(1 - i, others)[0]
     return np.asarray((other < start) | ((other == start) & (i == 1)))
 
 
-def slot_bytes(stores: Sequence[Store]) -> float:
+def slot_bytes(inputs: JoinInputs) -> float:
     """What a slot for a row takes."""
+    stores = inputs.owned
     return sum(s.nbytes() for s in stores) / sum(s.capacity for s in stores)
 
 
 def choose_probing(
-    sheds: Sheds, stores: Sequence[Store], starts: Sequence[Int64s], share: float
+    sheds: Sheds, inputs: JoinInputs, starts: Sequence[Int64s], share: float
 ) -> list[tuple[Bools, Bools]]:
     """Of the rows that begin at these instants: which probe, and which enter their windows."""
-    sheds.arrived(starts, slot_bytes(stores), share)
+    sheds.arrived(starts, slot_bytes(inputs), share)
     probing = [sheds.probing(i, s) for i, s in enumerate(starts)]
     return [(p, sheds.keeping(i, p)) for i, p in enumerate(probing)]
 
@@ -74,11 +75,12 @@ def choose_probing(
 class ShedStep:
     """The choices for the rows of one step."""
 
-    def __init__(self, sheds: Sheds, stores: list[Store], rows: list[Int64s], share: float) -> None:
-        self._stores, self._rows = stores, rows
+    def __init__(self, sheds: Sheds, inputs: JoinInputs, rows: list[Int64s], share: float) -> None:
+        self._inputs, self._stores, self._rows = inputs, inputs.owned, rows
+        stores = self._stores
         self._firsts = [s.next - len(r) for s, r in zip(stores, rows, strict=True)]
         starts = [s.life(r)[0] for s, r in zip(stores, rows, strict=True)]
-        chosen = choose_probing(sheds, stores, starts, share)
+        chosen = choose_probing(sheds, inputs, starts, share)
         self._probing, self._kept = [p for p, _ in chosen], [k for _, k in chosen]
 
     def probing(self, i: int) -> Int64s:
@@ -91,24 +93,19 @@ class ShedStep:
         new = others >= self._firsts[j]
         kept = np.ones(len(others), np.bool_)
         kept[new] = self._kept[j][others[new] - self._firsts[j]]
-        return later(self._stores, i, own, others) & kept
+        return later(self._inputs, i, own, others) & kept
 
     def forget(self, sheds: Sheds, now: int) -> None:
         """Let rows go that are not kept, and whatever is still too much."""
         for store, rows, kept in zip(self._stores, self._rows, self._kept, strict=True):
-            _remove(store, rows[~kept])
+            store.drop(rows[~kept])
         if not any(sheds.surplus([len(s) for s in self._stores])):
             return
         # Some of them may be dead already, only not at the front.
         alive = [s.alive(now) for s in self._stores]
         for i, count in enumerate(sheds.surplus([len(rows) for rows in alive])):
             if count:
-                _remove(self._stores[i], sheds.victims(i, alive[i], count))
-
-
-def _remove(store: Store, rows: Int64s) -> None:
-    """Rows that are nobody's any more; the store moves up when they are too many."""
-    store.end(rows, np.full(len(rows), BEFORE_TIME))
+                self._stores[i].drop(sheds.victims(i, alive[i], count))
 
 
 def monitored(keys: Int64s) -> Bools:
@@ -121,19 +118,20 @@ def monitored(keys: Int64s) -> Bools:
 class Monitor:
     """Joins some of the keys whole, and counts how many of their results the join finds."""
 
-    def __init__(self, whole: Operator, joined: JoinInputs) -> None:
-        self._whole, self._joined = whole, joined
+    def __init__(self, whole: Operator, key: KeyClass, inputs: JoinInputs) -> None:
+        self._whole, self._inputs = whole, inputs
+        self._columns = [KeyOf("value" if inputs.exact[0] else "hash", column) for _, column in sorted(key)]
         self._all = self._found = 0
 
     def arrived(self, inputs: Sequence[Chunk], clock: Clock) -> None:
         """Join the monitored elements of a step."""
-        keys = [self._joined.key_column(c, i, 0)[0] for i, c in enumerate(inputs)]
+        keys = [k.of(c.column(k.column))[0] for k, c in zip(self._columns, inputs, strict=True)]
         some = [c.where(monitored(k)) for c, k in zip(inputs, keys, strict=True)]
         self._all += int((self._whole.run(some, clock).sign > 0).sum())
 
     def found(self, i: int, rows: Int64s) -> None:
         """Results with these rows of input i were found."""
-        self._found += int(monitored(self._joined.key(i, 0, rows)[0]).sum())
+        self._found += int(monitored(self._inputs.key(i, 0, rows)[0]).sum())
 
     def rows(self) -> int:
         """Rows held for it."""

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from penstock.engine.element import Bools, Int64s
-from penstock.engine.kernels.probing import _grown
+from penstock.engine.kernels.probing import View, _grown
 
 BLOCK = 256
 """Probes that go through an index side by side."""
@@ -96,7 +96,7 @@ def entries(
 @njit(cache=True)
 def collect(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
-    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """Matches of every probing tuple, from where its range begins up to the key ``highs``.
 
@@ -107,13 +107,13 @@ def collect(
     out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     probe, found = _collect_some(
-        keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, min_end,
+        keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, view,
         out, rows, out_starts, out_ends, 0, 0,
     )  # fmt: skip
     while probe < len(nodes):
         out, rows, out_starts, out_ends = _grown(out), _grown(rows), _grown(out_starts), _grown(out_ends)
         probe, found = _collect_some(
-            keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, min_end,
+            keys, rids, counts, nexts, lives, base, mask, nodes, places, highs, starts, ends, view,
             out, rows, out_starts, out_ends, probe, found,
         )  # fmt: skip
     return out[:found], rows[:found], out_starts[:found], out_ends[:found]
@@ -122,7 +122,7 @@ def collect(
 @njit(cache=True)
 def _collect_some(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
-    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
     out: Int64s, rows: Int64s, out_starts: Int64s, out_ends: Int64s, first: int, found: int,
 ) -> tuple[int, int]:  # fmt: skip
     """As many matches as there is room for: the probe to go on with, and how many there are.
@@ -138,11 +138,12 @@ def _collect_some(
             if keys[node, place] > highs[i]:
                 break
             rid = rids[node, place]
-            if rid >= base:
+            if base <= rid < view.limit:
                 slot = rid & mask
+                leaves = lives[slot, 1] + view.longer
                 start = max(starts[i], lives[slot, 0])
-                end = min(ends[i], lives[slot, 1])
-                if start < end and lives[slot, 1] >= min_end:
+                end = min(ends[i], leaves)
+                if start < end and leaves >= view.min_end:
                     if found == len(out):
                         nodes[i], places[i] = node, place
                         return i, found
@@ -156,7 +157,7 @@ def _collect_some(
 @njit(cache=True)
 def first_in_order(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
-    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
 ) -> Int64s:  # fmt: skip
     """The first match of every probing tuple, -1 for none."""
     out = np.full(len(nodes), -1, np.int64)
@@ -171,8 +172,9 @@ def first_in_order(
             rid = rids[node, place]
             place += 1
             slot = rid & mask
-            if rid >= base and lives[slot, 1] >= min_end:
-                if max(starts[i], lives[slot, 0]) < min(ends[i], lives[slot, 1]):
+            leaves = lives[slot, 1] + view.longer
+            if base <= rid < view.limit and leaves >= view.min_end:
+                if max(starts[i], lives[slot, 0]) < min(ends[i], leaves):
                     out[i] = rid
                     break
     return out
@@ -196,7 +198,7 @@ def _next_within(keys: Int64s, low: int, high: int, at: int, stop: int) -> int:
 @njit(cache=True)
 def scan(
     keys: Int64s, valid: Bools, lives: np.ndarray, base: int, stop: int, mask: int,
-    lows: Int64s, highs: Int64s, wanted: Bools, starts: Int64s, ends: Int64s, min_end: int,
+    lows: Int64s, highs: Int64s, wanted: Bools, starts: Int64s, ends: Int64s, view: View,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """The same matches with no index: every key between ``base`` and ``stop`` is read.
 
@@ -206,6 +208,7 @@ def scan(
     out, rows = np.empty(room, np.int64), np.empty(room, np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     found = 0
+    stop = min(stop, view.limit)
     for i in range(len(lows)):
         begin = base if wanted[i] else stop
         while begin < stop:
@@ -213,9 +216,10 @@ def scan(
             after = slot + min(stop - begin, mask + 1 - slot)
             k = _next_within(keys, lows[i], highs[i], slot, after)
             while k < after:
+                leaves = lives[k, 1] + view.longer
                 start = max(starts[i], lives[k, 0])
-                end = min(ends[i], lives[k, 1])
-                if valid[k] and start < end and lives[k, 1] >= min_end:
+                end = min(ends[i], leaves)
+                if valid[k] and start < end and leaves >= view.min_end:
                     if found == room:
                         out, rows = _grown(out), _grown(rows)
                         out_starts, out_ends = _grown(out_starts), _grown(out_ends)

@@ -10,13 +10,29 @@ the joined tuple and is one only if something is left of it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from penstock.engine.element import Bools, Int64s
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
 _BLOCK = 256
+
+
+class View(NamedTuple):
+    """What a reader sees of a store: rows before ``limit``, whose lives end ``longer`` after the stored end.
+
+    Rows that end before ``min_end`` in this view are passed over.
+    """
+
+    min_end: int
+    limit: int
+    longer: int
+
+
+EVERYTHING = View(int(BEFORE_TIME), int(FOREVER), 0)
 
 
 @njit(cache=True)
@@ -52,7 +68,7 @@ def chain_heads(heads: Int64s, keys: Int64s, valid: Bools) -> Int64s:
 @njit(cache=True)
 def first_matches(
     entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
-    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    keys: Int64s, starts: Int64s, ends: Int64s, view: View,
 ) -> Int64s:  # fmt: skip
     """The first row in each chain that the probing tuple joins, -1 for none: drop probing (thesis 5.2.2)."""
     out = np.full(len(keys), -1, np.int64)
@@ -64,8 +80,9 @@ def first_matches(
             for h in range(hits):
                 w = block[_HITS, h]
                 i, slot = block[_WALKING, w], chains[block[_WALKING, w]] & mask
-                start, end = max(starts[i], lives[slot, 0]), min(ends[i], lives[slot, 1])
-                if start < end and lives[slot, 1] >= min_end:
+                leaves = lives[slot, 1] + view.longer
+                alive = max(starts[i], lives[slot, 0]) < min(ends[i], leaves)
+                if alive and leaves >= view.min_end and chains[i] < view.limit:
                     out[i] = chains[i]
                     block[_NEXT, w] = -1
             walking = _go_on(chains, base, walking, block)
@@ -75,11 +92,11 @@ def first_matches(
 @njit(cache=True)
 def probe_chains(
     entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
-    keys: Int64s, starts: Int64s, ends: Int64s, min_end: int,
+    keys: Int64s, starts: Int64s, ends: Int64s, view: View,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
     """Matches of every probing tuple: (its place, row id, start, end) of each joined tuple.
 
-    Rows whose life ended before ``min_end`` are passed over. ``chains`` are used up.
+    ``chains`` are used up.
     """
     places, rids = _with_equal_keys(entries, base, mask, chains, keys)
     out_starts, out_ends = np.empty(len(places), np.int64), np.empty(len(places), np.int64)
@@ -87,10 +104,11 @@ def probe_chains(
     for n in range(len(places)):
         i, rid = places[n], rids[n]
         slot = rid & mask
-        start, end = max(starts[i], lives[slot, 0]), min(ends[i], lives[slot, 1])
+        leaves = lives[slot, 1] + view.longer
+        start, end = max(starts[i], lives[slot, 0]), min(ends[i], leaves)
         places[found], rids[found] = i, rid
         out_starts[found], out_ends[found] = start, end
-        found += (start < end) & (lives[slot, 1] >= min_end)
+        found += (start < end) & (leaves >= view.min_end) & (rid < view.limit)
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
 
 
@@ -175,7 +193,7 @@ def _go_on(chains: Int64s, base: int, walking: int, block: np.ndarray) -> int:
 
 @njit(cache=True)
 def probe_scan(
-    lives: np.ndarray, base: int, stop: int, mask: int, starts: Int64s, ends: Int64s, min_end: int
+    lives: np.ndarray, base: int, stop: int, mask: int, starts: Int64s, ends: Int64s, view: View
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Like ``probe_chains`` with every row a match: for joins that no equality narrows."""
     room = max(len(starts), 64)
@@ -183,11 +201,12 @@ def probe_scan(
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     found = 0
     for i in range(len(starts)):
-        for rid in range(base, stop):
+        for rid in range(base, min(stop, view.limit)):
             slot = rid & mask
+            leaves = lives[slot, 1] + view.longer
             start = max(starts[i], lives[slot, 0])
-            end = min(ends[i], lives[slot, 1])
-            if start < end and lives[slot, 1] >= min_end:
+            end = min(ends[i], leaves)
+            if start < end and leaves >= view.min_end:
                 if found == room:
                     places, rids = _grown(places), _grown(rids)
                     out_starts, out_ends = _grown(out_starts), _grown(out_ends)

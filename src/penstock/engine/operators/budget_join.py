@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.joins.shedding import slot_bytes
+from penstock.engine.joins.tuples import Tuples
 from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators.mjoin import MJoin, _MJoin, _Tuples
+from penstock.engine.operators.mjoin import JoinOperator, MJoin
 from penstock.engine.snapshot import Pickled, State
 
 SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
@@ -110,14 +112,16 @@ class BudgetJoin(MJoin):
 
     def start(self, context: StartContext) -> Operator:
         """With empty windows."""
-        return _BudgetJoin(self, context)
+        return _BudgetJoin(self)
 
 
-class _BudgetJoin(_MJoin):
+class _BudgetJoin(JoinOperator):
     _node: BudgetJoin
 
-    def __init__(self, node: BudgetJoin, context: StartContext) -> None:
-        super().__init__(node, context)
+    _given = 1
+
+    def __init__(self, node: BudgetJoin) -> None:
+        super().__init__(node, None)
         assert node.keeps is not None
         self._keeper = node.keeps.start()
         self._arrived = [0, 0]
@@ -130,7 +134,7 @@ class _BudgetJoin(_MJoin):
         out = []
         for begin, end, parts in self._epochs([c.in_order() for c in inputs], clock.now):
             out.append(self._part(parts, begin, end, clock))
-        self._joined.reconsider()
+        self._inputs.reconsider()
         joined = Chunk.concat(out, self._schema)
         self._results += len(joined)
         return joined
@@ -161,32 +165,27 @@ class _BudgetJoin(_MJoin):
         for i, chunk in enumerate(inputs):
             numbers = np.arange(self._arrived[i], self._arrived[i] + len(chunk))
             self._arrived[i] += len(chunk)
-            rows.append(self._joined.insert(i, replace(chunk, rid=numbers)))
+            rows.append(self._inputs.insert(i, replace(chunk, rid=numbers)))
             found += self._pipeline(i, rows[i])
-        slot = sum(s.nbytes() for s in self._stores) / sum(s.capacity for s in self._stores)
-        self._keeper.step([self._arrivals(i, r) for i, r in enumerate(rows)], begin, slot, clock)
+        arrivals = [self._arrivals(i, r) for i, r in enumerate(rows)]
+        self._keeper.step(arrivals, begin, slot_bytes(self._inputs), clock)
         chunk = self._decided(_concat(found))
         for i in range(2):
             self._forget(i, now)
         return chunk
 
     def _arrivals(self, i: int, rows: Int64s) -> Arrivals:
-        starts, ends = self._stores[i].life(rows)
-        keys = self._joined.key(i, 0, rows)[0] if self._node.classes else np.zeros(len(rows), np.int64)
-        return Arrivals(self._numbers(i, rows), starts, ends, keys)
+        starts, ends = self._inputs.life(i, rows)
+        keys = self._inputs.key(i, 0, rows)[0] if self._node.classes else np.zeros(len(rows), np.int64)
+        return Arrivals(self._inputs.ids(i, rows), starts, ends, keys)
 
-    def _numbers(self, i: int, rows: Int64s) -> Int64s:
-        """The number that each row came with: the last key of its store."""
-        store = self._stores[i]
-        return store.key(len(store.keys) - 1, rows)[0]
-
-    def _decided(self, tuples: _Tuples) -> Chunk:
+    def _decided(self, tuples: Tuples) -> Chunk:
         """The pairs that are results."""
-        pairs = [self._numbers(i, tuples.rows[i]) for i in range(2)]
-        times = [self._stores[i].life(tuples.rows[i])[0] for i in range(2)]
+        pairs = [self._inputs.ids(i, tuples.rows[i]) for i in range(2)]
+        times = [self._inputs.life(i, tuples.rows[i])[0] for i in range(2)]
         results = self._keeper.results(pairs, times)
         found = tuples.where(results.found)
-        columns = [self._gather(found, c) for c in self._node.output]
+        columns = [self._inputs.gather(found, c) for c in self._node.output]
         if self._node.keeps and self._node.keeps.sampled:
             columns += [pa.array(a[results.found]) for a in (results.weights, results.clusters)]
         payload = batch_of(columns, self._schema, len(found))
@@ -194,12 +193,12 @@ class _BudgetJoin(_MJoin):
         return Chunk.of(found.starts, payload, end=end)
 
     def _forget(self, i: int, now: int) -> None:
-        store = self._stores[i]
+        store = self._inputs.stubs[i].store
         alive = store.alive(now)
-        numbers, kept = self._numbers(i, alive), self._keeper.kept(i, now)
+        numbers, kept = self._inputs.ids(i, alive), self._keeper.kept(i, now)
         at = np.minimum(np.searchsorted(kept, numbers), max(len(kept) - 1, 0))
         gone = kept[at] != numbers if len(kept) else np.ones(len(numbers), np.bool_)
-        store.end(alive[gone], np.full(int(gone.sum()), BEFORE_TIME))
+        store.drop(alive[gone])
         store.expire(now)
 
     def horizon(self) -> int:
@@ -213,7 +212,7 @@ class _BudgetJoin(_MJoin):
         return {**super().metrics(), "within": self._keeper.metrics(self._node.labels)}
 
 
-def _concat(parts: Sequence[_Tuples]) -> _Tuples:
+def _concat(parts: Sequence[Tuples]) -> Tuples:
     rows = {i: np.concatenate([p.rows[i] for p in parts]) for i in range(2)}
     starts, ends = (np.concatenate([getattr(p, n) for p in parts]) for n in ("starts", "ends"))
-    return _Tuples(rows, starts, ends)
+    return Tuples(rows, starts, ends, parts[0].min_ends)

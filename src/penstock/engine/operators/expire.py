@@ -1,7 +1,8 @@
 """expire: makes the − elements of tuples whose end of life is known, where someone downstream needs them.
 
 A system operator: the plan puts it between a relation of known ends and an operator that works on changes
-(aggregate, d-stream, a changelog, a join with a row window). Its synopsis holds the living tuples by end.
+(aggregate, d-stream, a changelog, a join with a row window). The rows of a window it finds in the window's
+store; those of any other relation it keeps itself, by end.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
-from penstock.engine.synopses.expiry_queue import ExpiryQueue
+from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
+from penstock.engine.synopses.expiry_queue import ExpiryQueue, StoredExpiry
+from penstock.engine.synopses.store import Stub
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,26 @@ class Expire(Unary):
         """If asked to."""
         return self.ids
 
+    @property
+    def stored(self) -> Stored | None:
+        """Its input's rows, of which it says when they leave."""
+        return self.input.stored
+
     def start(self, context: StartContext) -> Operator:
-        """With nobody alive."""
-        return _Expire(self)
+        """With no rows."""
+        return _Expire(self, context)
 
 
 class _Expire(Operator):
     saved = ("_living", "_arrived")
 
-    def __init__(self, node: Expire) -> None:
-        self._ids = node.ids
-        self._schema = node.schema
-        self._living = ExpiryQueue(node.schema)
+    def __init__(self, node: Expire, context: StartContext) -> None:
+        self._ids, self._schema = node.ids, node.schema
+        there = node.stored
+        self._living: ExpiryQueue | StoredExpiry = ExpiryQueue(node.schema)
+        if there is not None:
+            stub = Stub(context.stores[there.store], dict(there.columns), longer=there.longer)
+            self._living = StoredExpiry(stub, node.schema)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -65,7 +75,7 @@ class _Expire(Operator):
         if not len(due):
             return born.in_order()
         assert due.end is not None
-        gone = Chunk(due.end, np.full(len(due), -1, np.int8), due.columns, rid=due.rid)
+        gone = Chunk(due.end, np.full(len(due), -1, np.int8), due.columns, rid=due.rid, rows=due.rows)
         return Chunk.concat([born, gone], self._schema).in_order()
 
     def horizon(self) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Pattern, batch_of
 from penstock.engine.evaluate import evaluate
-from penstock.engine.operator import Clock, Node, Operator, StartContext
-from penstock.expression import Expression
+from penstock.engine.operator import Clock, Node, Operator, StartContext, Stored
+from penstock.expression import Column, Expression
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,21 @@ class Project(Node):
     def describe(self) -> str:
         """The expressions and their names."""
         return ", ".join(str(e) if str(e) == name else f"{e} AS {name}" for name, e in self.columns)
+
+    @property
+    def renames(self) -> dict[str, str] | None:
+        """Its columns by those of the input, if it only drops and renames some."""
+        plain = [(name, e.name) for name, e in self.columns if isinstance(e, Column)]
+        return dict(plain) if len(plain) == len(self.columns) else None
+
+    @property
+    def stored(self) -> Stored | None:
+        """Where its input's rows are, if it only renames."""
+        there, renames = self.input.stored, self.renames
+        if there is None or renames is None:
+            return None
+        names = dict(there.columns)
+        return replace(there, columns=tuple((new, names[old]) for new, old in renames.items()))
 
     @property
     def has_ids(self) -> bool:

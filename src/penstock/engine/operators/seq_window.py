@@ -15,15 +15,19 @@ With a slide the window stands still between multiples of it; ``sliding_window``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
+from penstock.engine.operators.project import Project
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
+from penstock.engine.snapshot import State
+from penstock.engine.synopses.store import Store, Stub
 from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
 
@@ -33,7 +37,8 @@ class SeqWindow(Unary):
     """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded.
 
     ``keep``: predicates of which a row window holds the rows that satisfy them all. The ``first`` ones come
-    first; ``filters`` orders the others.
+    first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read;
+    if another window over the same rows opened it, this one's lives are ``longer``.
     """
 
     kind: str
@@ -44,6 +49,8 @@ class SeqWindow(Unary):
     keep: tuple[Expression, ...] = ()
     filters: str = field(default="a-greedy", repr=False)
     first: int = 0
+    store: str = ""
+    longer: int = 0
 
     name = "seq-window"
 
@@ -84,43 +91,92 @@ class SeqWindow(Unary):
         if self.slide is not None and self.kind == "range":
             return SlidingRange(self.schema, self.size, self.slide)
         if self.slide is not None:
-            return SlidingRows(context, self.schema, self.partition_by, self.size, self.slide)
-        if self.size is None:
-            return _Unbounded()
-        return _Range(self.size) if self.kind == "range" else _Rows(self, self.size, context)
+            return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
+        keys = 0 if self._by_time else 2
+        named = self.store and context.stores.open(self.store, self._stored_schema(), keys)
+        store = named or Store(self.schema, keys)
+        return _Range(self, store) if self._by_time else _Rows(self, store)
 
+    @property
+    def _by_time(self) -> bool:
+        return self.kind == "range" or self.size is None
 
-class _Unbounded(Operator):
-    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        return inputs[0]
+    @property
+    def stored(self) -> Stored | None:
+        """Its own store, where it has one; names there are those of the stream."""
+        if not self.store or self.slide is not None:
+            return None
+        below = (isinstance(self.input, Project) and self.input.renames) or {}
+        return Stored(self.store, tuple((n, below.get(n, n)) for n in self.schema.names), self.longer)
+
+    def _stored_schema(self) -> pa.Schema:
+        there = dict(self.stored.columns) if self.stored else {}
+        return pa.schema([(there.get(f.name, f.name), f.type) for f in self.schema])
 
 
 class _Range(Operator):
-    def __init__(self, size: int) -> None:
-        self._size = size
+    """Known ends, so no state of its own; it fills the store for those who read it."""
+
+    def __init__(self, node: SeqWindow, store: Store) -> None:
+        self._size, self._longer, self._store = node.size, node.longer, store
+        there = dict(node.stored.columns) if node.stored else {}
+        self._columns = {in_store: own for own, in_store in there.items()}
+        self._inserted = 0
+        self._opened = not node.longer
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        (chunk,) = inputs
-        return Chunk.of(chunk.ts, chunk.columns, end=chunk.ts + (self._size + 1))
+        chunk = inputs[0].in_order()
+        end = None if self._size is None else chunk.ts + (self._size + 1)
+        chunk = Chunk.of(chunk.ts, chunk.columns, end=end)
+        return replace(chunk, rows=self._rows(chunk)) if self._store.stubs else chunk
+
+    def _rows(self, chunk: Chunk) -> Int64s:
+        """Where the rows are in the store, put there now unless another window over the stream did."""
+        store, behind = self._store, self._store.inserted - self._inserted
+        self._inserted += len(chunk)
+        if behind:
+            return np.arange(store.next - behind, store.next - behind + len(chunk))
+        ends = np.full(len(chunk), FOREVER) if chunk.end is None else chunk.end - self._longer
+        return store.insert(chunk.ts, ends, [], [chunk.column(self._columns[n]) for n in store.schema.names])
+
+    def state(self) -> dict[str, State]:
+        return {"inserted": self._inserted, "store": self._store if self._opened else None}
+
+    def _load(self, state: dict[str, State]) -> None:
+        self._inserted = state["inserted"]
+        if self._opened:
+            self._store.restore(state["store"])
+
+    def horizon(self) -> int:
+        return self._store.oldest()
+
+    def rows(self) -> int:
+        return len(self._store) if self._opened else 0
+
+    def bytes(self) -> int:
+        return self._store.nbytes() if self._opened and self._store.stubs else 0
 
 
 class _Rows(Operator):
     """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
 
-    saved = ("_turns", "_store", "_arrived")
+    saved = ("_turns", "_store", "_stub", "_arrived")
 
-    def __init__(self, node: SeqWindow, size: int, context: StartContext) -> None:
-        self._size = size
+    def __init__(self, node: SeqWindow, store: Store) -> None:
+        assert node.size is not None
+        self._size = node.size
         first, others = node.keep[: node.first], node.keep[node.first :]
         self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
         self._turns = Turns(node.schema, node.partition_by)
-        self._store = context.stores.open(node.schema, keys=2)
+        self._store, self._stub = store, Stub(store)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
         if not len(chunk):
-            return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=np.empty(0, np.int64))
+            self._stub.advance(clock.now)
+            none = np.empty(0, np.int64)
+            return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=none, rows=none)
         places = self._places(chunk)
         before = self._holders(places)
         kept = self._kept(chunk)
@@ -133,7 +189,7 @@ class _Rows(Operator):
         leaves = before >= 0
         self._store.end(before[leaves], chunk.ts[leaves])
         out = self._elements(chunk.ts, rids, before, kept, leaves)
-        self._store.expire(clock.now)
+        self._stub.advance(clock.now)
         return out
 
     def _kept(self, chunk: Chunk) -> Bools:
@@ -167,7 +223,7 @@ class _Rows(Operator):
         rows = np.stack([rids, before], axis=1).ravel()[shown]
         sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]
         ids, _ = self._store.key(1, rows)
-        return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids)
+        return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids, rows=rows)
 
     def horizon(self) -> int:
         return self._store.oldest()

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s
-from penstock.engine.operator import Clock, Operator, StartContext
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.synopses.store import Store
 from penstock.engine.synopses.turns import Turns
 
 
@@ -54,12 +55,10 @@ class SlidingRows(Operator):
 
     saved = ("_turns", "_store", "_arrived")
 
-    def __init__(
-        self, context: StartContext, schema: pa.Schema, by: tuple[str, ...], size: int | None, slide: int
-    ) -> None:
+    def __init__(self, schema: pa.Schema, by: tuple[str, ...], size: int | None, slide: int) -> None:
         self._size, self._slide = size, slide
         self._turns = Turns(schema, by)
-        self._store = context.stores.open(schema, keys=2)
+        self._store = Store(schema, keys=2)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:

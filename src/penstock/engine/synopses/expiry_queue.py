@@ -6,11 +6,14 @@ is at least twice the next, which keeps their number logarithmic and every tuple
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import FOREVER, Chunk
+from penstock.engine.element import FOREVER, Chunk, batch_of
 from penstock.engine.snapshot import State, Stateful
+from penstock.engine.synopses.store import Stub
 
 
 class ExpiryQueue(Stateful):
@@ -50,6 +53,44 @@ class ExpiryQueue(Stateful):
     def nbytes(self) -> int:
         """Memory used."""
         return sum(r.chunk.columns.nbytes + 17 * len(r.chunk) for r in self._runs)
+
+
+class StoredExpiry(Stateful):
+    """The same over the rows of a window of known ends, which are in its store in the order of their ends.
+
+    It only needs to know how far it came. An id, where elements have one, is how many rows came before.
+    """
+
+    saved = ("_stub", "_popped")
+
+    def __init__(self, stub: Stub, schema: pa.Schema) -> None:
+        self._stub, self._schema = stub, schema
+        self._popped = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def push(self, chunk: Chunk) -> None:
+        """See the rows that the window stored."""
+        self._stub.read()
+
+    def pop(self, now: int) -> Chunk:
+        """The rows whose end is before ``now``, ordered by end."""
+        rows = self._stub.due(now)
+        ids = np.arange(self._popped, self._popped + len(rows))
+        self._popped += len(rows)
+        starts, ends = self._stub.life(rows)
+        columns = batch_of([self._stub.gather(n, rows) for n in self._schema.names], self._schema, len(rows))
+        self._stub.advance(now)
+        return replace(Chunk.of(starts, columns, end=ends), rid=ids, rows=rows)
+
+    def oldest(self) -> int:
+        """What it depends on is in the store."""
+        return int(FOREVER)
+
+    def nbytes(self) -> int:
+        """Nothing of its own."""
+        return 0
 
 
 class _Run:

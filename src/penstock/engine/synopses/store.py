@@ -1,14 +1,21 @@
-"""A store: the rows of a window or relation, with their lives, keys, payload and indexes.
+"""Stores and stubs (thesis 2.3.1): rows once, with their lives, keys, payload and indexes; a stub per reader.
 
-Rows get ids 0, 1, 2, ... in arrival order and live in rings addressed by row id; the oldest live row is
-``base``, the id the next row gets is ``next``. A row is dead once its ``end`` is past; the dead at the
-front go for free, and where too many die in the middle the live ones are moved up.
+A store's rows get ids 0, 1, 2, ... in arrival order and are in rings addressed by row id; the oldest that is
+kept is ``base``, the id the next row gets is ``next``. A *life* ``[start, end)`` says when a row is in the
+relation. How long the store keeps a row is another matter: until no stub needs it. Rows at the front go for
+free; where too many go in the middle, the others are moved up, which gives them new ids. That happens only
+when every stub has read all rows, so an id is good for the step in which it was handed out.
+
+A *stub* is one reader's view of a store and its progress: it sees the rows up to its ``frontier``, with lives
+that may end ``longer`` after the stored end (a window of another size over the same rows), and says by
+``advance`` what it needs no more.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,38 +26,77 @@ from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.scan import Scan
 from penstock.engine.indexes.t_tree import TTree
 from penstock.engine.kernels import probing
+from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.kernels.probing import View
 from penstock.engine.settings import MIN_STORE_ROWS
 from penstock.engine.snapshot import State, Stateful
-from penstock.engine.synopses.columns import column_for, ring_put, ring_resized, ring_run
+from penstock.engine.synopses.columns import (
+    ArrowColumn,
+    RingColumn,
+    column_for,
+    ring_put,
+    ring_resized,
+    ring_run,
+)
+from penstock.engine.synopses.order_keys import IntegerKeys
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
 """The access methods by name."""
+_NO_LIFE = (FOREVER, BEFORE_TIME)
+"""What stands where a row was that is kept no longer."""
+
+
+@dataclass(frozen=True)
+class KeyOf:
+    """A key of a column: ``"value"`` (it is an integer), ``"hash"``, or ``"order"`` (it sorts alike)."""
+
+    kind: str
+    column: str
+
+    def of(self, column: pa.Array) -> tuple[Int64s, Bools]:
+        """The keys of a column, and where they are not NULL."""
+        if self.kind == "order":
+            return IntegerKeys(column.type).encode(column), validity(column)
+        keys = as_integers(column) if self.kind == "value" else hash_rows([column], len(column))
+        assert keys is not None
+        return keys, validity(column)
 
 
 class Stores:
-    """The stores of one engine: operators open theirs here, so that several can read one."""
+    """The stores of one engine: operators open theirs here, and find those of others by name."""
 
     def __init__(self) -> None:
-        self.opened: list[Store] = []
+        self._named: dict[str, Store] = {}
 
-    def open(self, schema: pa.Schema, keys: int) -> Store:
-        """A new, empty store."""
-        self.opened.append(Store(schema, keys))
-        return self.opened[-1]
+    def open(self, name: str, schema: pa.Schema, keys: int = 0) -> Store:
+        """The store of this name, opened if need be. Which columns it keeps, its readers say."""
+        if name not in self._named:
+            self._named[name] = Store(schema, keys, stored=())
+        return self._named[name]
+
+    def __getitem__(self, name: str) -> Store:
+        return self._named[name]
 
 
 class Store(Stateful):
-    """Rows by id, ``keys`` int64 keys a row, and an index on each set of keys that someone asked for."""
+    """Rows of a schema, of which the columns in ``stored`` are kept, and more if a reader asks.
 
-    def __init__(self, schema: pa.Schema, keys: int) -> None:
+    Each row has ``keys`` int64 keys that come with it, and those that readers want of its columns. There is
+    an index on each set of keys that someone asked for.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
         self.schema = schema
-        self.base = self.next = 0
+        self.stubs: list[Stub] = []
+        self.base = self.next = self.inserted = 0
         self.capacity = MIN_STORE_ROWS
         self.lives = np.zeros((self.capacity, 2), np.int64)
         self.keys = [np.zeros(self.capacity, np.int64) for _ in range(keys)]
         self.key_valid = [np.zeros(self.capacity, np.bool_) for _ in range(keys)]
-        self._columns = [column_for(f.type, self.capacity) for f in schema]
+        self._key_of: dict[KeyOf, int] = {}
+        self._columns: dict[str, RingColumn | ArrowColumn] = {}
+        self.keep(schema.names if stored is None else stored)
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
@@ -65,17 +111,55 @@ class Store(Stateful):
     def __len__(self) -> int:
         return self.next - self.base - self._ended
 
+    def keep(self, columns: Iterable[str]) -> None:
+        """Keep these columns of the rows to come."""
+        for name in columns:
+            if name not in self._columns:
+                assert not self.next, "a column of rows that are gone"
+                self._columns[name] = column_for(self.schema.field(name).type, self.capacity)
+
+    def key_of(self, wanted: KeyOf) -> int:
+        """The number of a key; from now on rows have it."""
+        if wanted not in self._key_of:
+            assert not self.next, "a key of rows that are gone"
+            self._key_of[wanted] = len(self.keys)
+            self.keys.append(np.zeros(self.capacity, np.int64))
+            self.key_valid.append(np.zeros(self.capacity, np.bool_))
+        return self._key_of[wanted]
+
     def insert(
+        self,
+        starts: Int64s,
+        ends: Int64s,
+        keys: Sequence[tuple[Int64s, Bools]],
+        columns: Sequence[pa.Array],
+        usable: bool = False,
+    ) -> Int64s:
+        """Add rows with the keys that come with them and all columns of the schema; their ids.
+
+        ``usable``: only those without a NULL among the keys that readers want.
+        """
+        named = dict(zip(self.schema.names, columns, strict=True))
+        self.inserted += len(starts)
+        wanted = [key.of(named[key.column]) for key in self._key_of]
+        every, kept = [*keys, *wanted], [named[name] for name in self._columns]
+        some = np.logical_and.reduce([np.ones(len(starts), np.bool_), *(valid for _, valid in wanted)])
+        if usable and not some.all():
+            at = np.flatnonzero(some)
+            starts, ends, every = starts[at], ends[at], [(k[at], v[at]) for k, v in every]
+            kept = [column.take(pa.array(at)) for column in kept]
+        return self._put(starts, ends, every, kept)
+
+    def _put(
         self, starts: Int64s, ends: Int64s, keys: Sequence[tuple[Int64s, Bools]], columns: Sequence[pa.Array]
     ) -> Int64s:
-        """Add rows; their ids."""
         first, count = self.next, len(starts)
         self._make_room(count)
         ring_put(self.lives, first, np.stack([starts, ends], axis=1))
         for k, (values, valid) in enumerate(keys):
             ring_put(self.keys[k], first, values)
             ring_put(self.key_valid[k], first, valid)
-        for column, array in zip(self._columns, columns, strict=True):
+        for column, array in zip(self._columns.values(), columns, strict=True):
             column.append(first, array)
         if self._ended:
             ring_put(self._ended_early, first, np.zeros(count, np.bool_))
@@ -94,7 +178,7 @@ class Store(Stateful):
         self.lives = ring_resized(self.lives, self.base, self.next, capacity)
         self.keys = [ring_resized(k, self.base, self.next, capacity) for k in self.keys]
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]
-        for column in self._columns:
+        for column in self._columns.values():
             column.resize(self.base, self.next, capacity)
         if self._ended:
             self._ended_early = ring_resized(self._ended_early, self.base, self.next, capacity)
@@ -116,26 +200,39 @@ class Store(Stateful):
     def end(self, rids: Int64s, ends: Int64s) -> None:
         """Say when rows leave."""
         self.lives[rids & self.mask, 1] = ends
+        self._leave_a_hole(rids)
+
+    def drop(self, rids: Int64s) -> None:
+        """Keep these rows no longer, whatever their lives: nobody sees them any more."""
+        self.lives[rids & self.mask] = _NO_LIFE
+        self._leave_a_hole(rids)
+
+    def _leave_a_hole(self, rids: Int64s) -> None:
         if not self._ended:
             self._ended_early = np.zeros(self.capacity, np.bool_)
         self._ended_early[rids & self.mask] = True
         self._ended += len(rids)
 
-    def expire(self, now: int) -> None:
-        """Forget the rows whose life ends by ``now``."""
+    def settle(self) -> None:
+        """Free the rows that no stub needs any more."""
+        same_turn = all(s.turns == self.stubs[0].turns for s in self.stubs)
+        self.expire(min(s.passed for s in self.stubs), same_turn)
+
+    def expire(self, now: int, may_move: bool = True) -> None:
+        """Free the rows whose life ends by ``now``."""
         base = probing.first_alive(self.lives, self.base, self.next, self.mask, now)
         if self._ended:
             # Others leave by themselves: only those that were ended are counted.
             self._ended -= int(ring_run(self._ended_early, self.base, base - self.base).sum())
         self._forget(base)
-        if self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:
+        if may_move and self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:
             self._move_up(now)
 
     def _forget(self, base: int) -> None:
         self.base = base
         while self._insertions and self._insertions[0][0] <= base:
             self._insertions.popleft()
-        for column in self._columns:
+        for column in self._columns.values():
             column.forget(base)
 
     def _move_up(self, now: int) -> None:
@@ -144,11 +241,13 @@ class Store(Stateful):
         slots = live & self.mask
         lives = self.lives[slots]
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
-        columns = [c.gather(live) for c in self._columns]
+        columns = [c.gather(live) for c in self._columns.values()]
         first = self.next
-        self.insert(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
+        self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         self._ended = 0
         self._forget(first)
+        for stub in self.stubs:
+            stub.frontier, stub.due_from = self.next, first + int(np.searchsorted(live, stub.due_from))
 
     def state(self) -> dict[str, State]:
         first, count = self.base, self.next - self.base
@@ -158,7 +257,8 @@ class Store(Stateful):
             "lives": ring_run(self.lives, first, count),
             "keys": [k for k, _ in keys],
             "valid": [v for _, v in keys],
-            "columns": [c.gather(np.arange(first, self.next)) for c in self._columns],
+            "columns": {n: self.gather(n, np.arange(first, self.next)) for n in self._columns},
+            "inserted": self.inserted,
             "insertions": list(self._insertions),
             "ended": ring_run(self._ended_early, first, count) if self._ended else None,
         }
@@ -167,7 +267,9 @@ class Store(Stateful):
         # Rows keep their ids: others may name them.
         self.base = self.next = state["base"]
         starts, ends = np.ascontiguousarray(state["lives"].T)
-        self.insert(starts, ends, list(zip(state["keys"], state["valid"], strict=True)), state["columns"])
+        columns = [state["columns"][name] for name in self._columns]
+        self._put(starts, ends, list(zip(state["keys"], state["valid"], strict=True)), columns)
+        self.inserted = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
             self._ended = int(state["ended"].sum())
@@ -193,11 +295,11 @@ class Store(Stateful):
 
     def gather(self, name: str, rids: Int64s) -> pa.Array:
         """A payload column of rows."""
-        return self._columns[self.schema.get_field_index(name)].gather(rids)
+        return self._columns[name].gather(rids)
 
     def rows(self, rids: Int64s) -> pa.RecordBatch:
         """The payload of rows."""
-        return batch_of([c.gather(rids) for c in self._columns], self.schema, len(rids))
+        return batch_of([self.gather(n, rids) for n in self.schema.names], self.schema, len(rids))
 
     def oldest(self) -> int:
         """A timestamp that no live row is older than, static rows aside; FOREVER when there is none."""
@@ -207,4 +309,72 @@ class Store(Stateful):
     def nbytes(self) -> int:
         """Memory used by rows, keys and indexes."""
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
-        return own + sum(c.nbytes() for c in self._columns) + sum(i.nbytes() for i in self._indexes.values())
+        return (
+            own
+            + sum(c.nbytes() for c in self._columns.values())
+            + sum(i.nbytes() for i in self._indexes.values())
+        )
+
+
+class Stub(Stateful):
+    """One reader of a store. ``columns``: by its own names, the columns there that it reads.
+
+    ``frontier``: the first row that it has not read. ``passed``: rows that end by then, as stored, it does
+    not need any more. ``turns`` counts its steps.
+    """
+
+    saved = ("frontier", "due_from", "passed", "turns")
+
+    def __init__(
+        self,
+        store: Store,
+        columns: Mapping[str, str] | None = None,
+        keys: Sequence[KeyOf] = (),
+        longer: int = 0,
+    ) -> None:
+        """``keys``: those that it looks rows up by."""
+        self.store, self._longer = store, longer
+        self._columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
+        self.keys = [store.key_of(k) for k in keys]
+        self.frontier = self.due_from = store.next
+        self.passed, self.turns = int(BEFORE_TIME), 0
+        store.keep(self._columns.values())
+        store.stubs.append(self)
+
+    def read(self) -> None:
+        """See all rows that the store has now."""
+        self.frontier = self.store.next
+
+    def view(self, min_end: int = int(BEFORE_TIME)) -> View:
+        """What a probe finds for it: rows that it has read and that do not end before ``min_end``."""
+        return View(min_end, self.frontier, self._longer)
+
+    def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
+        """Start and end of rows."""
+        starts, ends = self.store.life(rids)
+        return starts, ends + self._longer if self._longer else ends
+
+    def key(self, number: int, rids: Int64s) -> tuple[Int64s, Bools]:
+        """One of its keys, and where it is not NULL."""
+        return self.store.key(self.keys[number], rids)
+
+    def gather(self, name: str, rids: Int64s) -> pa.Array:
+        """A payload column of rows."""
+        return self.store.gather(self._columns[name], rids)
+
+    def due(self, now: int) -> Int64s:
+        """The rows that end before ``now`` and did not before the last call, where rows are in that order."""
+        first, store = self.due_from, self.store
+        ring = (store.lives, first, self.frontier, store.mask)
+        self.due_from = int(probing.first_alive(*ring, self._last_end(now)))
+        return np.arange(first, self.due_from)
+
+    def advance(self, now: int) -> None:
+        """A step is over: rows that end before ``now`` are not needed any more."""
+        self.passed = self._last_end(now)
+        self.turns += 1
+        self.store.settle()
+
+    def _last_end(self, now: int) -> int:
+        """The latest stored end of rows that, as it sees them, end before ``now``."""
+        return min(max(int(now) - 1 - self._longer, int(BEFORE_TIME)), int(FOREVER) - 1)

@@ -1,0 +1,44 @@
+"""Joined tuples on their way through the pipeline of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.engine.element import Bools, Int64s
+
+if TYPE_CHECKING:
+    from penstock.engine.joins.drop_probing import DropProbing
+
+
+@dataclass
+class Tuples:
+    """Tuples by columns: the row that each bound input contributes, and the life left to them."""
+
+    rows: dict[int, Int64s]
+    starts: Int64s
+    ends: Int64s
+    min_ends: Sequence[int]
+    """By input: rows that ended before it do not count."""
+    unsure: frozenset[int] = frozenset()
+    """Inputs of which an own predicate failed: all of theirs are tried again when the tuple is whole."""
+    paths: DropProbing | None = None
+    """What drop probing found for these tuples, and ``at``, by input on a path, the entry of each tuple."""
+    at: Mapping[int, Int64s] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, mask: Bools) -> Tuples:
+        """The tuples for which the mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, places: Int64s) -> Tuples:
+        """The tuples at these places."""
+        rows = {i: r[places] for i, r in self.rows.items()}
+        at = {i: r[places] for i, r in self.at.items()}
+        life = self.starts[places], self.ends[places]
+        return Tuples(rows, *life, self.min_ends, self.unsure, self.paths, at)
