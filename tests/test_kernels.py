@@ -29,7 +29,7 @@ from strategies import Choices, draw_case, draw_long_case
 
 import penstock
 from penstock.cost.calibrate import measure
-from penstock.engine.element import BEFORE_TIME
+from penstock.engine.kernels.probing import EVERYTHING, View
 from penstock.engine.synopses.store import METHODS, Store
 from penstock.streamon.pipelined_filters import PipelinedFilters
 
@@ -76,6 +76,8 @@ def copied(value: Any) -> Any:
     """Arrays anew, in tuples and lists too."""
     if isinstance(value, np.ndarray):
         return value.copy()
+    if isinstance(value, View):
+        return value
     return type(value)(map(copied, value)) if isinstance(value, tuple | list) else value
 
 
@@ -161,7 +163,7 @@ def run_indexes() -> None:
             starts, keys = np.full(40, now), random.integers(100 * now, 100 * now + 150, 40)
             store.insert(starts, starts + 3, [(keys, np.ones(40, np.bool_))], [])
             store.expire(now)
-        life = np.ones(40, np.bool_), starts, starts + 1, int(BEFORE_TIME)
+        life = np.ones(40, np.bool_), starts, starts + 1, EVERYTHING
         index.probe(store, keys, *life)
         index.first(store, keys, *life)
 

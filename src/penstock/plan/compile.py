@@ -19,6 +19,7 @@ from penstock.plan.partition import Scheme, choose
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 from penstock.plan.sampled import sampled
 from penstock.plan.second_stage import TwoStages
+from penstock.plan.sharing import shared
 from penstock.plan.update_patterns import distinct_lives
 from penstock.settings import Settings
 
@@ -81,8 +82,8 @@ class _Compiler:
         return to_stream(node, self._kind, self._every, self._time, distinct_lives(self._relation))
 
     def _first(self, root: Node) -> PlannedStage:
-        stage = Stage(root, tuple(self._builder.stage_inputs), _waits(root))
-        inputs = tuple(self._builder.host_inputs)
+        root, taken, inputs = shared(root, self._builder.stage_inputs, self._builder.host_inputs)
+        stage = Stage(root, taken, _waits(root))
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 

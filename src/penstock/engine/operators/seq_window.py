@@ -19,15 +19,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
-from penstock.engine.operators.project import Project
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.snapshot import State
-from penstock.engine.synopses.store import Store, Stub
+from penstock.engine.synopses.store import Store, Stores, Stub
 from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
 
@@ -93,8 +91,8 @@ class SeqWindow(Unary):
         if self.slide is not None:
             return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
         keys = 0 if self._by_time else 2
-        named = self.store and context.stores.open(self.store, self._stored_schema(), keys)
-        store = named or Store(self.schema, keys)
+        stores = context.stores if self.store else Stores()
+        store = stores.open(self.store, self.schema, keys)
         return _Range(self, store) if self._by_time else _Rows(self, store)
 
     @property
@@ -103,15 +101,10 @@ class SeqWindow(Unary):
 
     @property
     def stored(self) -> Stored | None:
-        """Its own store, where it has one; names there are those of the stream."""
+        """Its store, where it has one."""
         if not self.store or self.slide is not None:
             return None
-        below = (isinstance(self.input, Project) and self.input.renames) or {}
-        return Stored(self.store, tuple((n, below.get(n, n)) for n in self.schema.names), self.longer)
-
-    def _stored_schema(self) -> pa.Schema:
-        there = dict(self.stored.columns) if self.stored else {}
-        return pa.schema([(there.get(f.name, f.name), f.type) for f in self.schema])
+        return Stored(self.store, tuple((n, n) for n in self.schema.names), self.longer)
 
 
 class _Range(Operator):
@@ -119,8 +112,6 @@ class _Range(Operator):
 
     def __init__(self, node: SeqWindow, store: Store) -> None:
         self._size, self._longer, self._store = node.size, node.longer, store
-        there = dict(node.stored.columns) if node.stored else {}
-        self._columns = {in_store: own for own, in_store in there.items()}
         self._inserted = 0
         self._opened = not node.longer
 
@@ -137,7 +128,7 @@ class _Range(Operator):
         if behind:
             return np.arange(store.next - behind, store.next - behind + len(chunk))
         ends = np.full(len(chunk), FOREVER) if chunk.end is None else chunk.end - self._longer
-        return store.insert(chunk.ts, ends, [], [chunk.column(self._columns[n]) for n in store.schema.names])
+        return store.insert(chunk.ts, ends, [], chunk.columns.columns)
 
     def state(self) -> dict[str, State]:
         return {"inserted": self._inserted, "store": self._store if self._opened else None}

@@ -1,0 +1,176 @@
+"""What a stage has once though the query names it more than once: streams, windows and their stores.
+
+Two places of a query that read the same rows of a stream (the same filter, the same route to partitions) get
+one input, windows over it that are alike become one node, and time windows over it that differ in size only
+share a store, of which each sees what is in it (thesis 2.3.1). Every other window has a store of its own,
+which the join and the expiry above it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.operator import Node
+from penstock.engine.operators.project import Project
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.source import Source
+from penstock.engine.stage import StageInput
+from penstock.expression import Column, Expression, transform
+from penstock.plan.physical import SourceInput, TableInput
+
+HostInput = SourceInput | TableInput
+
+
+def shared(
+    root: Node, stage_inputs: Sequence[StageInput], host_inputs: Sequence[HostInput]
+) -> tuple[Node, tuple[StageInput, ...], tuple[HostInput, ...]]:
+    """A stage's root and inputs with what is there twice taken together."""
+    merged = _Merged([i for i in host_inputs if isinstance(i, SourceInput)])
+    taken = [merged.stage_input(i) for i in stage_inputs if i.name not in merged.leader]
+    hosts = [merged.inputs.get(i.name, i) for i in host_inputs if i.name not in merged.leader]
+    node = _rewritten(root, _Sharing(merged, {i.name: i for i in taken}).change, {})
+    return node, tuple(taken), tuple(hosts)
+
+
+class _Merged:
+    """Inputs that read the same rows. ``leader``: by its name, the input that one is merged into."""
+
+    def __init__(self, sources: Sequence[SourceInput]) -> None:
+        self.leader: dict[str, SourceInput] = {}
+        self.inputs: dict[str, SourceInput] = {}
+        for source in sources:
+            alike = [s for s in self.inputs.values() if _same_rows(s, source)]
+            if alike and _can_merge(source):
+                self.leader[source.name] = first = alike[0]
+                new = [n for n in _own_names(source) if n not in _own_names(first)]
+                more = [(f"{first.alias}.{n}", _own_names(source)[n].type) for n in new]
+                columns = (*first.columns, *((name, Column(name, kind)) for name, kind in more))
+                self.inputs[first.name] = replace(first, columns=columns)
+            else:
+                self.inputs[source.name] = source
+        self.alias = {s.name: s.alias for s in sources}
+
+    def stage_input(self, taken: StageInput) -> StageInput:
+        """With the columns of those merged into it."""
+        if taken.name not in self.inputs:
+            return taken
+        known = set(taken.schema.names)
+        more = [(n, e.type) for n, e in self.inputs[taken.name].columns if n not in known]
+        return replace(taken, schema=pa.schema([*taken.schema, *more])) if more else taken
+
+
+def _own_names(source: SourceInput) -> dict[str, Expression]:
+    """Its columns by their names in the stream."""
+    return {name.removeprefix(f"{source.alias}."): e for name, e in source.columns}
+
+
+def _can_merge(source: SourceInput) -> bool:
+    """Not where partitions get only the places of rows, or the host checks what its source has where."""
+    route = source.route
+    plain = all(e == Column(name, e.type) for name, e in source.columns)
+    return plain and route.places is None and not any(a.by_source for a in route.axes)
+
+
+def _same_rows(a: SourceInput, b: SourceInput) -> bool:
+    def at_home(source: SourceInput) -> tuple[Any, ...]:
+        def strip(e: Expression) -> Expression:
+            return _renamed(e, lambda name: name.removeprefix(f"{source.alias}."))
+
+        axes = tuple(replace(x, keys=tuple(map(strip, x.keys))) for x in source.route.axes)
+        return source.stream, source.filter and strip(source.filter), replace(source.route, axes=axes)
+
+    return at_home(a) == at_home(b)
+
+
+def _renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+    return transform(expression, lambda e: Column(name(e.name), e.type) if isinstance(e, Column) else None)
+
+
+class _Sharing:
+    """Rewrites nodes from the leaves up."""
+
+    def __init__(self, merged: _Merged, taken: dict[str, StageInput]) -> None:
+        self._merged, self._taken = merged, taken
+        self._sources: dict[str, Source] = {}
+        self._windows: list[SeqWindow] = []
+        self._names: set[str] = set()
+
+    def change(self, node: Node) -> Node:
+        """What takes the place of a node whose inputs are rewritten."""
+        match node:
+            case Source(input=name) if name in self._merged.alias:
+                return self._source(node)
+            case SeqWindow(input=Project(input=Source()) as renamed) if renamed.renames is not None:
+                return Project(self._window(_below(node, renamed)), renamed.columns)
+            case SeqWindow():
+                return self._window(node)
+        return node
+
+    def _source(self, node: Source) -> Node:
+        leader = self._merged.leader.get(node.input)
+        name = leader.name if leader else node.input
+        source = self._sources.setdefault(name, replace(node, input=name, of=self._taken[name].schema))
+        if node.schema == source.schema:
+            return source
+        own, alias = f"{self._merged.alias[node.input]}.", f"{self._merged.alias[name]}."
+        old = [alias + n.removeprefix(own) for n in node.schema.names]
+        columns = [Column(o, source.schema.field(o).type) for o in old]
+        return Project(source, tuple(zip(node.schema.names, columns, strict=True)))
+
+    def _window(self, node: SeqWindow) -> SeqWindow:
+        """A window like one there is already is that one; a new one has a store, perhaps another's."""
+        if node.slide is not None:
+            return node
+        over = [w for w in self._windows if w.input is node.input]
+        for window in over:
+            if replace(window, store="", longer=0) == node:
+                return window
+        others = [w for w in over if w.kind == node.kind == "range" and w.size is not None]
+        if others and node.size is not None:
+            first = others[0]
+            assert first.size is not None
+            node = replace(node, store=first.store, longer=node.size - first.size)
+        else:
+            node = replace(node, store=self._name(node.input))
+        self._windows.append(node)
+        return node
+
+    def _name(self, below: Node) -> str:
+        while below.inputs and not isinstance(below, Source):
+            below = below.inputs[0]
+        base = below.input if isinstance(below, Source) else "window"
+        found = next(
+            n for n in (base if k == 1 else f"{base} ({k})" for k in count(1)) if n not in self._names
+        )
+        self._names.add(found)
+        return found
+
+
+def _below(window: SeqWindow, renamed: Project) -> SeqWindow:
+    """The same window over what a projection renames."""
+    names = renamed.renames or {}
+    return replace(
+        window,
+        input=renamed.input,
+        partition_by=tuple(names[c] for c in window.partition_by),
+        keep=tuple(_renamed(k, lambda n: names[n]) for k in window.keep),
+    )
+
+
+def _rewritten(node: Node, change: Callable[[Node], Node], done: dict[int, Node]) -> Node:
+    """A plan with each node changed after its inputs; a node that several read stays one."""
+    if id(node) not in done:
+        new: dict[str, Any] = {}
+        for f in fields(node):
+            value = getattr(node, f.name)
+            if isinstance(value, Node):
+                new[f.name] = _rewritten(value, change, done)
+            elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
+                new[f.name] = tuple(_rewritten(v, change, done) for v in value)
+        done[id(node)] = change(replace(node, **new) if new else node)
+    return done[id(node)]
