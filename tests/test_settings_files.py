@@ -6,9 +6,13 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from penstock.streamon.orderings import ALGORITHMS
+from penstock.streamon.settings import DEFAULTS, AccessThresholds, Thresholds
 
 PACKAGE = Path(__file__).parent.parent / "src" / "penstock"
 MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
@@ -86,6 +90,13 @@ def test_a_setting_is_a_named_number_with_a_reason(module: str) -> None:
             (target,) = statement.targets
             reason = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             assert reason and len(str(after.value.value)) > 20, f"{ast.unparse(target)} has no reason"
+
+
+@pytest.mark.parametrize("settings", [Thresholds, AccessThresholds])
+def test_thresholds_are_described(settings: type) -> None:
+    described = re.findall(r"^ {4}(\w+)\n {8}", settings.__doc__ or "", re.MULTILINE)
+    assert described == [f.name for f in fields(settings)]
+    assert DEFAULTS.keys() == ALGORITHMS.keys()
 
 
 def test_settings_are_used() -> None:

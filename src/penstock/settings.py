@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from penstock.errors import CatalogError
-from penstock.streamon.orderings import ALGORITHMS
+from penstock.streamon.settings import DEFAULTS
 
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 
@@ -87,7 +87,7 @@ def _directory(value: str) -> str | None:
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "filters": tuple(ALGORITHMS),
+    "filters": tuple(DEFAULTS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
 }
 
