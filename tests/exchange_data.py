@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.catalog import RelationDef, StreamDef, TableDef
-from penstock.schema import TimeDomain
+from penstock.catalog import Input, TableDef
 
 SCHEMA = "a BIGINT, b BIGINT, c STRING"
 COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])
 CATALOG: dict[str, Any] = {
-    **{name: StreamDef(name, COLUMNS, TimeDomain()) for name in "RSTU"},
-    "Q": RelationDef("Q", COLUMNS, TimeDomain()),
+    **{name: Input(name, COLUMNS) for name in "RSTU"},
+    "Q": Input("Q", COLUMNS, kind="relation"),
     "X": TableDef("X", COLUMNS),
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from strategies import Case
 
-from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
+from penstock.catalog import Input, InputOptions, TableDef
 from penstock.cql.query import bind
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
@@ -27,7 +27,6 @@ from penstock.local import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import deliver, total_rows
-from penstock.schema import TimeDomain
 
 TYPES = {
     "INT": pa.int32(),
@@ -129,15 +128,13 @@ def _nodes(plan: PhysicalPlan) -> Iterator[Node]:
 HEAVY = {"INT": (0, 1, 3), "BIGINT": (0, 1, 3), "DOUBLE": (0.0, 1.0), "STRING": ("a", ""), "BOOLEAN": (True,)}
 
 
-def _definition(
-    name: str, schema: str, rows: Sequence[Any], manner: Manner
-) -> StreamDef | RelationDef | TableDef:
+def _definition(name: str, schema: str, rows: Sequence[Any], manner: Manner) -> Input | TableDef:
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)
-    kind = RelationDef if rows and len(rows[0]) == 3 else StreamDef
+    kind = "relation" if rows and len(rows[0]) == 3 else "stream"
     heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
-    return kind(name, fields, TimeDomain(), skew=manner.skew, traffic=Traffic(heavy=tuple(heavy)))
+    return Input(name, fields, InputOptions(skew=manner.skew, heavy=tuple(heavy)), kind)
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
@@ -184,7 +181,7 @@ def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[
 def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list[Arrival]:
     kept, shown, columns = _prepared(source, [element[-1] for element in rows], source.stream.schema)
     ts = np.array([element[0] for element in rows], np.int64)
-    if isinstance(source.stream, RelationDef):
+    if source.stream.is_relation:
         shown = {SIGN: pa.array([1 if e[1] == "+" else -1 for e in rows], pa.int8()), **shown}
     first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
     whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})

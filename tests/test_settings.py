@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 
 from penstock import CatalogError
-from penstock.catalog import StreamDef
+from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile
-from penstock.schema import TimeDomain
 from penstock.settings import Settings
 from penstock.streamon.orderings import ALGORITHMS
 
@@ -53,7 +52,7 @@ def test_sizes_and_directories() -> None:
 def test_every_algorithm_lets_the_same_rows_through(algorithm: str) -> None:
     settings = Settings().changed("penstock.filters", algorithm.upper())
     columns = [("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())]
-    stream = StreamDef("S", pa.schema(columns), TimeDomain())
+    stream = Input("S", pa.schema(columns))
     query = "SELECT ISTREAM(a, b, c) FROM S [ROWS UNBOUNDED] WHERE a + 0 > 50 OR b < 5 AND a > 2"
     joined = (
         "SELECT COUNT(*) AS n FROM S [ROWS 500] AS x, S [ROWS 400] AS y, S [ROWS 300] AS z "

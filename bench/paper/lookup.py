@@ -7,12 +7,11 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from penstock.catalog import StreamDef
+from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile
-from penstock.schema import TimeDomain
 
 FILTERS = 4
 ROWS = 10_000
@@ -25,7 +24,7 @@ SCHEMA = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 def seconds() -> float:
     """CPU time of a look-up of a tuple, among filters that let half of all through."""
     names = [f"R{n}" for n in range(FILTERS)]
-    catalog = {name: StreamDef(name, SCHEMA, TimeDomain("integer"), "t") for name in ("S", *names)}
+    catalog = {name: Input(name, SCHEMA, InputOptions(timestamp="t")) for name in ("S", *names)}
     filters = " AND ".join(f"x IN (SELECT x FROM {name} [ROWS {ROWS}])" for name in names)
     plan = compile(bind(f"SELECT ISTREAM(x) FROM S [NOW] WHERE {filters}", catalog), 1)
     stage = plan.stages[0].stage

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.streamon.offline import cost, optimal
-from penstock.catalog import StreamDef
+from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival, StageInput
@@ -67,7 +67,7 @@ def systems(routes: Routes) -> list[tuple[str, list[str], str]]:
 
 def on_engine(routes: Routes, batches: int, name: str, order: list[str], algorithm: str) -> Run:
     """Feed one engine; probes are counted phase by phase."""
-    catalog = {n: StreamDef(n, SCHEMA, TIMESTAMP_TIME, "ts") for n in routes.names}
+    catalog = {n: Input(n, SCHEMA, InputOptions(TIMESTAMP_TIME, "ts")) for n in routes.names}
     plan = compile(bind(query(routes, order), catalog), 1, Settings(algorithm))
     engine = Engine(plan.stages[0].stage)
     run, before = Run(name), 0

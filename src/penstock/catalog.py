@@ -1,9 +1,9 @@
-"""What is registered in a session: streams and tables by name."""
+"""The definitions that a session registers by name: inputs, tables, views and functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -12,55 +12,55 @@ from penstock.schema import TimeDomain
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """What is declared of how a stream's rows come: it says where they are sent, not what a query returns.
+class InputOptions:
+    """How the rows of an input arrive, as declared by DDL or Python and checked by ``cql.input_options``.
 
-    ``rate`` is in rows a second. ``partitioned_by``: columns of which equal values come from one partition of
-    the source. ``heavy``: by column, the values that a great part of the rows have.
+    ``timestamp`` is the column that holds the time, in ticks of ``time``; None where elements carry their
+    time beside the row. ``change`` is the column of a relation's log that holds '+' or '-'. ``skew`` and
+    ``idle_after`` are in ticks. Rows whose ``heartbeat`` column is true only advance the time.
+
+    The last three decide to which partitions rows are sent, never what a query returns: ``rate`` in rows per
+    second; ``partitioned_by``, columns whose equal values come from one partition of the source; ``heavy``,
+    per column the values that a large share of the rows have.
     """
 
+    time: TimeDomain = TimeDomain()
+    timestamp: str | None = None
+    change: str | None = None
+    skew: int = 0
+    idle_after: int | None = None
+    heartbeat: str | None = None
+    bad_rows: str = "error"
     rate: float | None = None
     partitioned_by: tuple[str, ...] = ()
     heavy: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
-class StreamDef:
-    """A registered stream. ``schema`` holds every column, the timestamp column among them if it is one.
+class Input:
+    """A registered stream, or relation that changes over time: a stream of rows marked + and −.
 
-    ``timestamp`` names that column, or is None where elements carry their time beside the row.
-    ``skew`` and ``idle_after`` are in ticks. ``source`` is opaque to all but the host that reads it.
+    ``schema`` is that of the rows a query sees. ``source`` is opaque to all but the host that reads it.
     """
 
     name: str
     schema: pa.Schema
-    time: TimeDomain
-    timestamp: str | None = None
-    skew: int = 0
-    idle_after: int | None = None
-    heartbeat: str | None = None
+    options: InputOptions = InputOptions()
+    kind: str = "stream"
     source: Any = field(default=None, compare=False)
-    traffic: Traffic = Traffic()
 
+    @staticmethod
+    def over(columns: pa.Schema, name: str, kind: str, options: InputOptions, source: object) -> Input:
+        """The input whose source has these columns.
 
-@dataclass(frozen=True)
-class RelationDef:
-    """A registered relation that changes over time: a stream of rows marked + and − in column ``change``.
+        A query sees all columns of a stream; of a relation's log, not those that say when and how it changes.
+        """
+        apart = (options.timestamp, options.change, options.heartbeat) if kind == "relation" else ()
+        return Input(name, pa.schema([f for f in columns if f.name not in apart]), options, kind, source)
 
-    ``schema`` is the relation's own: with neither the timestamp nor the change column unless they are
-    part of its rows. A − row takes out one row equal to it. The other fields are as a stream's.
-    """
-
-    name: str
-    schema: pa.Schema
-    time: TimeDomain
-    timestamp: str | None = None
-    change: str | None = None
-    skew: int = 0
-    idle_after: int | None = None
-    heartbeat: str | None = None
-    source: Any = field(default=None, compare=False)
-    traffic: Traffic = Traffic()
+    @property
+    def is_relation(self) -> bool:
+        return self.kind == "relation"
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class FunctionDef:
     name: str
     returns: pa.DataType
     function: Any = field(compare=False)
+    kind: ClassVar[str] = "function"
 
 
 @dataclass(frozen=True)
@@ -88,18 +89,11 @@ class TableDef:
     name: str
     schema: pa.Schema
     source: Any = field(default=None, compare=False)
+    kind: ClassVar[str] = "table"
 
 
-Definition = StreamDef | RelationDef | TableDef | ViewDef | FunctionDef
-"""Whatever a name can stand for."""
-
-
-def kind_of(definition: Definition) -> str:
-    """What DDL calls it."""
-    if isinstance(definition, ViewDef):
-        return definition.kind
-    kinds = {StreamDef: "stream", RelationDef: "relation", TableDef: "table", FunctionDef: "function"}
-    return kinds[type(definition)]
+Definition = Input | TableDef | ViewDef | FunctionDef
+"""Whatever a name can stand for; ``kind`` is what DDL calls it."""
 
 
 class Catalog(dict[str, Definition]):
@@ -113,14 +107,14 @@ class Catalog(dict[str, Definition]):
         self[definition.name] = definition
 
     def drop(self, name: str, kind: str | None = None, if_exists: bool = False) -> None:
-        """Forget a definition, which must be of the kind that is named."""
+        """Remove a definition, which must be of the given kind."""
         known = self.known(name)
         if known is None:
             if if_exists:
                 return
-            there = ", ".join(self) or "nothing"
-            raise CatalogError(f"there is no {kind or 'stream or table'} {name!r}; registered: {there}")
-        found = kind_of(self[known])
+            registered = ", ".join(self) or "nothing"
+            raise CatalogError(f"there is no {kind or 'stream or table'} {name!r}; registered: {registered}")
+        found = self[known].kind
         if kind is not None and kind != found:
             raise CatalogError(f"{known!r} is a {found}, not a {kind}; use DROP {found.upper()}")
         del self[known]

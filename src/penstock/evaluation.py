@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import cql as language
-from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, TableDef
+from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.local import LocalRun
@@ -60,8 +60,8 @@ class Finite:
         """What the binder sees; elements carry their time, and their sign, beside the row."""
         found = Catalog()
         for name, rows in self.streams.items():
-            kind = RelationDef if SIGN in rows.schema.names else StreamDef
-            found.add(kind(name, own_columns(rows.schema), self.time))
+            kind = "relation" if SIGN in rows.schema.names else "stream"
+            found.add(Input(name, own_columns(rows.schema), InputOptions(self.time), kind))
         for name, rows in self.tables.items():
             found.add(TableDef(name, rows.schema))
         return found

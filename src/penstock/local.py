@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import routing
-from penstock.catalog import RelationDef
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
@@ -48,7 +47,7 @@ class LocalRun:
     def end(self, instant: int) -> list[pa.RecordBatch]:
         """Let time run on until this instant is complete."""
         first = self._plan.stages[0]
-        beats = [Arrival(s.name, 0, None, None, instant + 1 + s.stream.skew) for s in _sources(first)]
+        beats = [Arrival(s.name, 0, None, None, instant + 1 + s.stream.options.skew) for s in _sources(first)]
         return self._run([beats] * first.partitions)
 
     def _run(self, arrivals: Sequence[list[Arrival]]) -> list[pa.RecordBatch]:
@@ -117,7 +116,7 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
 def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: int) -> list[np.ndarray]:
     """Each row's coordinates in the dimensions that split its stream."""
     # A relation's row must leave where it entered, so its time does not tell it apart.
-    stamp = [] if isinstance(source.stream, RelationDef) else [pa.array(ts)]
+    stamp = [] if source.stream.is_relation else [pa.array(ts)]
     row = [*stamp, *(columns[name] for name, _ in source.columns)]
     found = []
     for axis in source.route.own:

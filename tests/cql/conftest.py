@@ -53,6 +53,6 @@ def defined(text: str, known: Catalog) -> Catalog:
     for statement in cql.parse(text):
         if isinstance(statement, cql.CreateView):
             catalog[statement.name] = cql.define_view(statement, catalog)
-        elif isinstance(statement, cql.CreateStream | cql.CreateTable | cql.CreateRelation):
+        elif isinstance(statement, cql.CreateInput | cql.CreateTable):
             catalog[statement.name] = statement.definition()
     return catalog

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic, ViewDef
+from penstock.catalog import Input, InputOptions, TableDef, ViewDef
 from penstock.cql import (
-    CreateRelation,
-    CreateStream,
+    CreateInput,
     CreateTable,
     CreateView,
     Drop,
@@ -28,14 +27,12 @@ def test_stream_over_timestamps() -> None:
            TIMESTAMP BY ts SKEW 2 SECONDS IDLE AFTER 10 SECONDS
            FROM PARQUET 'dir' OPTIONS (maxFilesPerTrigger '1', header true)"""
     )
-    assert stream == CreateStream(
+    assert stream == CreateInput(
+        kind="stream",
         name="B",
         schema=pa.schema([("pid", pa.int64()), ("size", pa.int32()), ("ts", TIMESTAMP)]),
-        timestamp="ts",
-        time=TIMESTAMP_TIME,
+        options=InputOptions(TIMESTAMP_TIME, "ts", skew=2_000_000, idle_after=10_000_000),
         source=SourceSpec("parquet", "dir", {"maxFilesPerTrigger": "1", "header": "true"}),
-        skew=2_000_000,
-        idle_after=10_000_000,
     )
 
 
@@ -50,8 +47,9 @@ def test_stream_over_timestamps() -> None:
 )
 def test_stream_over_integers(unit: str, time: TimeDomain, skew: int) -> None:
     (stream,) = cql.parse(f"CREATE STREAM S (T INT) TIMESTAMP BY t {unit} SKEW 3 SECONDS FROM JSON 'd'")
-    assert isinstance(stream, CreateStream)
-    assert (stream.timestamp, stream.time, stream.skew) == ("T", time, skew)
+    assert isinstance(stream, CreateInput)
+    options = stream.options
+    assert (options.timestamp, options.time, options.skew) == ("T", time, skew)
 
 
 def test_traffic() -> None:
@@ -59,16 +57,18 @@ def test_traffic() -> None:
         """CREATE STREAM S (k BIGINT, u STRING, t INT) TIMESTAMP BY t SKEW 5 RATE 200 ROWS PER SECOND
            HEAVY k IN (-5, 7) PARTITIONED BY (U, k) HEAVY u IN ('it''s') HEAVY k IN (9) FROM JSON 'd'"""
     )
-    assert isinstance(stream, CreateStream)
-    assert stream.traffic == Traffic(200.0, ("u", "k"), (("k", (-5, 7, 9)), ("u", ("it's",))))
-    assert stream.definition().traffic == stream.traffic
-    assert (stream.skew, stream.source) == (5, SourceSpec("json", "d"))
+    assert isinstance(stream, CreateInput)
+    options = stream.options
+    assert (options.rate, options.partitioned_by) == (200.0, ("u", "k"))
+    assert options.heavy == (("k", (-5, 7, 9)), ("u", ("it's",)))
+    assert stream.definition().options == options
+    assert (options.skew, stream.source) == (5, SourceSpec("json", "d"))
 
 
 def test_bare_skew_is_ticks() -> None:
     (stream,) = cql.parse("CREATE STREAM S (t INT) TIMESTAMP BY t IN MILLISECONDS SKEW 7 FROM CSV 'd'")
-    assert isinstance(stream, CreateStream)
-    assert stream.skew == 7
+    assert isinstance(stream, CreateInput)
+    assert stream.options.skew == 7
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_bare_skew_is_ticks() -> None:
 )
 def test_rate(source: str, options: dict[str, str]) -> None:
     (stream,) = cql.parse(f"CREATE STREAM r TIMESTAMP BY timestamp FROM {source}")
-    assert isinstance(stream, CreateStream)
+    assert isinstance(stream, CreateInput)
     assert stream.schema.names == ["timestamp", "value"]
     assert stream.source == SourceSpec("rate", None, options)
 
@@ -91,10 +91,10 @@ def test_kafka() -> None:
         """CREATE STREAM S (a INT, t BIGINT) TIMESTAMP BY t SKEW 5 ON BAD ROWS COUNT
            FROM KAFKA 'topic' OPTIONS (kafka.bootstrap.servers 'h:9092', maxOffsetsPerTrigger 10)"""
     )
-    assert isinstance(stream, CreateStream)
+    assert isinstance(stream, CreateInput)
     options = {"kafka.bootstrap.servers": "h:9092", "maxOffsetsPerTrigger": "10"}
     assert stream.source == SourceSpec("kafka", "topic", options)
-    assert (stream.skew, stream.bad_rows) == (5, "count")
+    assert (stream.options.skew, stream.options.bad_rows) == (5, "count")
 
 
 def test_table() -> None:
@@ -108,9 +108,8 @@ def test_definitions_for_the_catalog() -> None:
     stream, table = cql.parse(
         "CREATE STREAM S (t INT) TIMESTAMP BY t SKEW 2 FROM JSON 'd'; CREATE TABLE T (a INT) FROM JSON 'd'"
     )
-    assert isinstance(stream, CreateStream) and isinstance(table, CreateTable)
-    time = TimeDomain("integer", "seconds")
-    assert stream.definition("df") == StreamDef("S", stream.schema, time, "t", skew=2)
+    assert isinstance(stream, CreateInput) and isinstance(table, CreateTable)
+    assert stream.definition("df") == Input("S", stream.schema, InputOptions(timestamp="t", skew=2))
     assert stream.definition("df").source == "df"
     assert stream.definition().source == stream.source
     assert table.definition() == TableDef("T", table.schema)
@@ -132,10 +131,11 @@ def test_relation() -> None:
         """CREATE RELATION R (k INT, at TIMESTAMP, v STRING, op STRING)
            TIMESTAMP BY AT CHANGE BY Op SKEW 1 SECOND FROM JSON 'd'"""
     )
-    assert isinstance(relation, CreateRelation)
+    assert isinstance(relation, CreateInput)
     assert relation.schema.names == ["k", "at", "v", "op"]
     own = pa.schema([("k", pa.int32()), ("v", pa.string())])
-    assert relation.definition("df") == RelationDef("R", own, TIMESTAMP_TIME, "at", "op", skew=1_000_000)
+    options = InputOptions(TIMESTAMP_TIME, "at", "op", skew=1_000_000)
+    assert relation.definition("df") == Input("R", own, options, "relation")
     assert relation.definition().source == SourceSpec("json", "d")
 
 
@@ -183,7 +183,7 @@ def test_statements_and_comments() -> None:
     ;
     SELECT * /* all of it */ FROM S [ROWS 2] -- and a query
     """
-    assert [type(s) for s in cql.parse(text)] == [CreateStream, SelectStatement]
+    assert [type(s) for s in cql.parse(text)] == [CreateInput, SelectStatement]
     assert cql.parse("  -- nothing\n") == []
 
 
@@ -210,9 +210,5 @@ def test_schema_of() -> None:
     ],
 )
 def test_durations(text: str, unit: str, ticks: int) -> None:
-    assert cql.duration_ticks(text, TimeDomain("integer", unit)) == ticks
-
-
-def test_duration_that_is_none() -> None:
-    with pytest.raises(CQLError, match="takes a number"):
-        cql.duration_ticks("soon", TIMESTAMP_TIME)
+    schema = pa.schema([("t", pa.int64())])
+    assert cql.input_options("stream", "S", schema, timestamp="t", unit=unit, skew=text).skew == ticks

@@ -1,7 +1,12 @@
-"""Every mistake gets its own sentence: ``wrong_queries.txt`` has queries and their exact messages."""
+"""Every mistake gets its own sentence: ``wrong_queries.txt`` has queries and their exact messages.
+
+``PENSTOCK_REWRITE=1 pytest tests/cql/test_wrong_queries.py`` rewrites them after an intended change: read the
+diff.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,8 @@ from penstock.cql.names.context import Catalog
 from penstock.cql.syntax.errors import place
 from penstock.errors import CQLError, UnsupportedError
 
-BLOCKS = Path(__file__).with_name("wrong_queries.txt").read_text().strip().split("\n\n")
+FILE = Path(__file__).with_name("wrong_queries.txt")
+BLOCKS = FILE.read_text().strip().split("\n\n")
 CASES = [tuple(block.rsplit("\n", 1)) for block in BLOCKS if not block.startswith("#")]
 
 
@@ -25,12 +31,20 @@ def run(text: str, catalog: Catalog) -> None:
             cql.bind(statement, catalog)
 
 
-@pytest.mark.parametrize(("text", "expected"), CASES)
-def test_wrong_query(text: str, expected: str, catalog: Catalog) -> None:
+def message(text: str, catalog: Catalog) -> str:
     with pytest.raises(CQLError) as caught:
         run(text, catalog)
     kind = "unsupported" if isinstance(caught.value, UnsupportedError) else "error"
-    assert f"{kind}: {caught.value}" == expected
+    return f"{kind}: {caught.value}"
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_wrong_query(text: str, expected: str, catalog: Catalog) -> None:
+    found = message(text, catalog)
+    if os.environ.get("PENSTOCK_REWRITE") and found != expected:
+        FILE.write_text(FILE.read_text().replace(f"{text}\n{expected}\n", f"{text}\n{found}\n"))
+    else:
+        assert found == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)

@@ -136,7 +136,7 @@ def outcome(example: Example) -> list[str]:
     for statement in cql.parse(example.text):
         if isinstance(statement, cql.CreateView):
             catalog[statement.name] = cql.define_view(statement, catalog)
-        elif isinstance(statement, cql.CreateStream | cql.CreateRelation | cql.CreateTable):
+        elif isinstance(statement, cql.CreateInput | cql.CreateTable):
             catalog[statement.name] = statement.definition()
         elif isinstance(statement, cql.SelectStatement):
             query = statement

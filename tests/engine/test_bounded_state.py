@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.catalog import StreamDef
+from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile
-from penstock.schema import TimeDomain
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
-CATALOG = {name: StreamDef(name, SCHEMA, TimeDomain()) for name in "RST"}
+CATALOG = {name: Input(name, SCHEMA) for name in "RST"}
 ROWS = 300
 EARLY, LATE = 15, 60
 QUERIES = [

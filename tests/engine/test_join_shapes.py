@@ -10,12 +10,11 @@ from checking import check, expect
 from restless import PLANNERS, planned_by
 from strategies import Case
 
-from penstock.catalog import StreamDef
+from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile
-from penstock.schema import TimeDomain
 from penstock.settings import Settings
 
 SHAPES = {
@@ -69,7 +68,7 @@ def test_there_is_something_to_check(shape: str) -> None:
 
 def test_output_generation_repeats_no_probe() -> None:
     catalog = {
-        name: StreamDef(name, pa.schema([(c, pa.int64()) for c in columns]), TimeDomain())
+        name: Input(name, pa.schema([(c, pa.int64()) for c in columns]))
         for name, columns in {"R1": "ab", "R2": "a", "R3": "b"}.items()
     }
     query = "SELECT R1.a FROM R1 [RANGE 9], R2 [RANGE 9], R3 [RANGE 9] WHERE R1.a = R2.a AND R1.b = R3.b"

@@ -16,7 +16,7 @@ from local_host import Manner
 from strategies import Case
 
 from penstock import evaluation
-from penstock.catalog import Traffic
+from penstock.catalog import InputOptions
 from penstock.cql import bind
 from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import SOURCE, Arrival, StageInput
@@ -29,8 +29,8 @@ from penstock.streamon.heavy_hitters import HeavyHitters
 from penstock.streamon.settings import HEAVY_COUNTERS
 
 
-def declared(**traffic: Traffic) -> dict[str, Any]:
-    return {n: replace(d, traffic=traffic[n]) if n in traffic else d for n, d in CATALOG.items()}
+def declared(**options: InputOptions) -> dict[str, Any]:
+    return {n: replace(d, options=options[n]) if n in options else d for n, d in CATALOG.items()}
 
 
 def spoken(query: str, catalog: dict[str, Any], partitions: int = 4) -> list[str]:
@@ -38,7 +38,7 @@ def spoken(query: str, catalog: dict[str, Any], partitions: int = 4) -> list[str
     return [i for i in lines if i.startswith(("spark", "stage", "exchange", "  [heavy", "  [cube"))]
 
 
-HEAVY = declared(R=Traffic(heavy=(("a", (1,)),)))
+HEAVY = declared(R=InputOptions(heavy=(("a", (1,)),)))
 JOIN = "SELECT R.a, R.b, S.b AS sb FROM R [RANGE 5], S [RANGE 5] WHERE R.a = S.a"
 
 
@@ -87,7 +87,7 @@ def test_a_heavy_group_is_aggregated_in_parts() -> None:
 )
 @pytest.mark.parametrize("heavy", ["R", "S", "RS"])
 def test_heavy_keys_change_no_answer(query: str, heavy: str) -> None:
-    catalog = declared(**{n: Traffic(heavy=(("a", (1, 3)),)) for n in heavy})
+    catalog = declared(**{n: InputOptions(heavy=(("a", (1, 3)),)) for n in heavy})
     inputs = data(7)
     schemas = dict.fromkeys(inputs, SCHEMA)
     finite = evaluation.read_inputs(inputs, schemas, TimeDomain())
@@ -149,7 +149,7 @@ def test_a_late_row_is_counted_once(query: str, partitions: int) -> None:
 
 def test_rates_choose_who_is_broadcast() -> None:
     query = "SELECT COUNT(*) FROM R [RANGE 5], S [RANGE 5] WHERE R.a < S.a"
-    catalog = declared(R=Traffic(rate=10000), S=Traffic(rate=10))
+    catalog = declared(R=InputOptions(rate=10000), S=InputOptions(rate=10))
     assert spoken(query, catalog)[:2] == [
         "spark    R: columns a; to 4 partitions by row",
         "spark    S: columns a; broadcast to 4 partitions",
@@ -157,12 +157,12 @@ def test_rates_choose_who_is_broadcast() -> None:
 
 
 def test_partitioned_sources_stay_as_they_are() -> None:
-    both = declared(R=Traffic(partitioned_by=("a",)), S=Traffic(partitioned_by=("a",)))
+    both = declared(R=InputOptions(partitioned_by=("a",)), S=InputOptions(partitioned_by=("a",)))
     assert spoken(JOIN, both)[:2] == [
         "spark    R: columns a, b; to 4 partitions as the source has them by R.a",
         "spark    S: columns a, b; to 4 partitions as the source has them by S.a",
     ]
-    one = declared(R=Traffic(partitioned_by=("a",)))
+    one = declared(R=InputOptions(partitioned_by=("a",)))
     assert "by hash of R.a" in spoken(JOIN, one)[0]
     groups = "SELECT a, b, COUNT(*) AS n FROM R [RANGE 5] GROUP BY a, b"
     assert "as the source has them by R.a" in spoken(groups, one)[0]

@@ -8,15 +8,14 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from penstock.catalog import StreamDef
+from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.plan import compile, explain_budget
 from penstock.plan.explain_running import explain_running
-from penstock.schema import TimeDomain
 
-STREAM = StreamDef("S", pa.schema([("a", pa.int64()), ("b", pa.int64())]), TimeDomain())
+STREAM = Input("S", pa.schema([("a", pa.int64()), ("b", pa.int64())]))
 
 
 def engine_after(query: str, rows: int) -> Engine:

@@ -11,7 +11,7 @@ from hypothesis import given
 from strategies import Case, cases
 
 import penstock
-from penstock.catalog import StreamDef
+from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.plan import optimizer
 from penstock.plan.logical import Logical, rewrite, show
@@ -21,12 +21,8 @@ from penstock.plan.rules.keep_in_row_window import keep_in_row_window
 from penstock.plan.rules.push_select_below_join import push_select_below_join
 from penstock.plan.rules.push_select_below_window import push_select_below_window
 from penstock.plan.rules.semijoin_to_join import semijoin_to_join
-from penstock.schema import TimeDomain
 
-CATALOG = {
-    name: StreamDef(name, pa.schema([("A", pa.int64()), ("B", pa.int64())]), TimeDomain())
-    for name in ("S1", "S2")
-}
+CATALOG = {name: Input(name, pa.schema([("A", pa.int64()), ("B", pa.int64())])) for name in ("S1", "S2")}
 
 
 def plan(cql: str) -> Logical:

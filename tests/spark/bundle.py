@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock import cql
-from penstock.catalog import Definition, RelationDef, StreamDef, TableDef
+from penstock.catalog import Definition, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, changes, own_columns, read_inputs
 from penstock.plan import compile
@@ -155,9 +155,10 @@ def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession) -> dict[str
     catalog: dict[str, Definition] = {}
     for name, rows in finite.streams.items():
         source = InputFrame(stream, F.col(TS), F.col(SIGN) if SIGN in rows.schema.names else None)
-        kind = StreamDef if source.sign is None else RelationDef
+        kind = "stream" if source.sign is None else "relation"
         schema = own_columns(rows.schema)
-        catalog[name] = kind(name, schema, finite.time, heartbeat=HEARTBEAT, source=source)
+        options = InputOptions(finite.time, heartbeat=HEARTBEAT)
+        catalog[name] = Input(name, schema, options, kind, source)
     for name, rows in finite.tables.items():
         catalog[name] = TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows)))
     return catalog

@@ -14,7 +14,7 @@ from fixture_files import read_file
 from test_fixtures import FILES, FUNCTIONS
 
 from penstock import cql, local
-from penstock.catalog import StreamDef
+from penstock.catalog import Input, InputOptions
 from penstock.engine.engine import Engine
 from penstock.engine.stage import Arrival, Stage, StepOutput
 from penstock.evaluation import _run, read_inputs
@@ -97,7 +97,7 @@ def test_a_host_has_loaded_what_engines_need(modules: tuple[list[str], list[str]
 
 def test_tasks_load_no_compiler() -> None:
     """What Spark unpickles in a Python worker: a stage's packers and its relay."""
-    streams = {n: StreamDef(n, pa.schema([("k", pa.int64())]), TimeDomain(), "t") for n in "RS"}
+    streams = {n: Input(n, pa.schema([("k", pa.int64())]), InputOptions(timestamp="t")) for n in "RS"}
     plan = compile(cql.bind("SELECT R.k FROM R [RANGE 5], S [RANGE 5] WHERE R.k = S.k", streams), 2)
     (planned,) = plan.stages
     keys = partition_keys(2)

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import StreamDef
+from penstock.catalog import Input, InputOptions
 from penstock.errors import CatalogError
 from penstock.plan import compile
-from penstock.schema import TimeDomain
 from penstock.settings import Settings
 from penstock.spark.driver.checkpoint import fingerprint
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
@@ -22,8 +21,8 @@ WHERE = " AND L.v > 1"
 
 
 def of(query: str, partitions: int = 2, filters: str = "a-greedy", **stream: int) -> list[Fingerprint]:
-    time = TimeDomain("integer", "seconds")
-    catalog = {name: StreamDef(name, ROW, time, "t", **stream) for name in "LRM"}
+    options = InputOptions(timestamp="t", **stream)
+    catalog = {name: Input(name, ROW, options) for name in "LRM"}
     plan = compile(cql.bind(query, catalog), partitions, Settings(filters=filters))
     return [fingerprint(stage, number) for number, stage in enumerate(plan.stages)]
 

@@ -14,7 +14,7 @@ import pytest
 
 import penstock
 from penstock import cql
-from penstock.catalog import RelationDef, StreamDef
+from penstock.catalog import Input, InputOptions
 from penstock.engine.engine import Engine
 from penstock.engine.stage import SIGN, TS, Arrival
 from penstock.errors import CatalogError, EngineError
@@ -39,7 +39,7 @@ def arrival(name: str, **columns: Any) -> Arrival:
 
 
 def test_a_step_gives_its_late_rows_back() -> None:
-    stage = planned("SELECT k FROM S [RANGE 5]", S=StreamDef("S", ROW, SECONDS, "t", skew=2)).stage
+    stage = planned("SELECT k FROM S [RANGE 5]", S=Input("S", ROW, InputOptions(timestamp="t", skew=2))).stage
     engine = Engine(stage)
     assert engine.step([arrival("S", **{TS: [10, 20], "S.k": [1, 2]})]).late == {}
     out = engine.step([arrival("S", **{TS: [17, 30, 18, 5], "S.k": [3, 4, 5, 6]})])
@@ -50,7 +50,7 @@ def test_a_step_gives_its_late_rows_back() -> None:
 
 
 def test_a_row_that_several_partitions_get_is_late_in_one() -> None:
-    stage = planned("SELECT k FROM S [RANGE 5]", S=StreamDef("S", ROW, SECONDS, "t")).stage
+    stage = planned("SELECT k FROM S [RANGE 5]", S=Input("S", ROW, InputOptions(timestamp="t"))).stage
     engine = Engine(stage)
     engine.step([arrival("S", **{TS: [10], "S.k": [1]})])
     copied = replace(arrival("S", **{TS: [5], "S.k": [3]}), copy=True)
@@ -60,7 +60,8 @@ def test_a_row_that_several_partitions_get_is_late_in_one() -> None:
 
 def test_files_have_the_declared_names_and_types(tmp_path: Path) -> None:
     time = pa.schema([("k", pa.int64()), ("v", pa.string()), ("at", TIMESTAMP)])
-    stage = planned("SELECT x.k FROM S [RANGE 5] AS x", S=StreamDef("S", time, TIMESTAMP_TIME, "at"))
+    stream = Input("S", time, InputOptions(TIMESTAMP_TIME, "at"))
+    stage = planned("SELECT x.k FROM S [RANGE 5] AS x", S=stream)
     late = pa.RecordBatch.from_pydict({TS: [1_000_000], SIGN: pa.array([1], pa.int8()), "x.k": [7]})
     found = late_rows(str(tmp_path), stage)
     assert found is not None
@@ -75,7 +76,8 @@ def test_files_have_the_declared_names_and_types(tmp_path: Path) -> None:
 
 def test_changes_of_a_relation(tmp_path: Path) -> None:
     own = pa.schema([("k", pa.int64())])
-    stage = planned("SELECT k FROM R", R=RelationDef("R", own, SECONDS, "t", "op"))
+    options = InputOptions(timestamp="t", change="op")
+    stage = planned("SELECT k FROM R", R=Input("R", own, options, "relation"))
     late = pa.RecordBatch.from_pydict({TS: [4, 5], SIGN: pa.array([1, -1], pa.int8()), "R.k": [7, 8]})
     found = late_rows(str(tmp_path), stage)
     assert found is not None
@@ -86,7 +88,7 @@ def test_changes_of_a_relation(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    stage = planned("SELECT k FROM S [RANGE 5]", S=StreamDef("S", ROW, SECONDS, "t"))
+    stage = planned("SELECT k FROM S [RANGE 5]", S=Input("S", ROW, InputOptions(timestamp="t")))
     found = late_rows(str(tmp_path), stage)
     assert found is not None
     (tmp_path / "S" / ".step-i0.parquet").mkdir(parents=True)

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from penstock.catalog import StreamDef
 from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import Stage, StageInput
 from penstock.expression import Call, Column, Literal
@@ -26,7 +25,7 @@ from penstock.schema import TimeDomain
 from penstock.spark.driver import dataframe, exchange
 from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.driver.session import Session
-from penstock.spark.driver.sources import stream
+from penstock.spark.driver.sources import create_input
 from penstock.spark.resident.directory import Process
 from penstock.spark.wire.record import Envelope
 
@@ -81,7 +80,7 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
     df = (
         spark.readStream.schema("k BIGINT, t BIGINT").option("maxFilesPerTrigger", 1).parquet(str(files.root))
     )
-    definition: StreamDef = stream("S", df, "t")
+    definition = create_input("stream", "S", df, timestamp="t")
     k = Column("S.k", pa.int64())
     condition = None if minimum is None else Call(">", (k, Literal(minimum, pa.int64())), pa.bool_())
     route = Route((Axis(partitions, (k,)),) if partitions > 1 else ())

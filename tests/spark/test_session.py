@@ -50,14 +50,17 @@ def write(directory: Path, **columns: Any) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"timestamp": "when"}, "stream 'S' has no timestamp column 'when'; its columns are ts, v, i, s, b"),
-        ({"timestamp": "s"}, "timestamp column 's' is string; it must be a TIMESTAMP or an integer"),
-        ({"timestamp": "ts", "unit": "seconds"}, "unit='seconds' is for integer timestamps"),
-        ({"timestamp": "v", "unit": "fortnights"}, "unknown time unit 'fortnights'"),
-        ({"timestamp": "ts", "skew": "soon"}, "skew='soon' is no length of time"),
-        ({"timestamp": "ts", "idle_after": "-"}, "idle_after='-' is no length of time"),
-        ({"timestamp": "ts", "heartbeat": "v"}, "the heartbeat column 'v' must be BOOLEAN"),
-        ({"timestamp": "ts", "heartbeat": "beat"}, "no heartbeat column 'beat'"),
+        (
+            {"timestamp": "when"},
+            "TIMESTAMP BY names an unknown column 'when'; the columns are ts, v, i, s, b",
+        ),
+        ({"timestamp": "s"}, "TIMESTAMP BY column 's' is STRING; it must be a TIMESTAMP or an integer"),
+        ({"timestamp": "ts", "unit": "seconds"}, "IN SECONDS is for integer timestamps"),
+        ({"timestamp": "v", "unit": "fortnights"}, "unknown unit of time 'fortnights'"),
+        ({"timestamp": "ts", "skew": "soon"}, "SKEW takes a number"),
+        ({"timestamp": "ts", "idle_after": "-"}, "IDLE AFTER takes a number"),
+        ({"timestamp": "ts", "heartbeat": "v"}, "heartbeat column 'v' is BIGINT; it must be BOOLEAN"),
+        ({"timestamp": "ts", "heartbeat": "beat"}, "heartbeat names an unknown column 'beat'"),
     ],
 )
 def test_wrong_streams(session: Session, rate: Any, arguments: dict[str, Any], message: str) -> None:
@@ -86,8 +89,8 @@ def test_names_are_taken_once_whatever_their_case(session: Session, rate: Any, s
 
 def test_skew_and_units_are_ticks(session: Session, rate: Any) -> None:
     session.create_stream("S", rate, timestamp="v", unit="milliseconds", skew="2 seconds", idle_after=5)
-    stream = session._catalog["S"]
-    assert (stream.skew, stream.idle_after, stream.time.unit) == (2000, 5, "milliseconds")
+    options = session._catalog["S"].options
+    assert (options.skew, options.idle_after, options.time.unit) == (2000, 5, "milliseconds")
 
 
 def test_mistakes_in_a_query_are_told_at_once(session: Session, rate: Any) -> None:

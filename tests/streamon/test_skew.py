@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.catalog import StreamDef, Traffic
+from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.received import Received
 from penstock.engine.stage import Arrival, StageInput
 from penstock.plan import compile, explain
-from penstock.schema import TimeDomain
 from penstock.streamon.skew import advice, skew
 
 
@@ -60,8 +59,8 @@ def test_nothing_is_said_where_nothing_can_be_gained() -> None:
 def test_a_plan_follows_it() -> None:
     row = pa.schema([("k", pa.int64())])
     query = "SELECT ISTREAM(R.k) FROM R [RANGE 5], S [RANGE 5] WHERE R.k = S.k"
-    traffic = {"R": Traffic(), "S": Traffic(heavy=(("k", (7,)),))}
-    catalog = {n: StreamDef(n, row, TimeDomain(), traffic=t) for n, t in traffic.items()}
+    options = {"R": InputOptions(), "S": InputOptions(heavy=(("k", (7,)),))}
+    catalog = {n: Input(n, row, o) for n, o in options.items()}
     said = explain(compile(bind(query, catalog), 2), costs=False)
     assert "S: columns k; to 2 partitions by hash of S.k, of 7 by row" in said
     assert "R: columns k; to 2 partitions by hash of R.k, of 7 to all" in said

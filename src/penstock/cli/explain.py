@@ -29,7 +29,7 @@ def bound_queries(text: str) -> list[tuple[Query, Settings]]:
     for part in statements(text):
         for statement in cql.parse(part):
             match statement:
-                case cql.CreateStream() | cql.CreateTable() | cql.CreateRelation():
+                case cql.CreateInput() | cql.CreateTable():
                     catalog.add(statement.definition())
                 case cql.CreateView():
                     catalog.add(cql.define_view(statement, catalog))

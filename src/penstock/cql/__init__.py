@@ -7,10 +7,10 @@ Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with lin
 """
 
 from penstock.cql.expressions.user_functions import define_function
+from penstock.cql.inputs import input_options
 from penstock.cql.query import bind, define_view
 from penstock.cql.statements import (
-    CreateRelation,
-    CreateStream,
+    CreateInput,
     CreateTable,
     CreateView,
     Drop,
@@ -18,14 +18,12 @@ from penstock.cql.statements import (
     Set,
     SourceSpec,
     Statement,
-    duration_ticks,
     parse,
     schema_of,
 )
 
 __all__ = [
-    "CreateRelation",
-    "CreateStream",
+    "CreateInput",
     "CreateTable",
     "CreateView",
     "Drop",
@@ -36,7 +34,7 @@ __all__ = [
     "bind",
     "define_function",
     "define_view",
-    "duration_ticks",
+    "input_options",
     "parse",
     "schema_of",
 ]

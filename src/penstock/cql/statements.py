@@ -7,27 +7,23 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
+from penstock.catalog import Input, InputOptions, TableDef
 from penstock.cql.expressions import types
+from penstock.cql.inputs import declared_options
 from penstock.cql.syntax.ddl_parser import STATEMENTS
-from penstock.cql.syntax.dialect import CQL
-from penstock.cql.syntax.duration import ticks
-from penstock.cql.syntax.errors import did_you_mean, error, from_sqlglot, unsupported
-from penstock.cql.syntax.ignored import refuse_what_is_ignored
+from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import (
     DropDefinition,
+    InputDefinition,
     RelationToStream,
     Setting,
     Source,
-    StreamDefinition,
     TableDefinition,
     ViewDefinition,
 )
-from penstock.cql.syntax.typos import meant
-from penstock.errors import CQLError, UnsupportedError
-from penstock.schema import TICKS_PER_SECOND, TIMESTAMP, TIMESTAMP_TIME, TimeDomain
+from penstock.cql.syntax.parser import parse_expressions
+from penstock.schema import TIMESTAMP
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
 
@@ -42,65 +38,18 @@ class SourceSpec:
 
 
 @dataclass(frozen=True)
-class CreateStream:
-    """``skew`` and ``idle_after`` are in ticks of ``time``; ``bad_rows`` is "error" or "count"."""
+class CreateInput:
+    """A stream, or a relation as the log of its changes; ``schema`` has all columns of the source."""
 
+    kind: str
     name: str
     schema: pa.Schema
-    timestamp: str
-    time: TimeDomain
+    options: InputOptions
     source: SourceSpec
-    skew: int = 0
-    idle_after: int | None = None
-    bad_rows: str = "error"
-    traffic: Traffic = Traffic()
 
-    def definition(self, source: object = None) -> StreamDef:
+    def definition(self, source: object = None) -> Input:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
-        return StreamDef(
-            self.name,
-            self.schema,
-            self.time,
-            self.timestamp,
-            self.skew,
-            self.idle_after,
-            source=self.source if source is None else source,
-            traffic=self.traffic,
-        )
-
-
-@dataclass(frozen=True)
-class CreateRelation:
-    """A relation as a log of its changes; ``schema`` has all columns of the log.
-
-    The column ``change`` holds '+' where a row enters and '-' where one leaves.
-    """
-
-    name: str
-    schema: pa.Schema
-    timestamp: str
-    change: str
-    time: TimeDomain
-    source: SourceSpec
-    skew: int = 0
-    idle_after: int | None = None
-    bad_rows: str = "error"
-    traffic: Traffic = Traffic()
-
-    def definition(self, source: object = None) -> RelationDef:
-        """The catalog's entry, whose schema is the relation's own: neither its time nor its changes."""
-        own = [f for f in self.schema if f.name not in (self.timestamp, self.change)]
-        return RelationDef(
-            self.name,
-            pa.schema(own),
-            self.time,
-            self.timestamp,
-            self.change,
-            self.skew,
-            self.idle_after,
-            source=self.source if source is None else source,
-            traffic=self.traffic,
-        )
+        return Input.over(self.schema, self.name, self.kind, self.options, source or self.source)
 
 
 @dataclass(frozen=True)
@@ -150,7 +99,7 @@ class Set:
     value: str
 
 
-Statement = CreateStream | CreateRelation | CreateTable | CreateView | Drop | Set | SelectStatement
+Statement = CreateInput | CreateTable | CreateView | Drop | Set | SelectStatement
 
 
 def parse(text: str) -> list[Statement]:
@@ -162,31 +111,10 @@ def parse(text: str) -> list[Statement]:
     return [statement(e) for e in parse_expressions(text)]
 
 
-def parse_expressions(text: str) -> list[exp.Expr]:
-    """The syntax trees of a text."""
-    try:
-        parsed = _parsed(text)
-    except UnsupportedError:
-        raise
-    except CQLError as failure:
-        raise (None if failure.hint else meant(text, failure, _parsed)) or failure from None
-    statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
-    for node in statements:
-        refuse_what_is_ignored(node)
-    return statements
-
-
-def _parsed(text: str) -> list[exp.Expr | None]:
-    try:
-        return CQL().parse(text)
-    except SqlglotError as failure:
-        raise from_sqlglot(failure, text) from None
-
-
 def statement(node: exp.Expr) -> Statement:
     """The statement that a syntax tree is."""
-    if isinstance(node, StreamDefinition):
-        return _create_relation(node) if node.args["kind"] == "relation" else _create_stream(node)
+    if isinstance(node, InputDefinition):
+        return _create_input(node)
     if isinstance(node, ViewDefinition):
         return _create_view(node)
     if isinstance(node, Setting):
@@ -216,32 +144,11 @@ def schema_of(text: str) -> pa.Schema:
     return _schema(node, "a schema")
 
 
-def duration_ticks(text: str, time: TimeDomain, what: str = "interval") -> int:
-    """A length of time as text (``"2 seconds"``, or ``"5"`` ticks) in ticks of ``time``."""
-    (node,) = parse_expressions(f"CREATE STREAM s SKEW {text}")
-    return ticks(node.args["skew"], time, what)
-
-
-def _create_stream(node: StreamDefinition) -> CreateStream:
-    if node.args.get("change"):
-        hint = "write CREATE RELATION, or leave CHANGE BY out"
-        raise error(f"stream '{node.name}' has only insertions", node.args["change"], hint)
-    source = _source(node, "CREATE STREAM")
-    schema = RATE_SCHEMA if source.format == "rate" else _schema(node, "CREATE STREAM")
-    timestamp = _timestamp(node, schema)
-    time = _time(node, timestamp)
-    rest = (*_skew_and_idle(node, time), _bad_rows(node), declared_traffic(node, schema))
-    return CreateStream(node.name, schema, timestamp.name, time, source, *rest)
-
-
-def _create_relation(node: StreamDefinition) -> CreateRelation:
-    source, schema = _source(node, "CREATE RELATION"), _schema(node, "CREATE RELATION")
-    timestamp = _timestamp(node, schema)
-    change, time = _change(node, schema), _time(node, timestamp)
-    if len(schema) == 2:
-        raise error(f"relation '{node.name}' has no column but its time and its changes", node)
-    rest = (*_skew_and_idle(node, time), _bad_rows(node), declared_traffic(node, schema))
-    return CreateRelation(node.name, schema, timestamp.name, change.name, time, source, *rest)
+def _create_input(node: InputDefinition) -> CreateInput:
+    what = f"CREATE {node.args['kind'].upper()}"
+    source = _source(node, what)
+    schema = RATE_SCHEMA if source.format == "rate" else _schema(node, what)
+    return CreateInput(node.args["kind"], node.name, schema, declared_options(node, schema), source)
 
 
 def _create_view(node: ViewDefinition) -> CreateView:
@@ -249,99 +156,6 @@ def _create_view(node: ViewDefinition) -> CreateView:
     if not isinstance(query, exp.Query | RelationToStream):
         raise error(f"CREATE {node.args['kind'].upper()} takes AS and a query", node)
     return CreateView(node.name, node.args["kind"], node.args["text"], query)
-
-
-def _skew_and_idle(node: StreamDefinition, time: TimeDomain) -> tuple[int, int | None]:
-    skew, idle = node.args.get("skew"), node.args.get("idle_after")
-    return (
-        ticks(skew, time, "SKEW") if skew else 0,
-        ticks(idle, time, "IDLE AFTER", least=1) if idle else None,
-    )
-
-
-def declared_traffic(node: StreamDefinition, schema: pa.Schema) -> Traffic:
-    """What RATE, PARTITIONED BY and HEAVY say."""
-    rate, by = node.args.get("rate"), node.args.get("partitioned_by") or ()
-    heavy: dict[str, tuple[object, ...]] = {}
-    for clause in node.args.get("heavy") or ():
-        column = _column(clause.this, schema, "HEAVY")
-        values = tuple(_heavy_value(e, column) for e in clause.expressions)
-        heavy[column.name] = (*heavy.get(column.name, ()), *values)
-    columns = tuple(_column(c, schema, "PARTITIONED BY").name for c in by)
-    return Traffic(float(rate.name) if rate else None, columns, tuple(heavy.items()))
-
-
-def _heavy_value(node: exp.Expr, column: pa.Field) -> object:
-    negative = isinstance(node, exp.Neg)
-    literal = node.this if negative else node
-    if not isinstance(literal, exp.Literal | exp.Boolean):
-        raise error("HEAVY takes values: numbers, text in quotes, TRUE or FALSE", node)
-    text = ("-" if negative else "") + str(literal.this)
-    try:
-        return pa.scalar(text).cast(column.type).as_py()
-    except pa.ArrowInvalid:
-        message = f"{text!r} is no value of the column '{column.name}'"
-        raise error(message, node, f"it is {types.sql_name(column.type)}") from None
-
-
-def _bad_rows(node: StreamDefinition) -> str:
-    said = node.args.get("bad_rows")
-    return said.name if said else "error"
-
-
-def _change(node: StreamDefinition, schema: pa.Schema) -> pa.Field:
-    if node.args.get("change") is None:
-        hint = "add CHANGE BY with the column that holds '+' or '-'"
-        raise error(f"relation '{node.name}' does not say how it changes", node, hint)
-    found = _column(node.args["change"], schema, "CHANGE BY")
-    if not types.is_string(found.type):
-        message = f"CHANGE BY column '{found.name}' is {types.sql_name(found.type)}"
-        raise error(message, node.args["change"], "it holds '+' or '-', so it is a STRING")
-    return found
-
-
-def _timestamp(node: StreamDefinition, schema: pa.Schema) -> pa.Field:
-    column = node.args.get("timestamp")
-    if column is None:
-        raise error(
-            f"{node.args['kind']} '{node.name}' has no timestamp",
-            node,
-            "add TIMESTAMP BY with the column that holds the time",
-        )
-    return _column(column, schema, "TIMESTAMP BY")
-
-
-def _column(column: exp.Expr, schema: pa.Schema, clause: str) -> pa.Field:
-    found = [f for f in schema if f.name.casefold() == column.name.casefold()]
-    if not found:
-        hint = did_you_mean(column.name, schema.names, f"the columns are {', '.join(schema.names)}")
-        raise error(f"{clause} names an unknown column '{column.name}'", column, hint)
-    return found[0]
-
-
-def _time(node: StreamDefinition, timestamp: pa.Field) -> TimeDomain:
-    unit, type_ = node.args.get("unit"), timestamp.type
-    if types.is_integer(type_):
-        return TimeDomain("integer", _unit(unit))
-    if not types.is_timestamp(type_):
-        raise error(
-            f"TIMESTAMP BY column '{timestamp.name}' is {types.sql_name(type_)}",
-            node.args["timestamp"],
-            "the time of a stream is a TIMESTAMP or an integer",
-        )
-    if unit is not None:
-        raise error(f"IN {unit.name.upper()} is for integer columns, and this is a TIMESTAMP", unit)
-    return TIMESTAMP_TIME
-
-
-def _unit(unit: exp.Expr | None) -> str:
-    if unit is None:
-        return "seconds"
-    name = unit.name.lower()
-    name = name if name.endswith("s") else f"{name}s"
-    if name not in TICKS_PER_SECOND:
-        raise error(f"unknown unit of time '{unit.name}'", unit, f"use {', '.join(TICKS_PER_SECOND).upper()}")
-    return name
 
 
 def _schema(node: exp.Expr, what: str) -> pa.Schema:

@@ -13,7 +13,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from penstock.catalog import RelationDef, StreamDef
+from penstock.catalog import Input
 from penstock.engine.element import Pattern
 from penstock.engine.evaluate import may_raise
 from penstock.engine.operator import Node
@@ -99,7 +99,7 @@ class Builder:
     def _source(
         self,
         node: logical.Spreadable,
-        stream: StreamDef | RelationDef,
+        stream: Input,
         needed: Needed,
         filter: Expression | None,
     ) -> None:
@@ -112,7 +112,8 @@ class Builder:
             fields.append(pa.field(mine(name), pa.bool_()))
         self.stage_inputs += _checked_keys(name, route)
         key = _split_by(route, shipped)
-        taken = StageInput(name, pa.schema(fields), "source", stream.skew, stream.idle_after, key=key)
+        late = (stream.options.skew, stream.options.idle_after)
+        taken = StageInput(name, pa.schema(fields), "source", *late, key=key)
         self.stage_inputs.append(taken)
 
     def _new_name(self, alias: str) -> str:

@@ -16,7 +16,7 @@ from itertools import count
 import pyarrow as pa
 
 from penstock.budget import CLUSTER, WEIGHT, Within
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import Input, TableDef
 from penstock.expression import Expression
 from penstock.schema import TimeDomain
 
@@ -28,7 +28,7 @@ class StreamSource:
     ``number`` tells the places at which streams stand in a plan apart, once it is ``numbered``.
     """
 
-    stream: StreamDef
+    stream: Input
     alias: str
     schema: pa.Schema
     number: int = 0
@@ -47,7 +47,7 @@ class TableSource:
 class RelationSource:
     """A relation that changes over time as it stands in FROM: its rows are marked + and −."""
 
-    relation: RelationDef
+    relation: Input
     alias: str
     schema: pa.Schema
     number: int = 0
@@ -358,7 +358,7 @@ def spreadable(root: Logical) -> list[Spreadable]:
     return [node for node in walk(root) if isinstance(node, Spreadable)]
 
 
-def definition_of(leaf: Spreadable) -> StreamDef | RelationDef:
+def definition_of(leaf: Spreadable) -> Input:
     """What a leaf is registered as."""
     return leaf.stream if isinstance(leaf, StreamSource) else leaf.relation
 

@@ -95,7 +95,7 @@ def _rates(root: logical.Logical, measured: Mapping[str, float]) -> dict[int, fl
     known: dict[int, float | None] = {}
     for leaf in logical.spreadable(root):
         defined = logical.definition_of(leaf)
-        known[leaf.number] = measured.get(defined.name, defined.traffic.rate)
+        known[leaf.number] = measured.get(defined.name, defined.options.rate)
     given = [r for r in known.values() if r is not None]
     usual = fmean(given) if given else 1.0
     return {number: usual if rate is None else rate for number, rate in known.items()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.catalog import RelationDef, StreamDef, TableDef
+from penstock.catalog import Input, TableDef
 from penstock.engine.stage import Stage
 from penstock.expression import Expression
 from penstock.routing import Route
@@ -25,7 +25,7 @@ class SourceInput:
 
     name: str
     alias: str
-    stream: StreamDef | RelationDef
+    stream: Input
     columns: tuple[tuple[str, Expression], ...]
     filter: Expression | None = None
     route: Route = Route()

@@ -40,7 +40,7 @@ def _joins_windows(node: logical.Logical) -> bool:
 def _shows_time(window: logical.Window, shown: set[str]) -> bool:
     source = logical.stream_of(window)
     assert source is not None
-    stamp = source.stream.timestamp
+    stamp = source.stream.options.timestamp
     return not window.spec.by_rows and stamp is not None and f"{source.alias}.{stamp}" in shown
 
 

@@ -18,8 +18,8 @@ from penstock.cql.clauses.windows import windowed
 from penstock.cql.names.context import CommonTable, Context
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Item
-from penstock.cql.statements import parse_expressions
 from penstock.cql.syntax.errors import error, place
+from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CQLError
 from penstock.expression import Column
 from penstock.plan.logical import Distinct, Logical, Project, SetOperation, Single, ToStream

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.catalog import FunctionDef, Input, TableDef, ViewDef
 from penstock.cql.clauses.derived import common_table, derived_table, view
 from penstock.cql.clauses.joins import Joined, join
 from penstock.cql.clauses.windows import windowed
@@ -77,7 +77,7 @@ def _named(node: exp.Table, context: Context) -> Joined:
     return Joined.of(DEFINITIONS[type(definition)](node, definition, context), node)
 
 
-def _definition(node: exp.Table, context: Context) -> StreamDef | TableDef | RelationDef | ViewDef:
+def _definition(node: exp.Table, context: Context) -> Input | TableDef | ViewDef:
     known = {name: d for name, d in context.catalog.items() if not isinstance(d, FunctionDef)}
     definition = lookup(known, node.name)
     if definition is None:
@@ -124,24 +124,19 @@ def _table(node: exp.Table, table: TableDef, context: Context) -> Item:
     return Item.of(alias, TableSource(table, alias, qualify(alias, table.schema)))
 
 
-def _relation(node: exp.Table, relation: RelationDef, context: Context) -> Item:
-    alias = _own_alias(node, relation.name)
-    _refuse_window(node, relation.name, "relation")
-    context.meet(relation, node)
-    return Item.of(alias, RelationSource(relation, alias, qualify(alias, relation.schema)))
-
-
-def _stream(node: exp.Table, stream: StreamDef, context: Context) -> Item:
-    alias = _own_alias(node, stream.name)
-    context.meet(stream, node)
-    source = StreamSource(stream, alias, qualify(alias, stream.schema))
-    return windowed(Item.of(alias, source), node.args.get("window"), context)
+def _input(node: exp.Table, input: Input, context: Context) -> Item:
+    alias = _own_alias(node, input.name)
+    if input.is_relation:
+        _refuse_window(node, input.name, "relation")
+    context.meet(input, node)
+    kind = RelationSource if input.is_relation else StreamSource
+    item = Item.of(alias, kind(input, alias, qualify(alias, input.schema)))
+    return item if input.is_relation else windowed(item, node.args.get("window"), context)
 
 
 DEFINITIONS: dict[type, Callable[[exp.Table, Any, Context], Item]] = {
-    StreamDef: _stream,
+    Input: _input,
     TableDef: _table,
-    RelationDef: _relation,
     ViewDef: view,
 }
 

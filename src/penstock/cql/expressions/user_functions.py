@@ -11,8 +11,9 @@ from sqlglot import exp
 from penstock.catalog import FunctionDef
 from penstock.cql.expressions.aggregates import AGGREGATES
 from penstock.cql.expressions.functions import FUNCTIONS, REFUSED, SYNONYMS
-from penstock.cql.statements import parse_expressions, schema_of
+from penstock.cql.statements import schema_of
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
+from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CatalogError, CQLError
 
 TAKEN = {

@@ -8,12 +8,12 @@ from itertools import count
 
 from sqlglot import exp
 
-from penstock.catalog import FunctionDef, RelationDef, StreamDef, TableDef, ViewDef
+from penstock.catalog import Definition, FunctionDef, Input
 from penstock.cql.names.scope import Outer
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.schema import TimeDomain
 
-Catalog = Mapping[str, StreamDef | TableDef | RelationDef | ViewDef | FunctionDef]
+Catalog = Mapping[str, Definition]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Context:
 
     catalog: Catalog
     notes: list[str] = field(default_factory=list)
-    streams: list[StreamDef | RelationDef] = field(default_factory=list)
+    streams: list[Input] = field(default_factory=list)
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -42,7 +42,7 @@ class Context:
     @property
     def time(self) -> TimeDomain:
         """The time that the streams met so far share."""
-        return self.streams[0].time
+        return self.streams[0].options.time
 
     @property
     def functions(self) -> dict[str, FunctionDef]:
@@ -54,9 +54,9 @@ class Context:
         if text not in self.notes:
             self.notes.append(text)
 
-    def meet(self, stream: StreamDef | RelationDef, at: exp.Expr) -> None:
+    def meet(self, stream: Input, at: exp.Expr) -> None:
         """Take note of a stream; all streams of a query share one time."""
-        if self.streams and self.streams[0].time != stream.time:
+        if self.streams and self.streams[0].options.time != stream.options.time:
             first = self.streams[0]
             raise error(
                 f"'{first.name}' has time in {_words(first)} and '{stream.name}' in {_words(stream)}",
@@ -96,5 +96,5 @@ class Context:
         return context
 
 
-def _words(stream: StreamDef | RelationDef) -> str:
-    return "TIMESTAMP" if stream.time.kind == "timestamp" else f"integer {stream.time.unit}"
+def _words(stream: Input) -> str:
+    return "TIMESTAMP" if stream.options.time.kind == "timestamp" else f"integer {stream.options.time.unit}"

@@ -6,6 +6,7 @@ defined as a stream whose rows say in one column whether they enter or leave; ``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
@@ -18,9 +19,9 @@ from penstock.cql.syntax.nodes import (
     Duration,
     DurationPart,
     HeavyValues,
+    InputDefinition,
     Setting,
     Source,
-    StreamDefinition,
     TableDefinition,
     ViewDefinition,
 )
@@ -29,7 +30,6 @@ DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
 DROPPED = (*DEFINED, "FUNCTION")
 STATEMENTS = "write SELECT, CREATE, DROP or SET"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
-BAD_ROWS = ("ERROR", "COUNT")
 
 
 class DDLParser(SparkParser):
@@ -44,8 +44,8 @@ class DDLParser(SparkParser):
             raise error(f"{after} takes a number", start)
         return self.expression(exp.Literal(this=minus + self._prev.text, is_string=False), start)
 
-    def _parse_duration(self) -> Duration:
-        after = self._prev.text.upper()
+    def _parse_duration(self, after: str | None = None) -> Duration:
+        after = after or self._prev.text.upper()
         parts = [self._parse_duration_part(after)]
         while self._curr and self._curr.token_type == TokenType.NUMBER:
             parts.append(self._parse_duration_part(after))
@@ -58,12 +58,13 @@ class DDLParser(SparkParser):
 
     def _parse_word(self) -> exp.Expr:
         word = self._curr
+        if not word:
+            raise error(f"{self._prev.text.upper()} needs a word after it", self._prev)
         self._advance()
         return self.expression(exp.Var(this=word.text), word)
 
     def _curr_is_word(self) -> bool:
-        stops = ("FROM", "IDLE", "SKEW", "TIMESTAMP", "CHANGE", "ON", "SLIDE", "RATE", "HEAVY")
-        return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in stops
+        return bool(self._curr) and self._curr.text.isidentifier() and self._curr.text.upper() not in _STOPS
 
     # DDL
 
@@ -81,7 +82,7 @@ class DDLParser(SparkParser):
             return self._parse_view(start, name, word)
         if word == "TABLE":
             return self._parse_table_definition(start, name)
-        return self._parse_stream_definition(start, name, word)
+        return self._parse_input_definition(start, name, word)
 
     def _parse_view(self, start: Token, name: exp.Expr, word: str) -> ViewDefinition:
         if self._match(TokenType.L_PAREN, advance=False):
@@ -93,39 +94,25 @@ class DDLParser(SparkParser):
         text = self._find_sql(first, self._prev)
         return self.expression(ViewDefinition(this=name, kind=word.lower(), query=query, text=text), start)
 
-    def _parse_stream_definition(self, start: Token, name: exp.Expr, word: str) -> StreamDefinition:
-        node = StreamDefinition(this=name, kind=word.lower(), columns=self._parse_column_types())
-        while self._parse_stream_clause(node):
+    def _parse_input_definition(self, start: Token, name: exp.Expr, word: str) -> InputDefinition:
+        node = InputDefinition(this=name, kind=word.lower(), columns=self._parse_column_types())
+        while self._parse_input_clause(node):
             pass
+        if self._match(TokenType.ALIAS):
+            raise error("a stream has columns or is defined by a query, not both", self._prev)
         return self.expression(node, start)
 
-    def _parse_stream_clause(self, node: StreamDefinition) -> bool:
-        if self._match_text_seq("TIMESTAMP", "BY"):
-            node.set("timestamp", self._parse_id_var(any_token=True))
-            if self._match_text_seq("IN"):
-                node.set("unit", self._parse_word())
-        elif self._match_text_seq("CHANGE", "BY"):
-            node.set("change", self._parse_id_var(any_token=True))
-        elif self._match_text_seq("SKEW"):
-            node.set("skew", self._parse_duration())
-        elif self._match_text_seq("IDLE", "AFTER"):
-            node.set("idle_after", self._parse_duration())
-        elif self._match(TokenType.FROM):
-            node.set("source", self._parse_source((*FILE_FORMATS, "KAFKA", "RATE")))
-        elif self._match_text_seq("RATE"):
-            node.set("rate", self._parse_rate())
-        elif self._curr and self._curr.text.upper() == "PARTITIONED BY":
-            self._advance()
-            node.set("partitioned_by", self._parse_wrapped_csv(self._parse_field_name, optional=True))
-        elif self._match_text_seq("HEAVY"):
-            node.append("heavy", self._parse_heavy())
-        elif self._match_text_seq("ON", "BAD", "ROWS"):
-            node.set("bad_rows", self._parse_bad_rows())
-        elif self._match(TokenType.ALIAS):
-            raise error("a stream has columns or is defined by a query, not both", self._prev)
-        else:
-            return False
-        return True
+    def _parse_input_clause(self, node: InputDefinition) -> bool:
+        for words, parse in INPUT_CLAUSES.items():
+            if self._match_text_seq(*words):
+                parse(self, node)
+                return True
+        return False
+
+    def _parse_timestamp(self, node: InputDefinition) -> None:
+        node.set("timestamp", self._parse_field_name())
+        if self._match_text_seq("IN"):
+            node.set("unit", self._parse_word())
 
     def _parse_table_definition(self, start: Token, name: exp.Expr) -> TableDefinition:
         node = TableDefinition(this=name, columns=self._parse_column_types())
@@ -155,6 +142,9 @@ class DDLParser(SparkParser):
             hint = "types are Spark's, e.g. BIGINT or STRING"
             raise error(f"a column is written as name TYPE, and '{start.text}' is no type", start, hint)
         return self.expression(exp.ColumnDef(this=name, kind=kind))
+
+    def _parse_input_source(self) -> Source:
+        return self._parse_source((*FILE_FORMATS, "KAFKA", "RATE"))
 
     def _parse_source(self, formats: tuple[str, ...]) -> Source:
         start = self._curr or self._prev
@@ -206,19 +196,16 @@ class DDLParser(SparkParser):
     def _parse_field_name(self) -> exp.Expr | None:
         return self._parse_id_var(any_token=True)
 
-    def _parse_heavy(self) -> HeavyValues:
+    def _parse_field_names(self) -> list[exp.Expr]:
+        return self._parse_wrapped_csv(self._parse_field_name, optional=True)
+
+    def _parse_heavy(self) -> list[HeavyValues]:
         start = self._curr or self._prev
         column = self._parse_field_name()
         if not column or not self._match(TokenType.IN):
             raise error("heavy keys are written as HEAVY column IN (value, ...)", start)
-        return self.expression(
-            HeavyValues(this=column, expressions=self._parse_wrapped_csv(self._parse_unary))
-        )
-
-    def _parse_bad_rows(self) -> exp.Expr:
-        if not self._match_texts(BAD_ROWS):
-            raise error(f"ON BAD ROWS takes {' or '.join(BAD_ROWS)}", self._curr or self._prev)
-        return self.expression(exp.Var(this=self._prev.text.lower()), self._prev)
+        values = HeavyValues(this=column, expressions=self._parse_wrapped_csv(self._parse_unary))
+        return [self.expression(values)]
 
     def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
         start = self._prev
@@ -253,3 +240,30 @@ class DDLParser(SparkParser):
 
 def _any_of(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _option(name: str, parse: Callable[[DDLParser], Any]) -> Callable[[DDLParser, InputDefinition], None]:
+    """A clause that sets one option; of a list, it may stand several times."""
+
+    def rule(parser: DDLParser, node: InputDefinition) -> None:
+        value = parse(parser)
+        node.set(name, [*(node.args.get(name) or ()), *value] if isinstance(value, list) else value)
+
+    return rule
+
+
+INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None]] = {
+    ("TIMESTAMP", "BY"): DDLParser._parse_timestamp,
+    ("CHANGE", "BY"): _option("change", DDLParser._parse_field_name),
+    ("SKEW",): _option("skew", DDLParser._parse_duration),
+    ("IDLE", "AFTER"): _option("idle_after", lambda parser: parser._parse_duration("IDLE AFTER")),
+    ("ON", "BAD", "ROWS"): _option("bad_rows", DDLParser._parse_word),
+    ("RATE",): _option("rate", DDLParser._parse_rate),
+    ("PARTITIONED BY",): _option("partitioned_by", DDLParser._parse_field_names),
+    ("HEAVY",): _option("heavy", DDLParser._parse_heavy),
+    ("FROM",): _option("source", DDLParser._parse_input_source),
+}
+"""The clauses of CREATE STREAM and CREATE RELATION, in any order."""
+
+_STOPS = {"SLIDE", *(words[0] for words in INPUT_CLAUSES)}
+"""Words after a number that are not its unit."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from sqlglot import exp
+
+from penstock.catalog import InputOptions
 
 
 class StreamWindow(exp.Expression):
@@ -36,23 +40,19 @@ class RelationToStream(exp.Expression):
     }
 
 
-class StreamDefinition(exp.Expression):
-    """CREATE STREAM or CREATE RELATION, which is its ``kind``."""
+class InputDefinition(exp.Expression):
+    """CREATE STREAM or CREATE RELATION, which is its ``kind``.
+
+    Besides columns and source it has an argument per declared option of the input, and ``unit``.
+    """
 
     arg_types = {
         "this": True,
         "kind": True,
         "columns": False,
-        "timestamp": False,
-        "unit": False,
-        "change": False,
-        "skew": False,
-        "idle_after": False,
-        "bad_rows": False,
-        "rate": False,
-        "partitioned_by": False,
-        "heavy": False,
         "source": False,
+        "unit": False,
+        **{option.name: False for option in fields(InputOptions)},
     }
 
 

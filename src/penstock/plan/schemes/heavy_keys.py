@@ -43,5 +43,5 @@ def heavy_values(leaf: logical.Spreadable, key: tuple[Any, ...] | None) -> tuple
     """The values of a key of one column that a stream declares as heavy."""
     if key is None or len(key) != 1 or not isinstance(key[0], Column):
         return ()
-    heavy = dict(logical.definition_of(leaf).traffic.heavy)
+    heavy = dict(logical.definition_of(leaf).options.heavy)
     return heavy.get(key[0].name.removeprefix(f"{leaf.alias}."), ())

@@ -28,5 +28,5 @@ def partitioned_source(root: Logical) -> Iterator[Dimension]:
 
 
 def _columns(leaf: logical.Spreadable) -> Key:
-    names = [f"{leaf.alias}.{c}" for c in logical.definition_of(leaf).traffic.partitioned_by]
+    names = [f"{leaf.alias}.{c}" for c in logical.definition_of(leaf).options.partitioned_by]
     return tuple(Column(n, leaf.schema.field(n).type) for n in names)

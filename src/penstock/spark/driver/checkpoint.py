@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import __version__
-from penstock.catalog import RelationDef, StreamDef
+from penstock.catalog import Input
 from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.plan.explain import explain_stage
@@ -174,14 +174,14 @@ def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
     return Fingerprint(number, planned.partitions, digest, streams, tuple(explain_stage(planned)))
 
 
-def _declared(stream: StreamDef | RelationDef) -> str:
+def _declared(stream: Input) -> str:
     """What of a stream's declaration its rows' order and time depend on, in DDL's words."""
-    time = f"TIMESTAMP BY {stream.timestamp}"
-    if stream.time.kind == "integer":
-        time += f" IN {stream.time.unit.upper()}"
-    ticks = {"SKEW": stream.skew, "IDLE AFTER": stream.idle_after}
-    rest = [f"{what} {value} {stream.time.unit.upper()}" for what, value in ticks.items() if value]
-    return " ".join([time, *rest])
+    options, unit = stream.options, stream.options.time.unit.upper()
+    time = f"TIMESTAMP BY {options.timestamp}"
+    if options.time.kind == "integer":
+        time += f" IN {unit}"
+    ticks = {"SKEW": options.skew, "IDLE AFTER": options.idle_after}
+    return " ".join([time, *(f"{what} {value} {unit}" for what, value in ticks.items() if value)])
 
 
 def _unnamed(root: Any) -> Any:
@@ -203,8 +203,8 @@ def _input(source: Any) -> Any:
     if not isinstance(source, SourceInput):
         return type(source).__name__, source.name, getattr(source, "partition_by", ())
     own = {f.name: getattr(source, f.name) for f in fields(source) if f.name != "stream"}
-    stream = source.stream
-    return own, stream.name, stream.time, stream.timestamp, stream.heartbeat
+    options = source.stream.options
+    return own, source.stream.name, options.time, options.timestamp, options.heartbeat
 
 
 def _text(value: Any) -> str:

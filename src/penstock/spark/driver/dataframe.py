@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.catalog import RelationDef, StreamDef
+from penstock.catalog import Input
 from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
@@ -83,24 +83,23 @@ def late_rows(directory: str | None, planned: PlannedStage) -> LateRows | None:
     """Where the late rows of a stage's inputs go; None if they are only counted."""
     if directory is None:
         return None
-    sources = [i for i in planned.inputs if isinstance(i, SourceInput) and i.stream.timestamp]
+    sources = [i for i in planned.inputs if isinstance(i, SourceInput) and i.stream.options.timestamp]
     return LateRows(directory, {i.name: _declared(i) for i in sources})
 
 
 def _declared(source: SourceInput) -> Declared:
-    stream = source.stream
-    assert stream.timestamp is not None
-    change = stream.change if isinstance(stream, RelationDef) else None
-    return Declared(stream.name, source.alias, late_schema(stream), stream.timestamp, change)
+    stream, options = source.stream, source.stream.options
+    assert options.timestamp is not None
+    return Declared(stream.name, source.alias, late_schema(stream), options.timestamp, options.change)
 
 
-def late_schema(stream: StreamDef | RelationDef) -> pa.Schema:
+def late_schema(stream: Input) -> pa.Schema:
     """The columns of a stream's late rows: all that are declared."""
-    schema = stream.schema
-    if stream.timestamp and stream.timestamp not in schema.names:
-        schema = schema.append(pa.field(stream.timestamp, stream.time.ts_type))
-    if isinstance(stream, RelationDef) and stream.change and stream.change not in schema.names:
-        schema = schema.append(pa.field(stream.change, pa.string()))
+    schema, options = stream.schema, stream.options
+    if options.timestamp and options.timestamp not in schema.names:
+        schema = schema.append(pa.field(options.timestamp, options.time.ts_type))
+    if options.change and options.change not in schema.names:
+        schema = schema.append(pa.field(options.change, pa.string()))
     return schema
 
 

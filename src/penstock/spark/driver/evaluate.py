@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.catalog import Catalog, FunctionDef, RelationDef, StreamDef, TableDef
+from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
@@ -58,9 +58,9 @@ def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
         reader = spark.readStream.schema(from_arrow_schema(read)).option("maxFilesPerTrigger", 1)
         sign = F.col(SIGN) if SIGN in rows.schema.names else None
         source = InputFrame(reader.parquet(str(root / name)), F.col(TS), sign)
-        kind = StreamDef if sign is None else RelationDef
+        kind = "stream" if sign is None else "relation"
         schema = own_columns(rows.schema)
-        found.add(kind(name, schema, finite.time, heartbeat=HEARTBEAT, source=source))
+        found.add(Input(name, schema, InputOptions(finite.time, heartbeat=HEARTBEAT), kind, source))
     for name, rows in finite.tables.items():
         found.add(TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows))))
     return found

@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock import expression as ex
-from penstock.catalog import RelationDef
 from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
 from penstock.routing import Axis
@@ -115,13 +114,14 @@ class Sent:
 
     def _told_apart(self, source: SourceInput, row: Sequence[ex.Expression]) -> tuple[str, ...]:
         # A relation's row must leave where it entered, so its time does not tell it apart.
-        return (*([] if isinstance(source.stream, RelationDef) else [TS]), *self._named(source, row))
+        return (*([] if source.stream.is_relation else [TS]), *self._named(source, row))
 
     def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
         """The stream's own columns that are sent, or none if Catalyst has something to compute."""
         keys = {f"__key {e}": e for axis in source.route.own for e in axis.keys}
         known = {**dict(source.columns), **keys}
-        names = [source.stream.timestamp if n == TS else _own(known.get(n), source) for n in self.columns]
+        stamp = source.stream.options.timestamp
+        names = [stamp if n == TS else _own(known.get(n), source) for n in self.columns]
         if any(name is None or name not in source.stream.schema.names for name in names):
             return ()
         fields = tuple(source.stream.schema.field(name) for name in names)
@@ -166,7 +166,7 @@ def _own(e: ex.Expression | None, source: SourceInput) -> str | None:
 
 def _is_stamp(source: SourceInput, e: ex.Expression) -> bool:
     """Whether a pushed column is the stream's timestamp, so that its ticks say all."""
-    stamp = source.stream.timestamp
+    stamp = source.stream.options.timestamp
     exact = pa.types.is_timestamp(e.type) or e.type == pa.int64()
     return exact and isinstance(e, ex.Column) and stamp is not None and e.name == f"{source.alias}.{stamp}"
 
@@ -186,8 +186,8 @@ def _keep(source: SourceInput) -> Column | None:
     parts = []
     if source.filter is not None:
         parts.append(F.coalesce(F.expr(spark_sql(source.filter, source.alias)), F.lit(False)))
-    if source.stream.heartbeat is not None:
-        parts.append(~F.coalesce(F.expr(quote(source.stream.heartbeat)), F.lit(False)))
+    if source.stream.options.heartbeat is not None:
+        parts.append(~F.coalesce(F.expr(quote(source.stream.options.heartbeat)), F.lit(False)))
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
 

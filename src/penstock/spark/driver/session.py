@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
-from penstock.catalog import Catalog, RelationDef, StreamDef
+from penstock.catalog import Catalog, Input
 from penstock.errors import CatalogError
 from penstock.plan.compile import compile
 from penstock.plan.explain import explain
@@ -88,9 +88,18 @@ class Session:
         How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
         ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
         """
-        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
-        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
-        self._catalog.add(sources.stream(name, df, timestamp, *rest))
+        options = {
+            "timestamp": timestamp,
+            "unit": unit,
+            "skew": skew,
+            "idle_after": idle_after,
+            "heartbeat": heartbeat,
+            "bad_rows": bad_rows,
+            "rate": rate,
+            "partitioned_by": partitioned_by,
+            "heavy": heavy,
+        }
+        self._catalog.add(sources.create_input("stream", name, df, **options))
 
     def create_relation(
         self,
@@ -112,9 +121,19 @@ class Session:
         Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
         are as for a stream. The relation's columns are all but the timestamp and the change.
         """
-        traffic = sources.traffic(name, df, rate, partitioned_by, heavy)
-        rest = (skew, unit, idle_after, heartbeat, bad_rows, traffic)
-        self._catalog.add(sources.relation(name, df, timestamp, change, *rest))
+        options = {
+            "timestamp": timestamp,
+            "change": change,
+            "unit": unit,
+            "skew": skew,
+            "idle_after": idle_after,
+            "heartbeat": heartbeat,
+            "bad_rows": bad_rows,
+            "rate": rate,
+            "partitioned_by": partitioned_by,
+            "heavy": heavy,
+        }
+        self._catalog.add(sources.create_input("relation", name, df, **options))
 
     def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
         """Register a vectorised function, to be used wherever an expression may stand.
@@ -167,7 +186,7 @@ class Session:
         """
         known = self._catalog.known(name)
         stream = self._catalog[known] if known else None
-        if not isinstance(stream, StreamDef | RelationDef):
+        if not isinstance(stream, Input):
             raise CatalogError(f"there is no stream {name!r}; registered: {', '.join(self._catalog)}")
         if self.settings.late_rows is None:
             raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
@@ -204,10 +223,8 @@ class Session:
 
     def _run(self, statement: cql.Statement) -> DataFrame | None:
         match statement:
-            case cql.CreateStream():
-                self._catalog.add(sources.declared_stream(statement, self.spark))
-            case cql.CreateRelation():
-                self._catalog.add(sources.declared_relation(statement, self.spark))
+            case cql.CreateInput():
+                self._catalog.add(sources.declared_input(statement, self.spark))
             case cql.CreateView():
                 self._catalog.add(cql.define_view(statement, self._catalog))
             case cql.Set():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock import cql
-from penstock.catalog import RelationDef, StreamDef, TableDef, Traffic
-from penstock.errors import CatalogError, CQLError
-from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
+from penstock.catalog import Input, InputOptions, TableDef
+from penstock.errors import CatalogError
+from penstock.schema import TIMESTAMP
 from penstock.spark.map_side import messages
 from penstock.spark.map_side.bad_rows import without_bad_rows
 from penstock.spark.map_side.catalyst import quote
@@ -30,98 +29,41 @@ class InputFrame:
     sign: Any = None
 
 
-def stream(
-    name: str,
-    df: DataFrame,
-    timestamp: str,
-    skew: str | int | None = None,
-    unit: str | None = None,
-    idle_after: str | int | None = None,
-    heartbeat: str | None = None,
-    bad_rows: str = "error",
-    traffic: Traffic = Traffic(),  # noqa: B008
-) -> StreamDef:
-    """A stream over a streaming DataFrame, as ``Session.create_stream`` takes it."""
+def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:
+    """The input over a streaming DataFrame with options as Python gives them."""
     if not df.isStreaming:
         raise CatalogError(
-            f"stream {name!r}: the DataFrame is static; read it with spark.readStream, or use create_table"
+            f"{kind} {name!r}: the DataFrame is static; read it with spark.readStream, or use create_table"
         )
-    if heartbeat is not None:
-        heartbeat = _column(name, df, heartbeat, "heartbeat")
-        if dict(df.dtypes)[heartbeat] != "boolean":
-            raise CatalogError(f"stream {name!r}: the heartbeat column {heartbeat!r} must be BOOLEAN")
-    timestamp = _column(name, df, timestamp, "timestamp")
     schema = arrow_schema(df)
-    time = _time(name, schema.field(timestamp), unit)
-    df = without_bad_rows(name, df, [F.col(quote(timestamp))], bad_rows)
-    return StreamDef(
-        name,
-        schema,
-        time,
-        timestamp,
-        _ticks(name, skew, time, "skew") or 0,
-        _ticks(name, idle_after, time, "idle_after"),
-        heartbeat,
-        InputFrame(df, ticks(timestamp, schema.field(timestamp).type)),
-        traffic,
-    )
+    return _input(kind, name, df, schema, cql.input_options(kind, name, schema, **given))
 
 
-def traffic(
-    name: str,
-    df: DataFrame,
-    rate: float | None = None,
-    partitioned_by: str | Sequence[str] = (),
-    heavy: Mapping[str, Sequence[Any]] | None = None,
-) -> Traffic:
-    """What ``Session.create_stream`` is told of how a stream's rows come."""
-    by = [partitioned_by] if isinstance(partitioned_by, str) else partitioned_by
-    values = {_column(name, df, c, "heavy"): tuple(v) for c, v in (heavy or {}).items()}
-    columns = tuple(_column(name, df, c, "partitioned_by") for c in by)
-    return Traffic(rate, columns, tuple(values.items()))
+def declared_input(statement: cql.CreateInput, spark: SparkSession) -> Input:
+    """The input that DDL declares."""
+    source, what = statement.source, f"{statement.kind} {statement.name!r}"
+    if source.format == "kafka":
+        assert source.path is not None
+        wanted = from_arrow_schema(statement.schema)
+        df = messages.read(spark, source.path, wanted, source.options, what)
+    else:
+        df = _read(spark.readStream, source, statement.schema, what)
+    return _input(statement.kind, statement.name, df, statement.schema, statement.options)
 
 
-def relation(
-    name: str,
-    df: DataFrame,
-    timestamp: str,
-    change: str,
-    skew: str | int | None = None,
-    unit: str | None = None,
-    idle_after: str | int | None = None,
-    heartbeat: str | None = None,
-    bad_rows: str = "error",
-    traffic: Traffic = Traffic(),  # noqa: B008
-) -> RelationDef:
-    """A relation over a streaming DataFrame of its changes, as ``Session.create_relation`` takes it."""
-    log = stream(name, df, timestamp, skew, unit, idle_after, heartbeat)
-    change = _column(name, df, change, "change")
-    df = without_bad_rows(name, df, [log.source.ticks, signs(change)], bad_rows)
-    apart = {log.timestamp, change, log.heartbeat}
-    schema = pa.schema([f for f in log.schema if f.name not in apart])
-    source = InputFrame(df, log.source.ticks, signs(change))
-    rest = (log.time, log.timestamp, change, log.skew, log.idle_after, log.heartbeat)
-    return RelationDef(name, schema, *rest, source, traffic)
-
-
-def declared_relation(statement: cql.CreateRelation, spark: SparkSession) -> RelationDef:
-    """A relation that DDL declares."""
-    df = _changing(spark, statement, f"relation {statement.name!r}", [signs(statement.change)])
-    kind = statement.schema.field(statement.timestamp).type
-    return statement.definition(InputFrame(df, ticks(statement.timestamp, kind), signs(statement.change)))
+def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: InputOptions) -> Input:
+    """The catalog's entry of a DataFrame: without its bad rows, with columns for time and sign."""
+    assert options.timestamp is not None
+    time = ticks(options.timestamp, schema.field(options.timestamp).type)
+    sign = None if options.change is None else signs(options.change)
+    df = without_bad_rows(name, df, [time] if sign is None else [time, sign], options.bad_rows)
+    return Input.over(schema, name, kind, options, InputFrame(df, time, sign))
 
 
 def signs(change: str) -> Column:
     """A change column as +1 and -1; NULL for anything but '+' and '-'."""
     mark = F.trim(F.expr(quote(change)).cast("string"))
     return F.when(mark == "+", F.lit(1)).when(mark == "-", F.lit(-1)).cast("tinyint")
-
-
-def declared_stream(statement: cql.CreateStream, spark: SparkSession) -> StreamDef:
-    """A stream that DDL declares."""
-    df = _changing(spark, statement, f"stream {statement.name!r}")
-    kind = statement.schema.field(statement.timestamp).type
-    return statement.definition(InputFrame(df, ticks(statement.timestamp, kind)))
 
 
 def table(name: str, df: DataFrame) -> TableDef:
@@ -154,23 +96,6 @@ def ticks(timestamp: str, kind: pa.DataType) -> Column:
     return F.timestamp_diff("MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), column)
 
 
-def _changing(
-    spark: SparkSession,
-    statement: cql.CreateStream | cql.CreateRelation,
-    what: str,
-    needed: Sequence[Column] = (),
-) -> DataFrame:
-    source = statement.source
-    if source.format == "kafka":
-        assert source.path is not None
-        wanted = from_arrow_schema(statement.schema)
-        df = messages.read(spark, source.path, wanted, source.options, what)
-    else:
-        df = _read(spark.readStream, source, statement.schema, what)
-    times = [F.col(quote(statement.timestamp)), *needed]
-    return without_bad_rows(statement.name, df, times, statement.bad_rows)
-
-
 def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> DataFrame:
     reader = reader.format(source.format).options(**source.options)
     if source.format != "rate":
@@ -181,38 +106,3 @@ def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> 
         first = str(error).splitlines()[0]
         raise CatalogError(f"{what} cannot be read from {source.path or source.format}: {first}") from None
     return df
-
-
-def _column(name: str, df: DataFrame, column: str, what: str) -> str:
-    """The column as the DataFrame spells it; case does not matter."""
-    found = [c for c in df.columns if c.casefold() == str(column).casefold()]
-    if not found:
-        raise CatalogError(
-            f"stream {name!r} has no {what} column {column!r}; its columns are {', '.join(df.columns)}"
-        )
-    return found[0]
-
-
-def _time(name: str, field: pa.Field, unit: str | None) -> TimeDomain:
-    if pa.types.is_integer(field.type):
-        return TimeDomain("integer", unit or "seconds")
-    if not pa.types.is_timestamp(field.type):
-        raise CatalogError(
-            f"stream {name!r}: the timestamp column {field.name!r} is {field.type}; "
-            "it must be a TIMESTAMP or an integer"
-        )
-    if unit not in (None, "microseconds"):
-        raise CatalogError(f"stream {name!r}: unit={unit!r} is for integer timestamps; leave it out")
-    return TIMESTAMP_TIME
-
-
-def _ticks(name: str, length: str | int | None, time: TimeDomain, what: str) -> int | None:
-    if length is None:
-        return None
-    try:
-        found = cql.duration_ticks(str(length), time, what)
-    except CQLError as error:
-        raise CatalogError(
-            f"stream {name!r}: {what}={length!r} is no length of time: {error.message}"
-        ) from None
-    return found

@@ -1,0 +1,91 @@
+"""From text to syntax trees, with nothing ignored.
+
+sqlglot reads many dialects' clauses into arguments of its nodes. For the nodes that take such clauses,
+``READ`` lists the arguments that the binder reads, to use them or to reject them with a reason of its own;
+any other is rejected here.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from penstock.cql.syntax.dialect import CQL
+from penstock.cql.syntax.errors import error, from_sqlglot, unsupported
+from penstock.cql.syntax.nodes import Duration
+from penstock.cql.syntax.typos import meant
+from penstock.errors import CQLError, UnsupportedError
+
+
+def parse_expressions(text: str) -> list[exp.Expr]:
+    """The syntax trees of a text's statements."""
+    try:
+        parsed = _parsed(text)
+    except UnsupportedError:
+        raise
+    except CQLError as failure:
+        raise (None if failure.hint else meant(text, failure, _parsed)) or failure from None
+    statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
+    for node in statements:
+        _reject_ignored(node)
+    return statements
+
+
+def _parsed(text: str) -> list[exp.Expr | None]:
+    try:
+        return CQL().parse(text)
+    except SqlglotError as failure:
+        raise from_sqlglot(failure, text) from None
+
+
+def parse_duration(text: str, clause: str) -> Duration:
+    """A length of time as a DDL clause takes it, e.g. of ``SKEW``."""
+    nodes = parse_expressions(f"CREATE STREAM s {clause} {text}")
+    values = [v for node in nodes for name, v in node.args.items() if name not in ("this", "kind") and v]
+    if len(nodes) != 1 or len(values) != 1 or not isinstance(values[0], Duration):
+        raise error(f"{clause} '{text}' is not a length of time", hint="write e.g. 2 SECONDS")
+    return values[0]
+
+
+_ORDER = {"order", "sort", "cluster", "distribute", "limit", "offset"}
+_QUERY = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having"} | _ORDER
+_ITEM = {"this", "alias", "joins", "window", "sample", "pivots", "laterals"}
+
+READ: dict[type[exp.Expr], set[str]] = {
+    exp.Select: _QUERY
+    | {"kind", "hint", "into", "match", "laterals", "pivots", "qualify", "windows", "sample"},
+    exp.SetOperation: {"with_", "this", "expression", "distinct", "by_name", "side", "kind", "on"} | _ORDER,
+    exp.Subquery: _ITEM | _ORDER | {"with_"},
+    exp.Table: _ITEM | {"db", "catalog"},
+    exp.Join: {"this", "on", "using", "side", "kind", "method"},
+    exp.CTE: {"this", "alias", "materialized"},
+    exp.Star: {"except_", "replace", "rename"},
+    exp.Between: {"this", "low", "high"},
+    exp.In: {"this", "expressions", "query"},
+    exp.Cast: {"this", "to", "safe"},
+}
+
+WORDS = {
+    "connect": "CONNECT BY",
+    "locks": "FOR UPDATE",
+    "version": "AS OF a version or a time",
+    "ordinality": "WITH ORDINALITY",
+    "format": "FORMAT",
+    "symmetric": "BETWEEN SYMMETRIC",
+    "ilike": "* ILIKE",
+    "unnest": "IN UNNEST",
+    "pivots": "PIVOT",
+}
+
+
+def _reject_ignored(node: exp.Expr) -> None:
+    """Reject the first clause of a statement that the binder would ignore."""
+    for part in node.walk(bfs=False):
+        read = next((args for kind, args in READ.items() if isinstance(part, kind)), None)
+        if read is None:
+            continue
+        for arg, value in part.args.items():
+            if value and arg not in read:
+                at = value[0] if isinstance(value, list) else value
+                words = WORDS.get(arg, f"{arg.strip('_').replace('_', ' ').upper()} here")
+                raise unsupported(words, at if isinstance(at, exp.Expr) else part)
