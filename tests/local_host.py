@@ -22,11 +22,10 @@ from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.operator import Node
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
-from penstock.hashing import partition_numbers
-from penstock.local import coordinates
+from penstock.in_process import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import deliver, total_rows
+from penstock.routing import deliver, partition_numbers, total_rows
 
 TYPES = {
     "INT": pa.int32(),

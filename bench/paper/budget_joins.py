@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bench.paper.figure import Scale
 from penstock.approx.keeper import Keeping
-from penstock.cli.explain import bound_queries
+from penstock.cli.script import bound_queries
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.operators.budget_join import BudgetJoin

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.cli.local import stderr_to
+from penstock.cli.session import stderr_to
 from penstock.spark.driver.local_spark import LOCAL
 
 STATE = "spark.sql.streaming.stateStore."

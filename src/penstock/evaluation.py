@@ -15,7 +15,7 @@ from penstock import cql as language
 from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TIMESTAMP, TimeDomain
@@ -143,7 +143,7 @@ def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) ->
     end = finite.last_instant(until)
     if end is None:
         return []
-    local = LocalRun(plan, finite.tables)
+    local = InProcessRun(plan, finite.tables)
     parts: list[pa.RecordBatch] = []
     for part in finite.slices(batches):
         parts += local.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})

@@ -16,7 +16,7 @@ from penstock.approx.policies import NO_AGES, POLICIES
 from penstock.budget import Maximize
 from penstock.engine.kernels.keeping import keep_within
 from penstock.evaluation import plan_of, read_inputs
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.schema import TimeDomain
 from penstock.workloads.memory_limited import curve, shares
 
@@ -261,7 +261,7 @@ def found_by_instants(goal: str, seed: int) -> int:
     keys = np.random.default_rng(seed).integers(0, 20, (2, 400))
     rows = {n: [(i // 4, {"k": int(k), "n": i}) for i, k in enumerate(keys[j])] for j, n in enumerate("AB")}
     finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
-    run = LocalRun(plan_of(f"{TEXT} WITHIN MEMORY 40 ROWS {goal}", finite.catalog(), [], 1), {})
+    run = InProcessRun(plan_of(f"{TEXT} WITHIN MEMORY 40 ROWS {goal}", finite.catalog(), [], 1), {})
     parts = ({n: t.combine_chunks().to_batches()[0] for n, t in p.items()} for p in finite.slices(100))
     return sum(batch.num_rows for part in parts for batch in run.step(part))
 
@@ -284,7 +284,7 @@ def test_partitions_have_the_memory_that_their_rates_take() -> None:
     rows = {n: [(i // 10, {"k": int(k), "n": i}) for i, k in enumerate(keys[j])] for j, n in enumerate("AB")}
     finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
     plan = plan_of(f"{TEXT} WITHIN MEMORY 100 ROWS MAXIMIZE RESULTS", finite.catalog(), [], 2)
-    run = LocalRun(plan, {})
+    run = InProcessRun(plan, {})
     for part in finite.slices(100):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items()})
         every = [next(o for o in e.metrics()["operators"] if "within" in o) for e in run._engines[0]]

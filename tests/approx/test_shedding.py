@@ -25,7 +25,7 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import TS
 from penstock.evaluation import plan_of, read_inputs
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TimeDomain
 from penstock.settings import CHOICES
@@ -250,7 +250,7 @@ def test_a_rate_over_row_windows_finds_what_the_equations_say() -> None:
     random, found = np.random.default_rng(1), 0
     finite = read_inputs({n: [(0, {"k": 0})] for n in "AB"}, {}, TimeDomain("integer", "milliseconds"))
     text = "SELECT ISTREAM(A.k) FROM A [ROWS 100], B [ROWS 200] WHERE A.k = B.k WITHIN RATE 100 PER SECOND"
-    run = LocalRun(plan_of(text, finite.catalog(), [], 1), {})
+    run = InProcessRun(plan_of(text, finite.catalog(), [], 1), {})
     for second in range(60):
         batches = {}
         for name, count in (("A", 800), ("B", 200)):
@@ -273,7 +273,7 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[st
     finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
     text = f"SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 9], B [RANGE 9] WHERE A.k = B.k WITHIN {clause}"
     plan = plan_of(text, finite.catalog(), [], partitions)
-    run, found = LocalRun(plan, {}), 0
+    run, found = InProcessRun(plan, {}), 0
     for part in finite.slices(150):
         batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
         found += sum(batch.num_rows for batch in run.step(batches))

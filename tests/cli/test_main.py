@@ -5,10 +5,10 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.local import user_error
 from penstock.cli.main import app
 from penstock.cli.run import trigger_options
 from penstock.cli.script import statements
+from penstock.cli.session import user_error
 from penstock.errors import EngineError, PenstockError
 
 

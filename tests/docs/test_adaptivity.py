@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from penstock.cli.explain import bound_queries
+from penstock.cli.script import bound_queries
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import __doc__ as shown_running

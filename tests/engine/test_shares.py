@@ -13,7 +13,7 @@ from penstock.engine.input_manager import Progress
 from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.stage import TS, Arrival
 from penstock.evaluation import plan_of, read_inputs
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.schema import TimeDomain
 
 EQUAL = "SELECT A.n FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k"
@@ -33,7 +33,7 @@ def rows(seed: int, steps: int) -> dict[str, list[Any]]:
 def engines(query: str, partitions: int, data: dict[str, list[Any]]) -> list[Engine]:
     finite = read_inputs(data, {}, TimeDomain("integer", "seconds"))
     plan = plan_of(query, finite.catalog(), [], partitions)
-    run = LocalRun(plan, finite.tables)
+    run = InProcessRun(plan, finite.tables)
     for part in finite.slices(4):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
     return run._engines[0]

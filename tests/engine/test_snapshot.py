@@ -16,7 +16,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.operator import Operator
 from penstock.engine.snapshot import SnapshotError, Stateful, decode, encode
 from penstock.evaluation import plan_of, read_inputs
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.schema import TimeDomain
 
 SECONDS = TimeDomain("integer", "seconds")
@@ -83,10 +83,10 @@ def rows(seed: int, count: int = 120) -> dict[str, list[Any]]:
 SCHEMA = "k INT, n INT, s STRING, s2 STRING, x DOUBLE, d DECIMAL(9, 2)"
 
 
-def started(query: str, data: dict[str, list[Any]]) -> tuple[LocalRun, Any]:
+def started(query: str, data: dict[str, list[Any]]) -> tuple[InProcessRun, Any]:
     used = {n: r for n, r in data.items() if f" {n}" in query or f"({n}" in query}
     finite = read_inputs(used, {n: SCHEMA for n in "AB" if n in used}, SECONDS)
-    return LocalRun(plan_of(query, finite.catalog(), [], 2), finite.tables), finite
+    return InProcessRun(plan_of(query, finite.catalog(), [], 2), finite.tables), finite
 
 
 def outputs(query: str, seed: int, restored_before: set[int], steps: int = 7) -> list[list[Any]]:

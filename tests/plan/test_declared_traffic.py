@@ -21,7 +21,7 @@ from penstock.cql import bind
 from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.errors import DataError
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.plan import compile, explain
 from penstock.routing import EVERYWHERE, Axis, Route, deliver
 from penstock.schema import TimeDomain
@@ -116,7 +116,7 @@ def test_a_heavy_key_no_longer_caps_the_query() -> None:
     finite = evaluation.read_inputs({"R": rows, "S": few}, dict.fromkeys("RS", SCHEMA), TimeDomain())
 
     def busiest(catalog: dict[str, Any]) -> float:
-        local = LocalRun(compile(bind(JOIN, catalog), 4), {})
+        local = InProcessRun(compile(bind(JOIN, catalog), 4), {})
         local.step({n: t.combine_chunks().to_batches()[0] for n, t in finite.streams.items()})
         received = [engine.metrics()["received"]["R"] for engine in local._engines[0]]
         assert sum(received) == len(rows)
@@ -137,7 +137,7 @@ def test_a_heavy_key_no_longer_caps_the_query() -> None:
 def test_a_late_row_is_counted_once(query: str, partitions: int) -> None:
     finite = evaluation.read_inputs(data(2), dict.fromkeys("RSTUQX", SCHEMA), TimeDomain())
     batches = {n: finite.streams[n].combine_chunks().to_batches()[0] for n in "RS"}
-    local = LocalRun(compile(bind(query, CATALOG), partitions), {})
+    local = InProcessRun(compile(bind(query, CATALOG), partitions), {})
     for _ in range(2):
         local.step(batches)
     late = [engine.metrics()["late"] for engine in local._engines[0]]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.command import Command
 from penstock.errors import EngineError
-from penstock.hashing import partition_numbers
-from penstock.routing import split_by
+from penstock.routing import partition_numbers, split_by
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, Record
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.errors import DataError
-from penstock.hashing import partition_numbers
+from penstock.routing import partition_numbers
 from penstock.schema import TIMESTAMP
 from penstock.spark.driver.exchange import pack
 from penstock.spark.map_side import parquet_files

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from penstock.cli import view
-from penstock.cli.local import interruptible, local_session, user_error
+from penstock.cli.session import interruptible, local_session, user_error
 from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED
 from penstock.errors import EngineError
 from penstock.workloads.feed import Feed

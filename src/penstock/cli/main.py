@@ -95,7 +95,7 @@ def explain(
     partitions: Annotated[int, typer.Option(min=1, help="Partitions to plan for.")] = 2,
 ) -> None:
     """Show the plan of each query of a CQL file, without Spark."""
-    from penstock.cli.explain import explain_file
+    from penstock.cli.script import explain_file
 
     with _one_line_errors():
         typer.echo(explain_file(file, partitions))

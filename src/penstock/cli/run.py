@@ -8,9 +8,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.explain import bound_queries
-from penstock.cli.local import interruptible, local_session, user_error
-from penstock.cli.script import read, statements
+from penstock.cli.script import bound_queries, read, statements
+from penstock.cli.session import interruptible, local_session, user_error
 from penstock.cli.settings import CONSOLE_ROWS
 from penstock.errors import PenstockError
 

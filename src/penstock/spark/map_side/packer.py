@@ -16,8 +16,7 @@ from pyspark import TaskContext
 
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
-from penstock.hashing import partition_numbers
-from penstock.routing import Route, coordinates, deliver, keys_of, split_by, total_rows
+from penstock.routing import Route, coordinates, deliver, keys_of, partition_numbers, split_by, total_rows
 from penstock.spark.process import keep_freed_memory, readable, settle
 from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from penstock.engine.command import Command
 from penstock.engine.stage import Arrival, Stage, StepOutput
-from penstock.hashing import partition_numbers
-from penstock.routing import split_by
+from penstock.routing import partition_numbers, split_by
 from penstock.spark.resident.late_rows import LateRows
 from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob

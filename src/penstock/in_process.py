@@ -1,7 +1,7 @@
-"""A physical plan run in this process: the host that ``evaluate`` uses where Spark would be too much.
+"""A physical plan run in this process: the host of ``evaluate`` unless it is asked for Spark.
 
 It does what Spark's side does: filters and columns before the first stage, rows to partitions by the hash of
-their keys, one engine a partition, elements and progress from stage to stage.
+their keys, one engine per partition, elements and progress from stage to stage.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
-from penstock.hashing import partition_numbers
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import deliver, total_rows
+from penstock.routing import deliver, partition_numbers, total_rows
 
 
-class LocalRun:
+class InProcessRun:
     """The engines of a plan. ``tables`` are the static tables by name."""
 
     def __init__(self, plan: PhysicalPlan, tables: Mapping[str, pa.Table]) -> None:
