@@ -38,7 +38,7 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
     root = bind_query(node, context)
     if not context.streams:
         raise error(
-            "a continuous query needs a stream in FROM, and here are only tables",
+            "a continuous query needs a stream in FROM, and this one reads only tables",
             node,
             "query tables with Spark itself",
         )
@@ -74,7 +74,7 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
     is_stream = isinstance(root, ToStream) or (only_grows(root) and not is_static(root))
     if statement.kind == "stream" and not is_stream:
         raise error(
-            f"the query of stream '{statement.name}' gives a relation",
+            f"the query of stream '{statement.name}' returns a relation",
             statement.expression,
             "write ISTREAM( ) around its SELECT list, or CREATE VIEW",
         )

@@ -61,7 +61,7 @@ def _keys(correlated: Sequence[Expression], at: exp.Expr) -> list[Expression]:
     """The same below an aggregation, where each condition must be an equality."""
     if not all(equality(c) for c in correlated):
         raise unsupported(
-            "a subquery with an aggregate that refers to the query around other than by equality",
+            "an aggregate in a subquery that is correlated by anything but equality",
             at,
             "write its WHERE as inner = outer AND ...",
         )

@@ -70,7 +70,7 @@ def _renamed(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[s
     if not names:
         return list(own)
     if len(names) != len(own):
-        raise error(f"the alias names {len(names)} columns, and there are {len(own)}", names[0])
+        raise error(f"the alias has {len(names)} column name(s) for {len(own)} columns", names[0])
     return unique(n.name for n in names)
 
 

@@ -84,7 +84,7 @@ def _definition(node: exp.Table, context: Context) -> Input | TableDef | ViewDef
         _refuse_kind(node.this)
         names = [*context.common_tables, *known]
         hint = did_you_mean(
-            node.name, names, f"known are {', '.join(names)}" if names else "none is registered"
+            node.name, names, f"registered: {', '.join(names)}" if names else "none is registered"
         )
         raise error(f"unknown stream or table '{node.name}'", node.this, hint)
     return definition
@@ -93,7 +93,7 @@ def _definition(node: exp.Table, context: Context) -> Input | TableDef | ViewDef
 def _refuse_kind(name: exp.Expr) -> None:
     """``FROM TABLE t`` reads as a table of that name, ``FROM TABLE(t)`` as a function."""
     if name.name.upper() in DEFINED:
-        raise error(f"{name.name.upper()} does not stand in FROM", name, "write the name alone, as in FROM S")
+        raise error(f"{name.name.upper()} is not allowed in FROM", name, "write only the name, as in FROM S")
 
 
 def _without_joins(node: exp.Expr) -> exp.Expr:
@@ -115,7 +115,7 @@ def _own_alias(node: exp.Table, name: str) -> str:
 def _refuse_window(node: exp.Table, name: str, what: str) -> None:
     if node.args.get("window"):
         message = f"'{name}' is a {what} and takes no window"
-        raise error(message, node.args["window"], "windows are for streams")
+        raise error(message, node.args["window"], "only streams take windows")
 
 
 def _table(node: exp.Table, table: TableDef, context: Context) -> Item:

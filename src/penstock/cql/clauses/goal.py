@@ -21,18 +21,18 @@ def bind_goal(node: exp.Expr, root: logical.Logical, within: Within) -> Maximize
         return None
     name = "MAXIMIZE RESULTS" if clause.args["kind"] == "maximize" else "SAMPLE"
     if within.rows is None and within.bytes is None and (not within.shared or name == "SAMPLE"):
-        raise error(f"{name} says what memory is used for, and there is no WITHIN MEMORY", clause,
-                    "write WITHIN MEMORY 20000 ROWS")  # fmt: skip
+        raise error(f"{name} needs WITHIN MEMORY", clause,
+                    "write e.g. WITHIN MEMORY 20000 ROWS")  # fmt: skip
     if within.rate is not None:
         raise unsupported(f"{name} together with WITHIN RATE", clause, "leave WITHIN RATE out")
     if within.least_memory:
         raise unsupported(f"AT LEAST together with {name}", clause, "leave AT LEAST out")
     for window in (n for n in logical.walk(root) if isinstance(n, logical.Window)):
         if window.spec.size is None:
-            raise error(f"{name} needs windows that end", clause, "write [RANGE ...] windows")
+            raise error(f"{name} needs bounded windows", clause, "write [RANGE ...] windows")
     if clause.args["kind"] == "maximize":
         return Maximize(_one_of(clause, POLICIES, "a policy"))
-    goal = Sample(_one_of(clause, SCHEMES, "a way to sample"), _confidence(clause))
+    goal = Sample(_one_of(clause, SCHEMES, "a sampling scheme"), _confidence(clause))
     _check_sampled(root, clause)
     return goal
 
@@ -60,17 +60,17 @@ def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
     """Only what can be estimated: plain rows, or SUM, COUNT and AVG, each by itself."""
     for n in logical.walk(root):
         if isinstance(n, logical.Distinct | logical.SetOperation | logical.Single):
-            raise unsupported("SAMPLE of other than a SELECT without DISTINCT and subqueries", at)
+            raise unsupported("SAMPLE of a query with DISTINCT, set operations or scalar subqueries", at)
     aggregates = [n for n in logical.walk(root) if isinstance(n, logical.Aggregate)]
     if not aggregates and at.args.get("confidence") is not None:
-        raise error("CONFIDENCE is that of bounds, which SUM, COUNT and AVG have", at,
-                    "leave it out, or select one of these")  # fmt: skip
+        raise error("CONFIDENCE applies to SUM, COUNT and AVG, and this query has none of them", at,
+                    "leave it out")  # fmt: skip
     if len(aggregates) > 1:
         raise unsupported("SAMPLE under aggregates of aggregates", at)
     for aggregate in aggregates:
         for _, call in aggregate.calls:
             if call.function not in ESTIMATED or call.distinct:
-                hint = "of a sample there are SUM, COUNT and AVG"
+                hint = "SUM, COUNT and AVG can be"
                 raise error(f"{call} cannot be estimated from a sample", at, hint)
         _check_alone(root, {name for name, _ in aggregate.calls}, at)
 
@@ -82,5 +82,5 @@ def _check_alone(root: logical.Logical, calls: set[str], at: exp.Expr) -> None:
         return
     for name, e in top.columns:
         if not isinstance(e, Column) and calls & columns(e):
-            raise error(f"the bounds of '{name}' are not known, as it is computed from an aggregate", at,
-                        "let the aggregate stand alone in SELECT")  # fmt: skip
+            raise error(f"'{name}' has no known bounds, because it is computed from an aggregate", at,
+                        "select the aggregate itself")  # fmt: skip

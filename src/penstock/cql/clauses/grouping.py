@@ -74,7 +74,7 @@ def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) 
 
     def refuse(node: exp.Anonymous) -> Expression:
         name = node.name.upper()
-        raise error(f"{name} is an aggregate and cannot stand in {clause}", node)
+        raise error(f"the aggregate {name} is not allowed in {clause}", node)
 
     def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)

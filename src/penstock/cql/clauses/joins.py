@@ -192,7 +192,7 @@ def _common_names(left: Joined, right: Joined, node: exp.Join) -> list[exp.Expr]
     names = [n for n, _ in left.scope.visible if n.casefold() in taken]
     if not names:
         hint = f"{left.scope.columns_hint()}; {right.scope.columns_hint()}"
-        raise error("NATURAL JOIN of two that have no column in common", node, hint)
+        raise error("the sides of NATURAL JOIN have no column in common", node, hint)
     return [exp.to_identifier(n).update_positions(node) for n in names]
 
 
@@ -211,5 +211,5 @@ def _side(scope: Scope, name: exp.Expr) -> Named:
     found = scope.bare(name.name, name)
     if found is None:
         hint = did_you_mean(name.name, [n for n, _ in scope.visible], scope.columns_hint())
-        raise error(f"USING names '{name.name}', which one side does not have", name, hint)
+        raise error(f"USING column '{name.name}' is not on both sides", name, hint)
     return found

@@ -46,7 +46,7 @@ def bind_relation(node: exp.Expr, context: Context, what: str) -> Logical:
     if isinstance(root, ToStream):
         operator = root.kind.upper()
         hint = f"leave {operator} out, or write {operator}(...) around the whole query"
-        raise error(f"{what} takes a relation, and this is a stream", unwrapped(node), hint)
+        raise error(f"{what} takes a relation, and this query returns a stream", unwrapped(node), hint)
     return root
 
 

@@ -144,7 +144,7 @@ def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, contex
             "EXISTS or IN with a correlated aggregate and no GROUP BY", select, "compare its value"
         )
     if len(items) != 1:
-        raise error(f"a scalar subquery has one column, and this has {len(items)}", select)
+        raise error(f"a scalar subquery returns one column, not {len(items)}", select)
     grouping = Grouping(rows.scope)
     binder = grouping.binder(row_binder(rows.scope, "a correlated aggregate").subquery)
     value = grouping.over_groups(binder.bind(items[0].unalias()), items[0])

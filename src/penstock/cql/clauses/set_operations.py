@@ -34,7 +34,7 @@ def _common_types(left: Logical, right: Logical, node: exp.SetOperation) -> list
     word, mine, other = node.key.upper(), left.schema, right.schema
     if len(mine) != len(other):
         counts = f"{len(mine)} and {len(other)}"
-        raise error(f"{word} takes two queries with as many columns, not {counts}", node)
+        raise error(f"{word} takes two queries with the same number of columns, not {counts}", node)
     common = [types.common((a, b)) for a, b in zip(mine.types, other.types, strict=True)]
     for name, type_, a, b in zip(mine.names, common, mine.types, other.types, strict=True):
         if type_ is None:

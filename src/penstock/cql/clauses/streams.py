@@ -25,13 +25,13 @@ from penstock.plan.logical import (
 
 def to_stream(root: Logical, operator: RelationToStream, context: Context) -> ToStream:
     """A relation under the operator that the query names."""
-    if is_static(root):
-        raise error("a stream is made of what changes, and here are only tables", operator)
     kind, every = operator.args["kind"], operator.args.get("every")
+    if is_static(root):
+        raise error(f"{kind.upper()} needs a stream or relation, and this query reads only tables", operator)
     if every is None:
         return ToStream(root, kind)
     if kind != "rstream":
-        raise error(f"EVERY goes with RSTREAM, not with {kind.upper()}", every)
+        raise error(f"EVERY applies to RSTREAM, not to {kind.upper()}", every)
     return ToStream(root, kind, ticks(every, context.time, "EVERY", least=1))
 
 
@@ -41,7 +41,7 @@ def as_stream(root: Logical, name: str, window: exp.Expr, context: Context) -> T
         raise error(
             f"'{name}' is a relation and takes no window",
             window,
-            "windows are for streams; write ISTREAM( ) around its SELECT list to make it one",
+            "only streams take windows: write ISTREAM( ) around its SELECT list",
         )
     context.note(f"{name} only grows, so it is streamed: ISTREAM is filled in")
     return ToStream(root, "istream")

@@ -105,10 +105,10 @@ class Attachments:
             return subquery.value
         if len(subquery.columns) != 1:
             count = len(subquery.columns)
-            raise error(f"a scalar subquery has one column, and this has {count}", node)
+            raise error(f"a scalar subquery returns one column, not {count}", node)
         if subquery.conjuncts:
             hint = "write an aggregate such as MAX, which has one value"
-            raise unsupported("a scalar subquery that is correlated and no aggregate", node, hint)
+            raise unsupported("a correlated scalar subquery without an aggregate", node, hint)
         self._attach(Single(subquery.node), [])
         return subquery.columns[0]
 
@@ -126,9 +126,7 @@ class Attachments:
         values = _row(node.this, binder)
         _check_width(node, values, subquery)
         if len(values) != 1:
-            raise unsupported(
-                "IN of several columns as a value", node, "let it stand on its own between ANDs"
-            )
+            raise unsupported("IN of several columns as a value", node, "make it a conjunct of its own")
         (match,) = self._matches(node, binder, subquery)
         rows, known = self._counts(subquery, node, [None, subquery.columns[0]])
         found = self._found(subquery, match, node)
@@ -150,7 +148,7 @@ class Attachments:
         """Counts of a subquery's rows, for each value of what its conjuncts compare."""
         pairs = [_sides(c, subquery) for c in subquery.conjuncts]
         if not all(pairs):
-            hint = "let it stand on its own between ANDs, or correlate it by equality"
+            hint = "make it a conjunct of its own, or correlate it by equality"
             raise unsupported("EXISTS or IN as a value and not correlated by equality", node, hint)
         alias = self.context.new_alias()
         keys, conjuncts = list[tuple[str, Expression]](), list[Expression]()
@@ -196,7 +194,7 @@ class Attachments:
     def _adapted(self, bound: Expression, node: exp.Expr) -> Expression:
         """An expression of the clause over what the joins are over."""
         if outer_columns(bound):
-            raise unsupported("a subquery that refers to a query further out than the one right around", node)
+            raise unsupported("a subquery that refers to a query beyond the enclosing one", node)
         return self.grouping.over_groups(bound, node) if self.grouping else bound
 
     def _matches(self, node: exp.In, binder: ExpressionBinder, subquery: Subquery) -> list[Expression]:

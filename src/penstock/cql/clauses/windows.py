@@ -83,7 +83,7 @@ def _row_count(size: exp.Expr, word: str, what: str) -> int:
         raise error(f"{word} {size.name} {what}", size, "write a whole number of at least 1")
     if count > MOST:
         hint = "use UNBOUNDED" if word == "ROWS" else "write a smaller number"
-        raise error(f"{word} {size.name} is more than can be counted", size, hint)
+        raise error(f"{word} {size.name} is too large", size, hint)
     return count
 
 

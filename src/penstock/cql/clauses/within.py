@@ -27,11 +27,11 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
         kind = clause.args["kind"]
         name, unit = _rate(clause) if kind == "rate" else _memory(clause)
         if name in budget:
-            raise error(f"{kind.upper()} stands twice after WITHIN", clause)
+            raise error(f"WITHIN {kind.upper()} is given twice", clause)
         budget[name] = _positive(clause, "this", f"WITHIN {kind.upper()}") * unit
         budget[f"least_{kind}"] = _least(clause, kind.upper()) * unit
     if "rows" in budget and "bytes" in budget:
-        raise error("MEMORY stands twice after WITHIN", clauses[-1], "say it in ROWS or in MB")
+        raise error("WITHIN MEMORY is given twice", clauses[-1], "give it in ROWS or in MB")
     _check(root, clauses[0], next((c for c in clauses if c.args["kind"] == "memory"), None))
     counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
     rates = {n: float(v) for n, v in budget.items() if n not in counts}
@@ -74,14 +74,14 @@ def _least(clause: WithinClause, what: str) -> Fraction:
     total = clause.args["this"].name
     if 2 * least > Fraction(total):
         raise error(f"AT LEAST {clause.args['least'].name} EACH for two streams is more than {what} {total}",
-                    clause, f"it can be {float(total) / 2:g} at most")  # fmt: skip
+                    clause, f"it can be at most {float(total) / 2:g}")  # fmt: skip
     return least
 
 
 def _before_windows(clause: WithinClause) -> bool:
     at = clause.args.get("before")
     if at is not None and clause.args["kind"] != "rate":
-        raise error("DROP BEFORE WINDOWS stands after RATE", at, "rows are dropped where probes are short")
+        raise error("DROP BEFORE WINDOWS applies to WITHIN RATE only", at, "leave it out")
     return at is not None
 
 
@@ -91,7 +91,7 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
     except ValueError:
         raise error(f"{what} takes a number", clause) from None
     if value <= 0:
-        raise error(f"{what} {clause.args[number].name} gives nothing to work with", clause,
+        raise error(f"{what} {clause.args[number].name} is out of bounds", clause,
                     "it must be greater than 0")  # fmt: skip
     return value
 
@@ -102,14 +102,14 @@ def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None
         n for n in logical.walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)
     ]
     if not joins:
-        raise error("WITHIN limits what a join uses, and this query has none", at, "leave WITHIN out")
+        raise error("WITHIN applies to a join, and this query has none", at, "leave WITHIN out")
     if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
-        raise unsupported("WITHIN on other than one join of two streams", at,
+        raise unsupported("WITHIN for anything but one join of two streams", at,
                           "leave it out, or join two streams in a query of its own")  # fmt: skip
     for side in joins[0].inputs:
         specs = [n.spec for n in logical.walk(side) if isinstance(n, logical.Window)]
         if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:
-            raise unsupported("WITHIN over other than [RANGE ...] and [ROWS n] windows", at)
+            raise unsupported("WITHIN over windows other than [RANGE ...] and [ROWS n]", at)
         if specs[0].by_rows and memory is not None:
-            raise error("a row window says itself how many rows it holds, and MEMORY takes none from it",
-                        memory, "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip
+            raise error("WITHIN MEMORY does not apply to [ROWS n]", memory,
+                        "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip

@@ -102,10 +102,10 @@ def aggregate_call(node: exp.Anonymous, bind: Callable[[exp.Expr], Expression]) 
             raise unsupported(f"{name.upper()}(DISTINCT ...) of {len(args)} arguments", node, hint)
     if isinstance(args[0], exp.Star):
         if name != "count":
-            raise error(f"{name.upper()}(*) has no meaning", node, "only COUNT takes *")
+            raise error(f"{name.upper()}(*) is not defined", node, "only COUNT takes *")
         if distinct:
             raise error(
-                "COUNT(DISTINCT *) has no meaning", node, "count the rows of a SELECT DISTINCT in FROM"
+                "COUNT(DISTINCT *) is not defined", node, "count the rows of a SELECT DISTINCT in FROM"
             )
         return AggregateCall("count", None, BIGINT)
     argument, function = bind(args[0]), AGGREGATES[name]

@@ -156,7 +156,7 @@ def _case(binder: ExpressionBinder, node: exp.Case) -> Expression:
     default = node.args.get("default")
     values = [binder.bind(branch.args["true"]) for branch in node.args["ifs"]]
     values.append(binder.bind(default) if default else Literal(None, types.NULL))
-    values = unify(values, node, "CASE gives both", "write CAST so that every branch has one type")
+    values = unify(values, node, "CASE returns both", "write CAST so that every branch has one type")
     pairs = [arg for pair in zip(conditions, values, strict=False) for arg in pair]
     return Call("case", (*pairs, values[-1]), values[-1].type)
 
@@ -287,6 +287,6 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
     exp.Filter: "FILTER (WHERE ...)",
-    exp.Interval: "INTERVAL other than added to or taken from a DATE or TIMESTAMP",
+    exp.Interval: "INTERVAL other than added to or subtracted from a DATE or TIMESTAMP",
     exp.Window: "an OVER clause",
 }

@@ -236,7 +236,7 @@ def call(name: str, args: Args, node: exp.Expr, registered: Iterable[str] = ()) 
         raise unsupported(f"the function {name.upper()}", node, REFUSED[known])
     if known in NOT_DONE:
         there_are = ", ".join(n.upper() for n, a in AGGREGATES.items() if not a.means)
-        raise unsupported(f"the aggregate {name.upper()}", node, f"there are {there_are}")
+        raise unsupported(f"the aggregate {name.upper()}", node, f"supported are {there_are}")
     if function is None:
         names = [n.upper() for n in (*FUNCTIONS, *SYNONYMS, *AGGREGATES, *RELATION_TO_STREAM, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))

@@ -61,7 +61,7 @@ def shifted(binder: ExpressionBinder, node: exp.Binary) -> Expression:
     swapped = isinstance(left, exp.Interval) and isinstance(node, exp.Add)
     time, by = (right, left) if swapped else (left, right)
     if isinstance(time, exp.Interval) or not isinstance(by, exp.Interval):
-        raise unsupported("INTERVAL other than added to or taken from a DATE or TIMESTAMP", node)
+        raise unsupported("INTERVAL other than added to or subtracted from a DATE or TIMESTAMP", node)
     bound, interval = binder.bind(time), read(by)
     if not types.is_temporal(bound.type):
         given = types.sql_name(bound.type)

@@ -53,5 +53,5 @@ def _type(name: str, returns: str) -> pa.DataType:
         (column,) = schema_of(f"x {returns}")
     except (CQLError, ValueError):
         hint = "types are Spark's, e.g. BIGINT or STRING"
-        raise CatalogError(f"function {name!r} returns {returns!r}, which is no type; {hint}") from None
+        raise CatalogError(f"function {name!r} returns {returns!r}, which is not a type; {hint}") from None
     return column.type

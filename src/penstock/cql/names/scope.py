@@ -93,7 +93,7 @@ class Scope:
         for item in other.items:
             if any(i.alias.casefold() == item.alias.casefold() for i in self.items):
                 hint = "give each its own alias, as in S AS x"
-                raise error(f"'{item.alias}' stands twice in FROM", at, hint)
+                raise error(f"'{item.alias}' occurs twice in FROM", at, hint)
         return replace(self, items=self.items + other.items, visible=self.visible + other.visible)
 
     def under(self, conjuncts: Iterable[Expression]) -> Scope:
@@ -218,10 +218,12 @@ class Outer:
         found = self.scope.own(node)
         if found is None:
             if self.scope.outer is not None and self.scope.outer.find(node) is not None:
-                raise unsupported(f"'{node.sql()}' of a query further out than the one right around", node)
+                raise unsupported(f"a reference to '{node.sql()}' of a query beyond the enclosing one", node)
             return None
         if self.refused:
             hint = "refer to it in the subquery's WHERE"
-            raise unsupported(f"'{found[1]}' of the query around, in {self.refused},", node, hint)
+            raise unsupported(
+                f"a reference to '{found[1]}' of the enclosing query in {self.refused}", node, hint
+            )
         as_outer = transform(found[1], lambda e: OuterColumn(e.name, e.type) if type(e) is Column else None)
         return found[0], as_outer

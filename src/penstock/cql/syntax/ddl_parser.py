@@ -140,7 +140,7 @@ class DDLParser(SparkParser):
         kind = self._parse_types(schema=True)
         if not name or not kind:
             hint = "types are Spark's, e.g. BIGINT or STRING"
-            raise error(f"a column is written as name TYPE, and '{start.text}' is no type", start, hint)
+            raise error(f"a column is written as name TYPE, and '{start.text}' is not a type", start, hint)
         return self.expression(exp.ColumnDef(this=name, kind=kind))
 
     def _parse_input_source(self) -> Source:

@@ -34,7 +34,7 @@ RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
 def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
     """The error for ISTREAM and the like around a part of the SELECT list."""
     word = operator.upper()
-    return error(f"{word} goes around the whole SELECT list", at, f"write SELECT {word}(a, b) FROM ...")
+    return error(f"{word} must enclose the whole SELECT list", at, f"write SELECT {word}(a, b) FROM ...")
 
 
 Modifier = tuple[str, Any]
@@ -142,7 +142,7 @@ class CQLParser(DDLParser):
             kind = ""
         unit = None if self._starts_goal() else self._parse_var(any_token=True)
         if kind == "memory" and number is not None and unit is None:
-            raise error(f"WITHIN MEMORY {number.name} lacks its unit", self._prev, "write ROWS, KB, MB or GB")
+            raise error(f"WITHIN MEMORY {number.name} has no unit", self._prev, "write ROWS, KB, MB or GB")
         if not kind or unit is None:
             forms = "WITHIN RATE 100 PER SECOND or WITHIN MEMORY 1000 ROWS"
             raise error(f"a budget is written {forms}", self._curr or self._prev)
@@ -159,7 +159,7 @@ class CQLParser(DDLParser):
         elif self._match_text_seq("AT", "LEAST"):
             clause.set("least", self._parse_signed_number("AT LEAST"))
             if not self._match_text_seq("EACH"):
-                raise error("what each stream is given is written AT LEAST 10 EACH", self._curr or self._prev)
+                raise error("a minimum per stream is written AT LEAST 10 EACH", self._curr or self._prev)
         else:
             raise error("a budget is followed by AT LEAST 10 EACH or DROP BEFORE WINDOWS", start)
 
@@ -172,7 +172,7 @@ class CQLParser(DDLParser):
         start = self._curr
         if self._match_text_seq("MAXIMIZE"):
             if not self._match_text_seq("RESULTS"):
-                raise error("after WITHIN MEMORY stands MAXIMIZE RESULTS", self._curr or self._prev)
+                raise error("MAXIMIZE must be followed by RESULTS", self._curr or self._prev)
             using = self._parse_var(any_token=True) if self._match_text_seq("USING") else None
             return self.expression(GoalClause(kind="maximize", this=using), start)
         if not self._match_text_seq("SAMPLE"):
@@ -187,7 +187,7 @@ class CQLParser(DDLParser):
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
         if self._curr and self._curr.token_type == TokenType.L_BRACE:
-            raise error("a window stands in brackets", self._curr, "write [NOW], [RANGE ...] or [ROWS n]")
+            raise error("a window is written in brackets", self._curr, "write [NOW], [RANGE ...] or [ROWS n]")
         if self._curr and (
             self._starts_goal() or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
         ):
@@ -211,7 +211,7 @@ class CQLParser(DDLParser):
     def _parse_stream_query(self, operator: Token) -> RelationToStream:
         if not self._starts_query():
             word = operator.text.upper()
-            raise error(f"{word} goes around a query", operator, f"write {word}(SELECT ... FROM ...)")
+            raise error(f"{word} must enclose a query", operator, f"write {word}(SELECT ... FROM ...)")
         query = self._parse_wrapped(self._parse_wrapped_select)
         return self._relation_to_stream(operator, this=query)
 
@@ -255,7 +255,7 @@ class CQLParser(DDLParser):
         start, window = self._curr, self._parse_window_in_brackets()
         subquery = super()._parse_subquery(this, parse_alias)
         if window and subquery is None:
-            raise error("a window stands after a stream", start)
+            raise error("a window follows a stream", start)
         if window and subquery:
             subquery.set("window", window)
         return subquery

@@ -38,7 +38,7 @@ def ticks(duration: Duration, time: TimeDomain, what: str, least: int = 0) -> in
         )
     if total > MOST:
         hint = "use UNBOUNDED" if what == "RANGE" else "write a shorter one"
-        raise error(f"{what} {written(duration)} is longer than can be counted", duration, hint)
+        raise error(f"{what} {written(duration)} is too long", duration, hint)
     if total < least:
         bound = "at least one tick" if least else "0 or more"
         raise error(f"{what} {written(duration)} is out of bounds", duration, f"it must be {bound}")
