@@ -74,8 +74,8 @@ def test_what_is_no_script(script: str, message: str) -> None:
         ("my half", (half, "INT"), "a query cannot call a function by the name 'my half'"),
         ("", (half, "INT"), "a query cannot call a function by the name ''"),
         ("S", (half, "INT"), "'S' exists already"),
-        ("f", (half, "INTT"), "function 'f' returns 'INTT', which is no type"),
-        ("f", (half, "INT, y INT"), "function 'f' returns 'INT, y INT', which is no type"),
+        ("f", (half, "INTT"), "function 'f' returns 'INTT', which is not a type"),
+        ("f", (half, "INT, y INT"), "function 'f' returns 'INT, y INT', which is not a type"),
         ("f", (7, "INT"), "function 'f': 7 cannot be called"),
     ],
 )
