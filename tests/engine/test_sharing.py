@@ -4,29 +4,29 @@ import pytest
 
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.evaluation import plan_of, read_inputs
-from penstock.local import LocalRun
+from penstock.in_process import InProcessRun
 from penstock.schema import TimeDomain
 
 ROWS = 2000
 STATEFUL = ("seq-window", "expire", "mjoin", "binary-join")
 
 
-def run(query: str, names: str = "ST") -> LocalRun:
+def run(query: str, names: str = "ST") -> InProcessRun:
     """A query after ``ROWS`` rows of each stream, one a tick."""
     rows = [(t, {"k": t % 50, "v": float(t)}) for t in range(ROWS)]
     inputs = read_inputs({n: rows for n in names}, {}, TimeDomain("integer"))
     plan = plan_of(query, inputs.catalog(), (), 1)
-    local = LocalRun(plan, {})
+    local = InProcessRun(plan, {})
     for batch in inputs.slices(7):
         local.step({n: t.combine_chunks().to_batches()[0] for n, t in batch.items() if t.num_rows})
     return local
 
 
-def operators(local: LocalRun) -> list:
+def operators(local: InProcessRun) -> list:
     return local._engines[0][0]._scheduler.entities
 
 
-def stored(local: LocalRun) -> int:
+def stored(local: InProcessRun) -> int:
     """Rows in the synopses of windows, joins and expiry."""
     return sum(e.operator.rows() for e in operators(local) if e.node.name in STATEFUL)
 
