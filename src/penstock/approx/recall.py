@@ -9,12 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from penstock.approx.settings import MEMORY_BISECTIONS, SPLITS_TRIED
 
-GRID = 512
-"""Splits that are tried; recall is smooth in the memory, so more would not be seen in the results."""
-HALVINGS = 60
-"""Steps of a binary search: a double has no more digits than that."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Join:
         if memory >= self.need:
             return a.need, b.need
         low, high = max(0.0, memory - b.need), min(memory, a.need)
-        tried = np.linspace(low, high, GRID)
+        tried = np.linspace(low, high, SPLITS_TRIED)
         results = a.result_rate(tried) + b.result_rate(memory - tried)
         best = float(tried[int(np.argmax(results))])
         return best, memory - best
@@ -97,7 +94,7 @@ def alloc(joins: Sequence[Demand], memory: float) -> list[float]:
     if sum(needed(most)) <= memory:
         return needed(most)
     low, high = 0.0, most
-    for _ in range(HALVINGS // 2):
+    for _ in range(MEMORY_BISECTIONS):
         level = (low + high) / 2
         low, high = (level, high) if sum(needed(level)) <= memory else (low, level)
     parts = needed(low)
@@ -114,7 +111,7 @@ def proportional(needs: Sequence[float], memory: float) -> list[float]:
 def _least(holds: Callable[[float], bool], most: float) -> float:
     """The smallest value up to ``most`` that satisfies a condition that holds from some value on."""
     low, high = 0.0, most
-    for _ in range(HALVINGS // 2):
+    for _ in range(MEMORY_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

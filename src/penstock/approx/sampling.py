@@ -14,30 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx.models.observed import Observed
+from penstock.approx.settings import (
+    FRACTION_BISECTIONS,
+    MEMORY_MARGIN_STD_DEVS,
+    MIN_CLUSTER_SIZE,
+    UNIFORM_MAX_ERROR,
+    VARIANCE_RATIO,
+)
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
-MARGIN = 3.0
-"""Standard deviations by which the memory in use is meant to stay below what there is."""
-LEAST_SIZE = 0.1
-"""The expected size of a cluster, as a part of the average, below which no estimate is believed."""
-ACCURATE = 0.5
-"""How far from its expected results a tuple may be, as a part of these, for UNIFORM to rely on them."""
-MORE_THAN_CHANCE = 4.0
-"""How many times the variance that counting has by chance is taken for a difference."""
-HALVINGS = 50
-
 
 def safe(memory: float) -> float:
     """The tuples to aim at, so that chance will hardly ever ask for more than the memory."""
-    return max((sqrt(memory + MARGIN**2 / 4) - MARGIN / 2) ** 2, 0.0)
+    return max((sqrt(memory + MEMORY_MARGIN_STD_DEVS**2 / 4) - MEMORY_MARGIN_STD_DEVS / 2) ** 2, 0.0)
 
 
 def sizes(keys: Int64s, own: Observed, other: Observed) -> Floats:
     """The expected number of results of tuples by their value, never nearly none."""
     expected = other.rate.value * own.length * other.counts.shares(keys)
-    return np.maximum(expected, LEAST_SIZE * average_size(own, other))
+    return np.maximum(expected, MIN_CLUSTER_SIZE * average_size(own, other))
 
 
 def average_size(own: Observed, other: Observed) -> float:
@@ -54,7 +51,7 @@ def unequal(own: Observed, other: Observed) -> bool:
         return False
     parts = parts / parts.sum()
     spread = float(parts @ (shares - parts @ shares) ** 2)
-    return spread > MORE_THAN_CHANCE * float(parts @ shares) / other.counts.total
+    return spread > VARIANCE_RATIO * float(parts @ shares) / other.counts.total
 
 
 def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float) -> float:
@@ -92,7 +89,7 @@ def size_fraction(windows: Sequence[Observed], memory: float) -> float:
 
 
 def largest(
-    used: Callable[[float], float], memory: float, most: float = 1.0, halvings: int = HALVINGS
+    used: Callable[[float], float], memory: float, most: float = 1.0, halvings: int = FRACTION_BISECTIONS
 ) -> float:
     """The largest value up to ``most`` that uses no more than the memory."""
     if used(most) <= memory:
@@ -155,6 +152,6 @@ def pick(
         return "EQ_CLUSTER"
     if scheme == "UNIFORM" or (scheme is None and not aggregated):
         return "UNIFORM"
-    if scheme is None and constant and surprise <= ACCURATE and uniform_is_better():
+    if scheme is None and constant and surprise <= UNIFORM_MAX_ERROR and uniform_is_better():
         return "UNIFORM"
     return "PPS_CLUSTER" if by_size else "EQ_CLUSTER"

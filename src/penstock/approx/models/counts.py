@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from penstock.approx.settings import COUNTED_VALUES
+
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-VALUES = 4096
-"""Values that are counted one by one; the rest is known by its sum."""
 
 
 class Counts:
     """Decaying counts of int64 keys."""
 
-    def __init__(self, values: int = VALUES) -> None:
+    def __init__(self, values: int = COUNTED_VALUES) -> None:
         self._most = values
         self._keys: Int64s = np.empty(0, np.int64)
         self._counts: Floats = np.empty(0, np.float64)

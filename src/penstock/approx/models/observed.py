@@ -21,18 +21,16 @@ from penstock.approx.held import Held
 from penstock.approx.models.age import AgeCurve
 from penstock.approx.models.counts import Counts
 from penstock.approx.models.frequency import Frequencies
+from penstock.approx.settings import (
+    AGE_STEPS,
+    AGE_TRUST_TUPLES,
+    MAX_SMOOTHING_PART,
+    MIN_SMOOTHING_STEPS,
+    RESULTS_PER_AGE,
+)
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-STEPS = 128
-"""Ages that are told apart."""
-TRUST = 1.0
-"""Watched tuples that an age must have had before its own results outweigh the average of all ages."""
-RESULTS_AN_AGE = 16.0
-"""Results that the curve at an age rests on, about: of fewer, more ages are taken together."""
-LEAST_SPREAD, MOST_SPREAD = 0.7, 1 / 16
-"""Standard deviation of the smoothing: in steps, and as a part of the window."""
 
 
 @dataclass
@@ -56,7 +54,7 @@ class Observed:
 
     def __init__(self, length: int, keyed: bool, memory: float) -> None:
         self.length, self.keyed, self._memory = length, keyed, memory
-        self.steps = int(min(STEPS, length))
+        self.steps = int(min(AGE_STEPS, length))
         self.step = length / self.steps
         self.rate, self.counts = Rate(), Counts()
         self._results, self._watched = np.zeros(self.steps), np.zeros(self.steps)
@@ -149,15 +147,17 @@ class Observed:
         """Results over watched time by age; an age not watched for long is taken to be like the average."""
         watched = self._watched.sum()
         average = self._results.sum() / watched if watched else 0.0
-        rough = (self._results + TRUST * average) / (self._watched + TRUST)
-        if watched < TRUST and not average:
+        rough = (self._results + AGE_TRUST_TUPLES * average) / (self._watched + AGE_TRUST_TUPLES)
+        if watched < AGE_TRUST_TUPLES and not average:
             return AgeCurve((1.0,) * self.steps)
         return AgeCurve(tuple(self._smooth(rough).tolist()))
 
     def _smooth(self, rough: Floats) -> Floats:
         """The curve of few watched tuples is rough, and what is not there would be taken for minima."""
-        wide = self.steps * RESULTS_AN_AGE / max(float(self._results.sum()), 1.0) / np.sqrt(2 * np.pi)
-        spread = float(np.clip(wide, LEAST_SPREAD, max(self.steps * MOST_SPREAD, LEAST_SPREAD)))
+        wide = self.steps * RESULTS_PER_AGE / max(float(self._results.sum()), 1.0) / np.sqrt(2 * np.pi)
+        spread = float(
+            np.clip(wide, MIN_SMOOTHING_STEPS, max(self.steps * MAX_SMOOTHING_PART, MIN_SMOOTHING_STEPS))
+        )
         reach = int(np.ceil(3 * spread))
         weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / spread) ** 2)
         return np.convolve(np.pad(rough, reach, "edge"), weights / weights.sum(), "valid")
