@@ -1,9 +1,10 @@
 """The language: CQL text to statements, and queries to logical plans.
 
-``parse(text)`` gives the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
+``parse(text)`` returns the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
 ``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query,
-``define_function(name, function, returns)`` that of a function of the user's.
-Everything a user can get wrong is a :class:`~penstock.errors.CQLError` with line and column.
+``define_function(name, function, returns)`` that of a user's function, ``input_options`` the checked options
+of a stream or relation declared in Python. Every mistake in CQL is a :class:`~penstock.errors.CQLError` with
+line and column.
 """
 
 from penstock.cql.expressions.user_functions import define_function

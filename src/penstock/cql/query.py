@@ -10,7 +10,6 @@ from sqlglot import exp
 from penstock.catalog import ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
-from penstock.cql.clauses.set_operations import bind_set_operation
 from penstock.cql.clauses.streams import is_static, only_grows
 from penstock.cql.clauses.within import bind_within
 from penstock.cql.names.context import Catalog, Context
@@ -18,14 +17,7 @@ from penstock.cql.statements import CreateView, SelectStatement, parse
 from penstock.cql.syntax.errors import error
 from penstock.plan.logical import Logical, Query, ToStream
 
-RELATIONS.update(
-    {
-        exp.Select: bind_select,
-        exp.Union: bind_set_operation,
-        exp.Except: bind_set_operation,
-        exp.Intersect: bind_set_operation,
-    }
-)
+RELATIONS[exp.Select] = bind_select
 
 
 def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:

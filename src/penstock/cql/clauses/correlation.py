@@ -1,9 +1,9 @@
-"""Correlation: the conditions of a subquery that speak of the query around it.
+"""Correlation: the conditions of a subquery that refer to the enclosing query.
 
-They cannot be tested inside the subquery. So the subquery gives, beside its own columns, what they need of
-it, and they become conditions of the join with the query around: ``EXISTS (SELECT 1 FROM T WHERE T.a = S.A)``
-is a semijoin with ``SELECT 1, T.a FROM T`` on ``S.A = T.a``. Below an aggregation that works for equality
-only: the subquery then has its groups for each value of ``T.a``.
+They cannot be tested inside the subquery. So the subquery returns, beside its own columns, what they need
+of it, and they become conditions of the join with the enclosing query:
+``EXISTS (SELECT 1 FROM T WHERE T.a = S.A)`` is a semijoin with ``SELECT 1, T.a FROM T`` on ``S.A = T.a``.
+Below an aggregation that works for equality only: the subquery then has its groups for each value of ``T.a``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Part = tuple[Expression, Expression]
 
 @dataclass(frozen=True)
 class Equality:
-    """``outer = inner``: an expression of the query around and one of the subquery."""
+    """``outer = inner``: an expression of the enclosing query and one of the subquery."""
 
     outer: Expression
     inner: Expression
 
 
 def equality(conjunct: Expression) -> Equality | None:
-    """A conjunct as an equality between the query around and the subquery, if it is one."""
+    """A conjunct as an equality between the enclosing query and the subquery, if it is one."""
     if not isinstance(conjunct, Call) or conjunct.function != "=":
         return None
     for outer, inner in (conjunct.args, conjunct.args[::-1]):
@@ -102,7 +102,7 @@ def value_above(
     outer: Outer,
     at: exp.Expr,
 ) -> Project:
-    """An aggregate for each value of what ``correlated`` needs, its SELECT item left to the query around.
+    """An aggregate for each value of what ``correlated`` needs, its SELECT item left to the enclosing query.
 
     There a left outer join finds the group. Where there is none, every aggregate is NULL but COUNT is 0.
     """

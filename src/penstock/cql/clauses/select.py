@@ -40,7 +40,7 @@ UNSUPPORTED_CLAUSES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """What FROM and WHERE give: a plan, its scope, and the conditions that speak of the query around."""
+    """What FROM and WHERE give: a plan, its scope, and the conditions that refer to the enclosing query."""
 
     node: Logical
     scope: Scope
@@ -138,7 +138,7 @@ def _having(
 
 
 def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
-    """A correlated aggregate without GROUP BY: one value for each row of the query around, always."""
+    """A correlated aggregate without GROUP BY: one value for each row of the enclosing query, always."""
     if context.outer is None or not context.outer.takes_value:
         raise unsupported(
             "EXISTS or IN with a correlated aggregate and no GROUP BY", select, "compare its value"

@@ -1,4 +1,4 @@
-"""What holds for a whole query: the catalog, names given by WITH, the time its streams share, notes."""
+"""The context of a query: the catalog, names defined by WITH, the time its streams share, notes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Context:
         return replace(self, outer=outer)
 
     def apart(self, what: str) -> Context:
-        """The same for a part that may not refer to the query around it; ``what`` says why."""
+        """The same for a part that may not refer to the enclosing query; ``what`` says why."""
         return replace(self, outer=self.outer and self.outer.refusing(what))
 
     def on_its_own(self) -> Context:

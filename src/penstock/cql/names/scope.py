@@ -1,4 +1,4 @@
-"""Which names mean what: the FROM items in sight, the columns they bring, and the query around."""
+"""The scope of names: the visible FROM items, their columns, and the enclosing query."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def lookup(names: Mapping[str, T], name: str) -> T | None:
 
 @dataclass(frozen=True)
 class OuterColumn(Column):
-    """A column of the query around a subquery."""
+    """A column of the query that encloses a subquery."""
 
 
 def outer_columns(expression: Expression) -> list[OuterColumn]:
-    """The columns of the query around that an expression of a subquery reads."""
+    """The columns of the enclosing query that an expression of a subquery reads."""
     return [e for e in walk(expression) if isinstance(e, OuterColumn)]
 
 
@@ -48,7 +48,7 @@ def inner_columns(expression: Expression) -> list[Column]:
 
 
 def as_own(expression: Expression) -> Expression:
-    """An expression of the query around as that query has it."""
+    """An expression of the enclosing query as that query has it."""
     return transform(expression, lambda e: Column(e.name, e.type) if isinstance(e, OuterColumn) else None)
 
 
@@ -73,7 +73,7 @@ class Scope:
 
     ``visible`` is what ``*`` stands for and what a name without qualifier may mean: every column of the
     items, but those that USING made one only once. ``equated`` are columns that the conditions make equal,
-    so that a name both have means either. ``outer`` is the query around, if this is a subquery.
+    so that a name both have means either. ``outer`` is the enclosing query, if this is a subquery.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -195,7 +195,7 @@ def _columns_hint(items: Sequence[Item]) -> str:
 
 @dataclass(frozen=True)
 class Outer:
-    """The query around a subquery, as the subquery sees it.
+    """The query that encloses a subquery, as the subquery sees it.
 
     ``conjuncts`` collects the subquery's conditions that speak of both, over the subquery's result, whose
     last columns, the ``extras``, are there for them alone. ``refused`` says where a reference is refused.
@@ -214,7 +214,7 @@ class Outer:
         return replace(self, refused=self.refused or what)
 
     def find(self, node: exp.Column) -> Named | None:
-        """What a name means in the query around."""
+        """What a name means in the enclosing query."""
         found = self.scope.own(node)
         if found is None:
             if self.scope.outer is not None and self.scope.outer.find(node) is not None:

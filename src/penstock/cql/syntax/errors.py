@@ -1,4 +1,4 @@
-"""Errors that point at the place: where a node stands in the text, and the name it may have meant.
+"""Errors with their position in the text, and the name that may have been meant.
 
 Every function that finds a mistake says ``raise error(message, node)``; the place is worked out here.
 """
