@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
+from penstock.measurement import Kind, Property
 from penstock.spark.driver.local_spark import new_local_spark
 
 ROWS_A_SECOND = 20_000
@@ -79,19 +80,19 @@ def measure(session: Any, case: Case, root: Path, rows: int) -> dict[str, float]
     """Warm batches, then a kill of every engine, then the batch that rebuilds them."""
     run = Run(session, root, case.window, rows)
     warm = sorted(run.batch() for _ in range(case.batches))[case.batches // 2]
-    for engine in session.metrics():
-        os.kill(engine["pid"], signal.SIGKILL)
+    for m in session.metrics().of(Property.PID):
+        os.kill(int(m.value), signal.SIGKILL)
     after = run.batch()
-    engines = session.metrics()
+    engines = session.metrics().of_kind(Kind.ENGINE)
     run.stop()
     return {
         "window": case.window,
         "batches": case.batches,
-        "replayed": max(e["replayed"] for e in engines),
-        "rows": sum(e["rows"] for e in engines),
+        "replayed": max(m.value for m in engines.of(Property.REPLAYED_STEPS)),
+        "rows": engines.total(Property.ROWS),
         "warm ms": warm,
         "after the kill ms": after,
-        "rebuild ms": 1000 * max(e["rebuild_seconds"] for e in engines),
+        "rebuild ms": 1000 * max(m.value for m in engines.of(Property.REBUILD_SECONDS)),
     }
 
 

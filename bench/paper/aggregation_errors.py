@@ -17,6 +17,7 @@ from bench.paper.figure import Scale
 from penstock.approx.keeper import Keeping
 from penstock.engine.element import Chunk
 from penstock.engine.operators.budget_join import WEIGHT
+from penstock.measurement import Property
 from penstock.workloads.memory_limited import SECOND, by_value, correlated
 
 Int64s = npt.NDArray[np.int64]
@@ -58,8 +59,8 @@ class Aggregation:
         """The scheme that SAMPLE takes for this average, where nothing is said."""
         node = self.run.plan(self.run.rows * percent / 100, "SAMPLE")
         assert isinstance(node.keeps, Keeping)
-        _, told = self.run.run(replace(node, keeps=replace(node.keeps, aggregated=True, constant=True)))
-        return str(told["scheme"]).replace("_", "-")
+        _, found = self.run.run(replace(node, keeps=replace(node.keeps, aggregated=True, constant=True)))
+        return found.text(Property.POLICY).replace("_", "-")
 
     def error(self, percent: float, scheme: str, seeds: range) -> float:
         """The mean error of a scheme with so much memory, in standard deviations of the attribute."""

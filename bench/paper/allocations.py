@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bench.paper.budget_joins import Experiment, Running
 from bench.paper.figure import Claim, Row, series, shown
 from penstock.approx.recall import Told, alloc, proportional
+from penstock.measurement import Measurements, Property
 
 SCHEMES = ("ALLOC", "PROP")
 Joins = dict[str, Experiment]
@@ -61,15 +61,15 @@ def _shared(joins: Joins, total: float, policy: str, scheme: str) -> Shared:
         if stop >= one.from_:
             given.append(parts)
         if scheme == "ALLOC":
-            parts = alloc([_demand(run.told["recall by rows"]) for run in runs.values()], total)
+            parts = alloc([_demand(run.measured) for run in runs.values()], total)
     memory = dict(zip(joins, np.mean(given, axis=0).tolist(), strict=True))
     return Shared(memory, {name: found[name] / e.results for name, e in joins.items()})
 
 
-def _demand(told: dict[str, Any]) -> Told:
+def _demand(found: Measurements) -> Told:
     """In parts of what the whole windows take: the two run at different rates."""
-    rows = np.array(told["rows"])
-    return Told(tuple((rows / rows[-1]).tolist()), tuple(told["recall"]))
+    recall = {float(at): value for at, value in found.values(Property.RECALL_AT_ROWS).items()}
+    return Told(tuple(rows / max(recall) for rows in recall), tuple(recall.values()))
 
 
 def _row(runs: list[Shared]) -> Row:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from penstock.cli.script import bound_queries
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.operators.budget_join import BudgetJoin
+from penstock.measurement import Measurements, measured
 from penstock.plan import compile
 from penstock.workloads.memory_limited import SECOND, Streams, results_of
 
@@ -66,11 +66,11 @@ class Experiment:
             (node,) = node.inputs
         return node
 
-    def run(self, node: BudgetJoin) -> tuple[Chunk, dict[str, Any]]:
-        """All results, and what the join tells of itself at the end."""
+    def run(self, node: BudgetJoin) -> tuple[Chunk, Measurements]:
+        """All results, and what the join publishes at the end."""
         running = Running(self, node)
         found = [running.step(stop) for stop in self.stops]
-        return Chunk.concat(found, node.schema), running.told
+        return Chunk.concat(found, node.schema), running.measured
 
     @property
     def stops(self) -> list[int]:
@@ -121,9 +121,9 @@ class Running:
         return found
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What it says of itself."""
-        return dict(self._operator.metrics()["within"])
+    def measured(self) -> Measurements:
+        """What it publishes."""
+        return measured(self._operator.measure())
 
 
 def seeded(node: BudgetJoin, seed: int, by_value: bool = True) -> BudgetJoin:

@@ -11,7 +11,9 @@ from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
+from penstock.measurement import Property, measured
 from penstock.plan import compile
+from penstock.streamon.framework import PROCESSING
 
 FILTERS = 4
 ROWS = 10_000
@@ -34,10 +36,9 @@ def seconds() -> float:
             [_arrival(i.name, i.schema, TUPLES if i.name.startswith("S") else ROWS, step, random)
              for i in stage.inputs]
         )  # fmt: skip
-    (join,) = [o for o in engine.metrics()["operators"] if o["name"] == "mjoin"]
-    told = join["streamon"]["S"]
-    evaluations = told["evaluations a tuple"] * told["tuples"]
-    return told["seconds"] * told["share of time"]["tuple processing"] / evaluations
+    join = measured(engine.measure()).of_operator("mjoin")
+    (order,) = [own for entity, own in join.by_entity().items() if entity.endswith("/S/order")]
+    return order.values(Property.CPU_SECONDS)[PROCESSING] / order.value(Property.EVALUATIONS)
 
 
 def _arrival(name: str, schema: pa.Schema, rows: int, step: int, random: np.random.Generator) -> Arrival:

@@ -7,16 +7,19 @@ import numpy as np
 from bench.paper.figure import Claim, Figure, Row, Scale
 from bench.paper.wan import STEPS_A_SECOND, WINDOW, age_curve, experiment
 from penstock.approx.models.age import AgeCurve
+from penstock.measurement import Property
 
 PERCENT = 50
 
 
 def measure(scale: Scale) -> list[Row]:
     trace = experiment(scale)
-    _, told = trace.run(trace.plan(trace.rows * PERCENT / 100, "MAXIMIZE RESULTS USING AGE"))
+    _, found = trace.run(trace.plan(trace.rows * PERCENT / 100, "MAXIMIZE RESULTS USING AGE"))
     curves = {
         "initial pass": age_curve(trace),
-        f"learned at {PERCENT} % memory": AgeCurve(tuple(told["age curve"]["S1"])),
+        f"learned at {PERCENT} % memory": AgeCurve(
+            tuple(found.entity("S1").values(Property.RESULTS_BY_AGE).values())
+        ),
     }
     rows: list[Row] = []
     for name, curve in curves.items():

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 import penstock
 from bench.peers.harness import STATE, Source
+from penstock.measurement import Kind, Property
 from penstock.spark.driver.session import Session
 from penstock.workloads.synthetic import HEAVY_KEY, JoinWorkload
 
@@ -99,7 +100,7 @@ def _session(spark: SparkSession) -> Session:
 
 def engine_bytes(spark: SparkSession) -> int:
     """What Penstock's engines hold now."""
-    return sum(engine.get("bytes", 0) for engine in _session(spark).metrics())
+    return int(_session(spark).metrics().of_kind(Kind.ENGINE).total(Property.BYTES))
 
 
 def discard(spark: SparkSession, source: Source, workload: JoinWorkload) -> DataFrame:

@@ -21,6 +21,7 @@ from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival, StageInput
+from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
 from penstock.schema import TIMESTAMP_TIME
 from penstock.settings import Settings
@@ -78,9 +79,10 @@ def on_engine(routes: Routes, batches: int, name: str, order: list[str], algorit
         run.seconds += time.process_time() - began
         run.rows += sum(a.batch.num_rows for a in arrivals if a.batch is not None)
         if (number + 1) % routes.phase == 0:
-            (join,) = [o for o in engine.metrics()["operators"] if o["name"] == "mjoin"]
-            run.probes.append(join["probes"] - before)
-            before = join["probes"]
+            joins = measured(engine.measure()).of_operator("mjoin").of_kind(Kind.OPERATOR)
+            probes = int(joins.value(Property.PROBES))
+            run.probes.append(probes - before)
+            before = probes
     return run
 
 

@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.peers.harness import Measured, local_spark, measure, parquet_source
+from penstock.measurement import Kind, Property
 from penstock.spark.driver.session import Session, connect
 from penstock.workloads.routes import DDL, Routes
 
@@ -34,9 +35,8 @@ class JoinSeconds:
     def __call__(self) -> int:
         """Look once more; the bytes that the engines hold."""
         engines = self._session.metrics()
-        joins = [o for e in engines for o in e["operators"] if o["name"] == "mjoin"]
-        self.seconds = max(self.seconds, sum(o["seconds"] for o in joins))
-        return sum(e["bytes"] for e in engines)
+        self.seconds = max(self.seconds, engines.of_operator("mjoin").total(Property.SECONDS))
+        return int(engines.of_kind(Kind.ENGINE).total(Property.BYTES))
 
 
 @dataclass

@@ -17,6 +17,7 @@ from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.measurement import Measurements, measured
 from penstock.workloads import memory_limited
 from penstock.workloads.memory_limited import SECOND, Streams, curve
 
@@ -109,6 +110,6 @@ class Run:
         return set(zip(*(c.tolist() for c in self.columns("A.n", "B.n")), strict=True))
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The metrics of the budget."""
-        return dict(self.operator.metrics()["within"])
+    def measured(self) -> Measurements:
+        """What the join publishes."""
+        return measured(self.operator.measure())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import pytest
 from budget_feed import Run, budget_join, by_age
 
 import penstock
-from penstock.approx.recall import Told, alloc
+from penstock.approx.recall import alloc
 from penstock.budget import Maximize, Within
 from penstock.engine.operator import Clock
 from penstock.errors import PenstockError
-from penstock.spark.relay.shared_memory import allotment
+from penstock.measurement import Kind, Property, Reading, curve, encode, under
+from penstock.spark.relay.shared_memory import allotment, demand
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory
 
 LENGTH, RATE, WINDOWS = 400, 4, 12
@@ -35,9 +35,8 @@ def together(shapes: tuple[str, str], total: int, weights: tuple[float, float] =
             chunks = [run.chunk(i, begin, begin + LENGTH // 4) for i in range(2)]
             clock = Clock(begin, begin + LENGTH // 4, 0, memory=int(part))
             run.chunks.append(run.operator.run(chunks, clock))
-        demands = [run.told["demand"] for run in runs]
-        told = [Told(tuple(d["bytes"]), tuple(d["recall"]), d["weight"]) for d in demands]
-        parts = alloc(told, total)
+        demands = [demand(run.measured, total) for run in runs]
+        parts = alloc([d for d in demands if d is not None], total)
         assert sum(parts) <= total * 1.0001
     return [_recall(run) for run in runs]
 
@@ -81,8 +80,10 @@ def test_relays_share_the_memory_out(tmp_path: Path) -> None:
     for order in orders:
         run = place.run(order.run_id)
         run.mkdir(parents=True)
-        demand = {"of": 1000, "weight": 1.0, "bytes": told[order.run_id], "recall": [0.0, 0.5, 1.0]}
-        (run / "s0p0.json").write_text(json.dumps({"operators": [{"within": {"demand": demand}}, {}]}))
+        own = [Reading(Property.SHARED_MEMORY, 1000), Reading(Property.WEIGHT, 1)]
+        recall = curve(Property.RECALL_AT_BYTES, (0.0, 0.5, 1.0), told[order.run_id])
+        readings = under("join.1/budget", Kind.ADAPTIVE, [*own, *recall])
+        (run / "s0p0.json").write_bytes(encode(readings))
     parts = [part(o) for o in orders]
     assert sum(parts) <= 1000
     assert parts[0] / 1000 == pytest.approx(parts[1] / 1800, abs=0.01)

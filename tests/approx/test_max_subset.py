@@ -17,6 +17,7 @@ from penstock.budget import Maximize
 from penstock.engine.kernels.keeping import keep_within
 from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
+from penstock.measurement import Kind, Property, measured
 from penstock.schema import TimeDomain
 from penstock.workloads.memory_limited import curve, shares
 
@@ -154,9 +155,9 @@ def test_recall_is_what_equation_3_says(shape: str, part: float) -> None:
     learned = np.searchsorted(streams[1].ts, 4 * LENGTH)
     found = sum(b >= learned for _, b in run.pairs()) / (len(streams[1].ts) - learned)
     assert found == pytest.approx(theory, abs=0.03)
-    assert run.told["policy"] == "AGE"
-    assert run.told["expected recall"] == pytest.approx(theory, abs=0.08)
-    assert run.told["measured recall"] == pytest.approx(theory, abs=0.1)
+    assert run.measured.text(Property.POLICY) == "AGE"
+    assert run.measured.value(Property.EXPECTED_RECALL) == pytest.approx(theory, abs=0.08)
+    assert run.measured.value(Property.MEASURED_RECALL) == pytest.approx(theory, abs=0.1)
     assert run.most <= rows
 
 
@@ -183,7 +184,7 @@ def test_frequent_values_are_kept_where_they_matter() -> None:
     assert found[None] == pytest.approx(theory, abs=0.06)
     assert found[None] > 1.5 * found["RANDOM"]
     run = Run(budget_join(rows, Maximize(), (LENGTH, 1)), streams)
-    assert (run.told["model"], run.told["policy"]) == ("frequency", "PROB")
+    assert tuple(map(run.measured.text, (Property.MODEL, Property.POLICY))) == ("frequency", "PROB")
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -201,7 +202,7 @@ def test_what_is_found_does_not_depend_on_steps() -> None:
     streams = by_age("BELL", LENGTH, 2, 5 * LENGTH)
     every = [Run(budget_join(150, Maximize(), (LENGTH, LENGTH)), streams, steps) for steps in (1, 7, 100)]
     assert every[0].pairs() == every[1].pairs() == every[2].pairs()
-    assert every[0].told["expected recall"] == every[2].told["expected recall"]
+    assert len({run.measured.value(Property.EXPECTED_RECALL) for run in every[::2]}) == 1
 
 
 def test_a_snapshot_goes_on_alike() -> None:
@@ -237,8 +238,8 @@ def test_a_budget_that_suffices_sheds_nothing(using: str | None) -> None:
     rows = 2 * LENGTH + 100
     run = Run(budget_join(rows, Maximize(using), (LENGTH, LENGTH)), streams)
     assert run.pairs() == Run(budget_join(10**6, Maximize("RECENT"), (LENGTH, LENGTH)), streams).pairs()
-    assert sum(n for lost in run.told["shed"].values() for n in lost.values()) == 0
-    assert run.told["expected recall"] == 1.0
+    assert run.measured.total(Property.SHED) == 0
+    assert run.measured.value(Property.EXPECTED_RECALL) == 1.0
 
 
 TEXT = "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 20], B [RANGE 20] WHERE A.k = B.k"
@@ -277,7 +278,7 @@ def test_where_there_is_nothing_to_learn_nothing_is_lost() -> None:
 
 
 def test_partitions_have_the_memory_that_their_rates_take() -> None:
-    """One key has half of the rows; of those that are lost the metrics say why."""
+    """One key has half of the rows; of those that are lost the reason is published."""
     keys = np.random.default_rng(1).integers(1, 41, (2, 2_000)) * np.random.default_rng(2).integers(
         0, 2, 2_000
     )
@@ -287,15 +288,16 @@ def test_partitions_have_the_memory_that_their_rates_take() -> None:
     run = InProcessRun(plan, {})
     for part in finite.slices(100):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items()})
-        every = [next(o for o in e.metrics()["operators"] if "within" in o) for e in run._engines[0]]
-        assert sum(sum(o["windows"].values()) for o in every) <= 100
-    told = [o["within"] for o in every]
-    kept, need = (np.array([sum(t[n].values()) for t in told]) for n in ("rows kept", "rows needed"))
+        joins = [
+            measured(e.measure()).of_operator("budget-join").of_kind(Kind.STORE) for e in run._engines[0]
+        ]
+        assert sum(j.total(Property.ROWS) for j in joins) <= 100
+    kept, need = (np.array([j.total(p) for j in joins]) for p in (Property.ROWS, Property.ROWS_NEEDED))
     assert (kept / kept.sum()).tolist() == pytest.approx((need / need.sum()).tolist(), abs=0.1)
     assert max(need) > 1.3 * min(need)
-    for t in told:
-        assert sum(n for lost in t["shed"].values() for n in lost.values()) > 0
-        assert set(t["shed"]) == {"not taken in", "given up"}
+    for join in joins:
+        assert join.total(Property.SHED) > 0
+        assert set(join.values(Property.SHED)) == {"not taken in", "given up"}
 
 
 def test_the_names_are_the_policies() -> None:

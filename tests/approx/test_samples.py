@@ -18,6 +18,7 @@ from penstock.approx.models.counts import Counts
 from penstock.approx.models.observed import Observed, Rate
 from penstock.approx.sampling import pick, safe
 from penstock.budget import Maximize, Sample
+from penstock.measurement import Property
 from penstock.workloads.memory_limited import shares
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ def many_runs(
     for seed in range(runs):
         run = Run(budget_join(rows, goal, lengths, seed=seed, aggregated=True), streams, steps=3)
         assert run.most <= rows
-        schemes.append(run.told["scheme"])
+        schemes.append(run.measured.text(Property.POLICY))
         for x, y, t in zip(edges[:-1], edges[1:], true, strict=True):
             some = clusters(run, x, y)
             errors.append([some.sum().value / t.sum() - 1, some.average().value / t.mean() - 1])
@@ -108,7 +109,7 @@ def test_a_uniform_sample_has_every_result_with_the_same_chance_by_itself() -> N
     there = np.zeros((runs, len(streams[1].ts) - late))
     for seed in range(runs):
         run = Run(budget_join(60, Sample("UNIFORM"), (LENGTH, 1), seed=seed), streams, steps=2)
-        assert run.told["scheme"] == "UNIFORM"
+        assert run.measured.text(Property.POLICY) == "UNIFORM"
         weights, rows = run.columns("#weight", "B.n")
         there[seed, rows[rows >= late] - late] = 1
         assert there[seed].mean() * weights[rows >= late].mean() == pytest.approx(1.0, abs=0.35)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from penstock.engine.operators.source import Source
 from penstock.engine.stage import TS
 from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
+from penstock.measurement import Kind, Measurements, Property, measured
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TimeDomain
 from penstock.settings import CHOICES
@@ -66,7 +66,7 @@ class Feed:
             chunks = [self._chunk(i, begin, end) for i in range(2)]
             found += len(self.operator.run(chunks, Clock(begin, end, 0)))
             self._step += 1
-            self.most = max(self.most, sum(self.metrics()["windows"].values()))
+            self.most = max(self.most, int(self.measured.of_kind(Kind.STORE).total(Property.ROWS)))
         return found
 
     def _chunk(self, i: int, begin: int, end: int) -> Chunk:
@@ -79,8 +79,14 @@ class Feed:
             stamps, pa.RecordBatch.from_arrays([keys], schema=part.schema), end=stamps + part.size
         )
 
-    def metrics(self) -> dict[str, Any]:
-        return self.operator.metrics()
+    @property
+    def measured(self) -> Measurements:
+        return measured(self.operator.measure())
+
+
+def lost_to(found: Measurements, cause: str) -> float:
+    """Rows left out for one reason."""
+    return sum(m.value for m in found.of(Property.SHED) if m.text == cause)
 
 
 CPU = Workload(rate_a=800, rate_b=200, window_a=100, window_b=200)
@@ -112,9 +118,9 @@ def test_results_are_those_of_the_equations(workload: Workload, within: Within, 
     least = within.least_rate, within.least_memory, within.before_windows
     expected = allocate(workload, Budget(within.rate, within.rows, *least), strategy).output_rate(1 / KEYS)
     assert got == pytest.approx(expected, rel=0.05, abs=1.0)
-    told = feed.metrics()["within"]
+    found = feed.measured
     full = feed.rates[0] * workload.window_b + feed.rates[1] * workload.window_a
-    assert told["expected share"] == pytest.approx(expected * KEYS / full, rel=0.05, abs=0.01)
+    assert found.value(Property.EXPECTED_RECALL) == pytest.approx(expected * KEYS / full, rel=0.05, abs=0.01)
 
 
 def test_the_papers_figure_5() -> None:
@@ -122,50 +128,51 @@ def test_the_papers_figure_5() -> None:
     feed = Feed(join(CPU, Within(rate=100)), CPU)
     feed.run(10)
     assert feed.run(100) / 100 == pytest.approx(200, rel=0.05)
-    told = feed.metrics()["within"]
-    assert told["effective rates"] == pytest.approx({"A": 100, "B": 0}, abs=1e-6)
-    assert told["short of"] == ["rate"]
-    assert told["shed"]["memory"] == {"A": 0, "B": 0}
+    found = feed.measured
+    assert found.by_name(Property.EFFECTIVE_RATE) == pytest.approx({"A": 100, "B": 0}, abs=1e-6)
+    assert found.texts(Property.SHORT_OF) == ["rate"]
+    assert lost_to(found, "memory") == 0
 
 
 def test_never_more_rows_than_it_may_keep() -> None:
     feed = Feed(join(MEMORY, Within(rows=500)), MEMORY)
     feed.run(30)
     assert 450 <= feed.most <= 500
-    told = feed.metrics()["within"]
-    assert sum(told["rows kept"].values()) <= 500
-    assert sum(told["shed"]["memory"].values()) > 0
+    found = feed.measured
+    assert found.of_kind(Kind.STORE).total(Property.ROWS) <= 500
+    assert lost_to(found, "memory") > 0
 
 
 def test_never_more_probes_than_it_may_make() -> None:
     feed = Feed(join(CPU, Within(rate=100)), CPU)
     feed.run(30)
-    assert feed.metrics()["probes"] <= 100 * 31
+    assert feed.measured.value(Property.PROBES) <= 100 * 31
 
 
 def test_memory_in_bytes() -> None:
     feed = Feed(join(MEMORY, Within(bytes=100_000)), MEMORY)
     feed.run(20)
-    told = feed.metrics()["within"]
-    assert told["short of"] == ["memory"]
-    assert 0 < sum(told["rows kept"].values()) < 2_000
+    found = feed.measured
+    assert found.texts(Property.SHORT_OF) == ["memory"]
+    assert 0 < found.of_kind(Kind.STORE).total(Property.ROWS) < 2_000
 
 
 @pytest.mark.parametrize("within", [Within(rate=10_000), Within(rows=1_000_000), Within(10_000, 1_000_000)])
 def test_a_budget_larger_than_the_need_loses_nothing_and_says_so(within: Within) -> None:
     feeds = [Feed(join(CPU, w), CPU) for w in (within, None)]
     assert feeds[0].run(5) == feeds[1].run(5)
-    told = feeds[0].metrics()["within"]
-    assert "nothing is dropped" in told["short of"]
-    assert told["expected share"] == 1.0
-    assert told["measured share"] == 1.0
+    found = feeds[0].measured
+    assert not found.has(Property.SHORT_OF)
+    assert found.value(Property.EXPECTED_RECALL) == 1.0
+    assert found.value(Property.MEASURED_RECALL) == 1.0
 
 
 def test_the_measured_share_is_that_of_all_results() -> None:
     feed = Feed(join(BOTH, Within(rows=600)), BOTH)
     feed.run(60)
-    told = feed.metrics()["within"]
-    assert told["measured share"] == pytest.approx(told["expected share"], rel=0.25)
+    found = feed.measured
+    expected = found.value(Property.EXPECTED_RECALL)
+    assert found.value(Property.MEASURED_RECALL) == pytest.approx(expected, rel=0.25)
 
 
 @pytest.mark.parametrize("within", [Within(rate=100), Within(rows=60)])
@@ -174,7 +181,7 @@ def test_the_same_rows_are_lost_again(within: Within) -> None:
     assert once.run(3) == again.run(3)
     again.operator = pickle.loads(pickle.dumps(again.operator))
     assert once.run(3) == again.run(3)
-    assert once.metrics()["within"] == again.metrics()["within"]
+    assert list(once.measured) == list(again.measured)
     assert once.operator.horizon() == BEFORE_TIME
 
 
@@ -214,11 +221,11 @@ def test_what_a_budget_says(clause: str, within: Within) -> None:
 def test_dropped_before_the_windows_a_row_is_nowhere() -> None:
     feed = Feed(join(EARLY, Within(rate=300, before_windows=True)), EARLY)
     feed.run(20)
-    told = feed.metrics()["within"]
-    assert told["effective rates"] == pytest.approx({"A": 150, "B": 150}, rel=0.01)
-    assert told["rows to keep"] == pytest.approx({"A": 750, "B": 375}, rel=0.01)
-    assert told["rows kept"] == pytest.approx({"A": 750, "B": 375}, rel=0.1)
-    assert told["budget"] == "rate 300 per second drop before windows"
+    found = feed.measured
+    assert found.by_name(Property.EFFECTIVE_RATE) == pytest.approx({"A": 150, "B": 150}, rel=0.01)
+    assert found.by_name(Property.ROWS_ALLOTTED) == pytest.approx({"A": 750, "B": 375}, rel=0.01)
+    assert found.of_kind(Kind.STORE).by_name(Property.ROWS) == pytest.approx({"A": 750, "B": 375}, rel=0.1)
+    assert found.text(Property.BUDGET) == "rate 300 per second drop before windows"
 
 
 ROW_WINDOWS = "FROM A [ROWS 50], B [{}] WHERE A.k = B.k"
@@ -265,7 +272,7 @@ def test_the_settings_are_the_strategies() -> None:
     assert CHOICES["allocation"] == tuple(STRATEGIES)
 
 
-def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[str, Any]], PhysicalPlan]:
+def spread(clause: str, partitions: int, most: float) -> tuple[int, list[Measurements], PhysicalPlan]:
     """The results of a join of two streams of 20 rows a second, and what its partitions say of themselves."""
     random = np.random.default_rng(3)
     rows = {n: [(t // 20, {"k": int(k), "n": t}) for t, k in enumerate(random.integers(0, 40, 3_000))]
@@ -277,10 +284,9 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[st
     for part in finite.slices(150):
         batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
         found += sum(batch.num_rows for batch in run.step(batches))
-        kept = [e.metrics()["operators"] for e in run._engines[0]]
-        joins = [next(o for o in operators if "within" in o) for operators in kept]
-        assert sum(sum(j["windows"].values()) for j in joins) <= most
-    return found, [j["within"] for j in joins], plan
+        joins = [measured(e.measure()) for e in run._engines[0]]
+        assert sum(j.of_kind(Kind.STORE).total(Property.ROWS) for j in joins) <= most
+    return found, joins, plan
 
 
 @pytest.mark.slow
@@ -288,9 +294,9 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[dict[st
 def test_a_budget_is_shared_out_to_partitions_by_their_rows(clause: str, most: float) -> None:
     alone, _, _ = spread(clause, 1, most)
     for partitions in (2, 4):
-        found, told, plan = spread(clause, partitions, most)
+        found, joins, plan = spread(clause, partitions, most)
         assert plan.stages[0].partitions == partitions
-        assert sum(t["share of the budget"] for t in told) == pytest.approx(1)
+        assert sum(j.value(Property.BUDGET_SHARE) for j in joins) == pytest.approx(1)
         assert found == pytest.approx(alone, rel=0.1)
 
 

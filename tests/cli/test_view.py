@@ -3,36 +3,39 @@ import io
 from rich.console import Console
 
 from penstock.cli.view import Lines, LivePanel, Progress, State, display, panel, state_of, summary
+from penstock.measurement import Kind, Measurements, Property, Reading, curve, measured, order, under
 
-METRICS = [
-    {
-        "rows": 10,
-        "bytes": 1000,
-        "operators": [
-            {
-                "name": "mjoin",
-                "orders": {"C": ["O", "B"], "B": ["C", "O"]},
-                "streamon": {
-                    "C": {"decisions": [{"drops": {"B": 0.1, "O": 0.9}}]},
-                    "B": {"decisions": []},
-                },
-            }
-        ],
-    },
-    {"rows": 5, "bytes": 500, "operators": [{"name": "mjoin", "orders": {"C": ["B", "O"], "B": ["C", "O"]}}]},
-    {"rows": 1, "bytes": 8, "operators": [{"name": "aggregate"}]},
-]
+
+def engine(partition, rows, size, orders, drops=()):
+    """What an engine with a join publishes: the order of each stream, and the drops behind the last of C."""
+    own = [Reading(Property.ROWS, rows), Reading(Property.BYTES, size)]
+    readings = [*under("engine", Kind.ENGINE, own)]
+    for stream, steps in orders.items():
+        readings += under(f"mjoin.3/{stream}/order", Kind.ADAPTIVE, order(steps))
+    for number, shares in enumerate(drops):
+        why = curve(Property.STATISTIC, shares.values(), shares)
+        readings += under(f"mjoin.3/C/order/{number}", Kind.DECISION, why)
+    return measured(readings, "run", 1, partition)
+
+
+FOUND = Measurements(
+    [
+        *engine(0, 10, 1000, {"C": "OB", "B": "CO"}, [{"B": 0.8, "O": 0.2}, {"B": 0.1, "O": 0.9}]),
+        *engine(1, 5, 500, {"C": "BO", "B": "CO"}),
+        *engine(2, 1, 8, {}),
+    ]
+)
 
 
 def running():
     progress = Progress(seconds=3.0, results=7, total=1500, routing="direct")
     progress.add_batch(24_000, 800)
-    progress.see(state_of(METRICS))
+    progress.see(state_of(FOUND))
     return progress
 
 
 def test_state_adds_partitions_and_keeps_different_orders():
-    state = state_of(METRICS)
+    state = state_of(FOUND)
     assert (state.rows, state.bytes) == (16, 1508)
     assert state.orders == {"C": ("B → O", "O → B"), "B": ("C → O",)}
     assert state.reasons == {"C": "B 10%, O 90%"}

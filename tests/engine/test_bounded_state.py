@@ -60,7 +60,7 @@ def steps(engine: Engine, inputs: list[tuple[str, pa.Schema]]) -> Iterator[int]:
             batch = pa.RecordBatch.from_pydict({TS: pa.array(np.full(ROWS, step)), **columns})
             arrivals.append(Arrival(name, 0, batch, step, step + 1))
         engine.step(arrivals)
-        yield int(engine.metrics()["bytes"])
+        yield engine.state_bytes()
 
 
 @pytest.mark.parametrize("query", QUERIES)

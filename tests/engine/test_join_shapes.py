@@ -14,6 +14,7 @@ from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
+from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
 from penstock.settings import Settings
 
@@ -79,7 +80,7 @@ def test_output_generation_repeats_no_probe() -> None:
         batch = pa.RecordBatch.from_pydict({TS: pa.array([1] * len(rows)), **columns})
         arrivals.append(Arrival(name, 0, batch, 1, 20))
     engine.step(arrivals)
-    (join,) = [o for o in engine.metrics()["operators"] if o["name"] == "mjoin"]
+    join = measured(engine.measure()).of_operator("mjoin").of_kind(Kind.OPERATOR)
     # R1 finds nothing in R2 yet; each row of R2 finds R1, which finds nothing in R3 yet; each row of R3
     # finds R1, which finds R2. The three rows of R2 are read on from the first.
-    assert (join["probes"], join["results"]) == (1 + 3 * 2 + 2 * 2, 6)
+    assert (join.value(Property.PROBES), join.value(Property.ELEMENTS)) == (1 + 3 * 2 + 2 * 2, 6)

@@ -32,6 +32,7 @@ from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StageInput
 from penstock.expression import Call, Column, Literal
+from penstock.measurement import Property, measured
 
 Row = tuple[int | None, str | None]
 Changes = list[tuple[int, int, Row]]
@@ -240,7 +241,7 @@ def check(law: Law, left: Changes, right: Changes, steps: list[int]) -> None:
         expected = Counter(law.formula(at(both["L"], instant), at(both["R"], instant)))
         assert Counter(at(out, instant)) == expected, instant
     assert [t for t, _, _ in out] == sorted(t for t, _, _ in out)
-    held = {o["name"]: o["rows"] for o in engine.metrics()["operators"] if o["rows"]}
+    held = [m for m in measured(engine.measure()).of(Property.ROWS) if m.value]
     assert not held, f"left in synopses: {held}"
 
 

@@ -14,6 +14,7 @@ from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.stage import TS, Arrival
 from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
+from penstock.measurement import Property, measured
 from penstock.schema import TimeDomain
 
 EQUAL = "SELECT A.n FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k"
@@ -48,7 +49,7 @@ def share(engine: Engine) -> float:
 def test_shares_are_the_parts_of_the_rows_and_sum_to_one(query: str, partitions: int) -> None:
     found = engines(query, partitions, rows(1, 300))
     assert sum(map(share, found)) == pytest.approx(1)
-    received = [sum(e.metrics()["received"].values()) for e in found]
+    received = [measured(e.measure()).total(Property.RECEIVED) for e in found]
     for engine, own in zip(found, received, strict=True):
         assert share(engine) == pytest.approx(own / sum(received), rel=0.01)
 

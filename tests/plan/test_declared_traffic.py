@@ -18,10 +18,12 @@ from strategies import Case
 from penstock import evaluation
 from penstock.catalog import InputOptions
 from penstock.cql import bind
+from penstock.engine.engine import Engine
 from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.errors import DataError
 from penstock.in_process import InProcessRun
+from penstock.measurement import Property, measured
 from penstock.plan import compile, explain
 from penstock.routing import EVERYWHERE, Axis, Route, deliver
 from penstock.schema import TimeDomain
@@ -108,6 +110,11 @@ def test_a_heavy_zero_is_heavy_with_either_sign(declares: str) -> None:
     check_manner(case, Manner(partitions=6, heavy=("S",)))
 
 
+def rows_of(prop: Property, engine: Engine) -> dict[str, float]:
+    """A property of an engine's inputs."""
+    return measured(engine.measure()).by_name(prop)
+
+
 def test_a_heavy_key_no_longer_caps_the_query() -> None:
     """Nine rows of ten have one key: its partition received nine tenths, and receives its part."""
     random = Random(1)
@@ -118,7 +125,7 @@ def test_a_heavy_key_no_longer_caps_the_query() -> None:
     def busiest(catalog: dict[str, Any]) -> float:
         local = InProcessRun(compile(bind(JOIN, catalog), 4), {})
         local.step({n: t.combine_chunks().to_batches()[0] for n, t in finite.streams.items()})
-        received = [engine.metrics()["received"]["R"] for engine in local._engines[0]]
+        received = [rows_of(Property.RECEIVED, engine)["R"] for engine in local._engines[0]]
         assert sum(received) == len(rows)
         return max(received) / len(rows)
 
@@ -140,8 +147,8 @@ def test_a_late_row_is_counted_once(query: str, partitions: int) -> None:
     local = InProcessRun(compile(bind(query, CATALOG), partitions), {})
     for _ in range(2):
         local.step(batches)
-    late = [engine.metrics()["late"] for engine in local._engines[0]]
-    now = local._engines[0][0].metrics()["time"]
+    late = [rows_of(Property.LATE, engine) for engine in local._engines[0]]
+    now = measured(local._engines[0][0].measure()).value(Property.STREAM_TIME)
     for name, batch in batches.items():
         old = sum(ts < now for ts in batch.column(0).to_pylist())
         assert sum(counts.get(name, 0) for counts in late) == old > 0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import json
-
 import numpy as np
 import pyarrow as pa
 
@@ -12,13 +9,15 @@ from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
-from penstock.plan import compile, explain_budget
+from penstock.measurement import Kind, Measurements, Property, Reading, decode, encode, measured, under
+from penstock.plan import compile
 from penstock.plan.explain_running import explain_running
 
 STREAM = Input("S", pa.schema([("a", pa.int64()), ("b", pa.int64())]))
 
 
-def engine_after(query: str, rows: int) -> Engine:
+def engine_after(query: str, rows: int) -> Measurements:
+    """What an engine publishes after some rows, as its driver reads it."""
     engine = Engine(compile(bind(query, {"S": STREAM})).stages[0].stage)
     arrivals = []
     for number, i in enumerate(engine._stage.inputs):
@@ -27,58 +26,61 @@ def engine_after(query: str, rows: int) -> Engine:
         batch = pa.RecordBatch.from_pydict({TS: pa.array(np.arange(rows)), **columns})
         arrivals.append(Arrival(i.name, 0, batch, 0, rows))
     engine.step(arrivals)
-    return engine
+    return measured(decode(encode(engine.measure())))
+
+
+FILTERS = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
 
 
 def test_filters_and_their_decisions() -> None:
-    query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
-    metrics = json.loads(json.dumps(engine_after(query, 40_000).metrics()))
-    (filters,) = [o["streamon"]["filters"] for o in metrics["operators"] if o["name"] == "select"]
-    filters["seconds"] = 1.5
-    text = explain_running([metrics])
-    first, operator, order, costs, decision = text.splitlines()
+    found = engine_after(FILTERS, 40_000)
+    slow = Measurements(m._replace(value=1.5) if m.property is Property.CPU_SECONDS else m for m in found)
+    first, operator, order, costs, decision = explain_running(slow).splitlines()
     assert first.startswith("stage 1, partition 0: ") and first.endswith(" MB of state")
     assert operator.startswith("  select (S.a + 0) < 90 AND (S.b + 0) < 10: 40,000 in, ")
+    assert operator.endswith(" out")
     assert order == "    filters: (S.b + 0) < 10, (S.a + 0) < 90"
-    assert costs.startswith("      a-greedy: 1.") and costs.endswith("of the time on adapting")
+    assert costs.startswith("      a-greedy: 1.") and costs.endswith("80.0% of the time on adapting")
     assert decision.startswith("      tuple 0: dropped by (S.a + 0) < 90 ")
     assert decision.endswith("-> (S.b + 0) < 10, (S.a + 0) < 90")
 
 
 def test_what_adapting_takes_is_not_told_by_a_first_look() -> None:
-    query = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
-    text = explain_running([engine_after(query, 5000).metrics()])
+    text = explain_running(engine_after(FILTERS, 5000))
     assert "1 change of order, too early to say what adapting takes (0." in text
     assert "of the time on adapting" not in text
 
 
 def test_late_rows_are_told() -> None:
-    metrics = [
-        {**engine_after("SELECT a FROM S [RANGE 5]", 10).metrics(), "late": {"S": n}} for n in (2, 0, 3)
-    ]
-    assert "\nlate: 5 rows of 'S' came too late and were left out: declare" in explain_running(metrics)
-    assert "late" not in explain_running(metrics[1:2])
+    own = engine_after("SELECT a FROM S [RANGE 5]", 10)
+    engines = []
+    for partition, rows in enumerate((2, 0, 3)):
+        late = measured(under("input/S", Kind.INPUT, [Reading(Property.LATE, rows)]), partition=partition)
+        engines.append([*(m._replace(partition=partition) for m in own), *late])
+    text = explain_running(Measurements(m for engine in engines for m in engine))
+    assert "\nlate: 5 rows of 'S' came too late and were left out: declare" in text
+    assert "late" not in explain_running(Measurements(engines[1]))
 
 
-def test_joins_name_paths() -> None:
+def test_joins_name_their_inputs() -> None:
     query = (
         "SELECT COUNT(*) FROM S [ROWS 5] AS x, S [ROWS 5] AS y, S [ROWS 5] AS z WHERE x.a = y.a AND y.b = z.b"
     )
-    metrics = engine_after(query, 3000).metrics()
-    (join,) = [o for o in metrics["operators"] if o["name"] == "mjoin"]
-    assert set(join["streamon"]["x"]["order"]) == {"y", "y ⋈ z"}
-    assert "    x: y, z" in explain_running([metrics])
+    found = engine_after(query, 3000)
+    filters = {"x": {"y", "y ⋈ z"}, "y": {"x", "z"}, "z": {"y", "y ⋈ x"}}
+    for entity, decision in found.of_kind(Kind.DECISION).by_entity().items():
+        assert set(decision.values(Property.STATISTIC)) == filters[entity.split("/")[1]]
+    assert "    x: y, z" in explain_running(found)
 
 
 def test_no_engine_yet() -> None:
-    assert explain_running([]).startswith("no engine of this query has finished a step yet")
+    assert explain_running(Measurements()).startswith("no engine of this query has finished a step yet")
 
 
 def test_budgets_say_what_they_promise_and_what_they_cost() -> None:
-    assert doctest.testmod(explain_budget).failed == 0
     for goal in ("MAXIMIZE RESULTS", "SAMPLE CLUSTER", ""):
         join = "SELECT ISTREAM(x.a) FROM S [RANGE 500] AS x, S [RANGE 500] AS y WHERE x.a = y.a"
-        metrics = engine_after(f"{join} WITHIN MEMORY 100 ROWS {goal}", 5000).metrics()
-        text = explain_running([json.loads(json.dumps(metrics, default=str))])
+        text = explain_running(engine_after(f"{join} WITHIN MEMORY 100 ROWS {goal}", 5000))
         assert f"within memory 100 rows{' ' if goal else ''}{goal.lower().split(' ')[0]}" in text
         assert "rows kept: x " in text
+        assert ("results by age: x " in text) == bool(goal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import DataError
+from penstock.measurement import Kind, Property, Reading, under
 
 ROW = pa.schema([("k", pa.int64()), ("total", pa.int64())])
 
@@ -51,10 +52,16 @@ class CountingEngine:
             schema=pa.schema([(TS, pa.int64()), (SIGN, pa.int8()), *ROW]),
         )
         progress = max((a.max_ts for a in arrivals if a.max_ts is not None), default=0)
-        return StepOutput(batch, progress, self._needs_from(), {"rows": sum(self.recent), "bytes": 0})
+        return StepOutput(batch, progress, self._needs_from())
 
     def _needs_from(self) -> int:
         return self.steps - len(self.recent)
+
+    def measure(self) -> Iterator[Reading]:
+        return under("engine", Kind.ENGINE, [Reading(Property.ROWS, sum(self.recent))])
+
+    def state_bytes(self) -> int:
+        return 0
 
     def snapshot(self) -> bytes:
         self.recent = []

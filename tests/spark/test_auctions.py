@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.measurement import Kind, Measurements, Property
 from penstock.spark.driver.session import Session
 from penstock.workloads.auctions import DDL, AuctionWorkload
 from penstock.workloads.files import write_slices
@@ -45,27 +46,26 @@ def session(spark: Any, streams: Path, request: pytest.FixtureRequest) -> Iterat
         yield session
 
 
-def run(session: Session, text: str) -> tuple[int, list[int], dict[str, Any]]:
-    """How many results a query gives, the rows that its engines hold after each batch, and what they say."""
-    results, rows, said = 0, list[int](), list[dict[str, Any]]()
+def run(session: Session, text: str) -> tuple[int, list[float], Measurements]:
+    """How many results a query gives, the rows its engines keep after each batch, and what they publish."""
+    results, rows, joins = 0, list[float](), Measurements()
 
     def note(batch: Any, _: int) -> None:
-        nonlocal results
+        nonlocal results, joins
         results += batch.count()
-        joins = [o for m in session.metrics() for o in m["operators"] if o["name"] == "budget-join"]
-        rows.append(sum(o["rows"] for o in joins))
-        said[:] = [o["within"] for o in joins]
+        joins = session.metrics().of_operator("budget-join")
+        rows.append(joins.of_kind(Kind.OPERATOR).total(Property.ROWS))
 
     query = session.sql(text)
     assert query is not None
     query.writeStream.foreachBatch(note).trigger(availableNow=True).start().awaitTermination()
-    return results, rows, said[0]
+    return results, rows, joins
 
 
 def test_with_a_tenth_of_the_memory_old_auctions_are_worth_more_than_new_ones(session: Session) -> None:
-    best, rows, said = run(session, QUERY)
+    best, rows, joins = run(session, QUERY)
     recent, rows_of_recent, _ = run(session, f"{QUERY} USING RECENT")
-    assert said["policy"] == "AGE"
+    assert joins.text(Property.POLICY) == "AGE"
     assert best >= 2 * recent > 0
     assert BUDGET / 2 < max(rows) <= BUDGET
     assert max(rows_of_recent) <= BUDGET

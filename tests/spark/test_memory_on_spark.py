@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.measurement import Property
 from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
@@ -65,9 +66,9 @@ def test_queries_share_the_memory_of_a_session(session: Session, tmp_path: Path)
     try:
         for query in queries:
             query.processAllAvailable()
-        told = [o["within"] for m in session.metrics() for o in m["operators"] if "within" in o]
+        found = session.metrics()
     finally:
         for query in queries:
             query.stop()
-    assert {t["demand"]["weight"] for t in told} == {1.0, 3.0}
-    assert all(t["demand"]["of"] == 24 << 10 for t in told)
+    assert {m.value for m in found.of(Property.WEIGHT)} == {1.0, 3.0}
+    assert {m.value for m in found.of(Property.SHARED_MEMORY)} == {24 << 10}

@@ -21,12 +21,13 @@ pytestmark = pytest.mark.spark
 PROGRAM = """
 import json, sys, time
 import penstock
+from penstock.measurement import Property
 ps = penstock.connect()
 ps.sql(f"CREATE STREAM S (t BIGINT, k BIGINT) TIMESTAMP BY t FROM PARQUET '{sys.argv[1]}'")
 query = ps.sql("SELECT k, COUNT(*) AS n FROM S [RANGE 5] GROUP BY k").writeStream.format("noop").start()
 query.processAllAvailable()
 jvm = ps.spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-print(json.dumps({"jvm": jvm, "engines": [m["pid"] for m in ps.metrics()]}), flush=True)
+print(json.dumps({"jvm": jvm, "engines": [m.value for m in ps.metrics().of(Property.PID)]}), flush=True)
 {end}
 """
 

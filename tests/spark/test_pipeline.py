@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import Stage, StageInput
 from penstock.expression import Call, Column, Literal
+from penstock.measurement import Property
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
@@ -126,6 +127,11 @@ def check(rows: list[Any], keys: list[int], partitions: int = 2) -> None:
     assert counts == sorted(counts, reverse=True)
 
 
+def pids(session: Session) -> set[int]:
+    """The processes of all engines."""
+    return {int(m.value) for m in session.metrics().of(Property.PID)}
+
+
 def test_rows_arrive_once_whatever_the_batch(
     spark: Any, session: Session, files: Files, tmp_path: Path
 ) -> None:
@@ -134,9 +140,8 @@ def test_rows_arrive_once_whatever_the_batch(
         files.add([(10 * batch + i, batch) for i in range(10)])
         run.all()
     check(run.rows, list(range(40)))
-    pids = {m["pid"] for m in session.metrics()}
-    assert len(pids) == 2
-    assert {(m["stage"], m["partition"]) for m in session.metrics()} == {(0, 0), (0, 1)}
+    assert len(pids(session)) == 2
+    assert {place[1:] for place in session.metrics().by_engine()} == {(1, 0), (1, 1)}
 
 
 def test_killed_between_batches(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
@@ -144,8 +149,8 @@ def test_killed_between_batches(spark: Any, session: Session, files: Files, tmp_
     for batch in range(4):
         files.add([(10 * batch + i, batch) for i in range(10)])
         run.all()
-        for metrics in session.metrics():
-            os.kill(metrics["pid"], signal.SIGKILL)
+        for pid in pids(session):
+            os.kill(pid, signal.SIGKILL)
     check(run.rows, list(range(40)))
 
 
@@ -179,7 +184,7 @@ def test_engines_end_with_their_query(spark: Any, session: Session, files: Files
     run = Run(counted(spark, files), tmp_path / "c")
     files.add([(i, i) for i in range(10)])
     run.all()
-    engines = [Process.of(m["pid"]) for m in session.metrics()]
+    engines = [Process.of(pid) for pid in pids(session)]
     assert len(engines) == 2
     run.query.stop()
     until(lambda: not any(e.alive for e in engines))
@@ -191,7 +196,7 @@ def test_two_queries_at_once(spark: Any, session: Session, files: Files, tmp_pat
         files.add([(10 * batch + i, batch) for i in range(10)])
         for run in runs:
             run.all()
-    assert len({m["pid"] for m in session.metrics()}) == 4
+    assert len(pids(session)) == 4
     runs[0].query.stop()
     files.add([(30, 4)])
     runs[1].all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import pickle
 import signal
@@ -24,6 +23,7 @@ from fake_store import FakeStore
 
 from penstock.engine.stage import TS, Stage
 from penstock.errors import DataError, EngineError
+from penstock.measurement import Property, decode, measured
 from penstock.spark.relay import processor, state_log
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Visit
@@ -155,9 +155,9 @@ def test_a_rebuild_is_as_long_as_the_reach(place: ResidentDirectory) -> None:
         step(store, n)
     os.kill(engine_pid(place), signal.SIGKILL)
     step(store, 8)
-    told = json.loads(engine_socket(place.run("run"), 0, 0).with_suffix(".json").read_text())
-    assert told["replayed"] == 2
-    assert told["rebuild_seconds"] > 0
+    found = measured(decode(engine_socket(place.run("run"), 0, 0).with_suffix(".json").read_bytes()))
+    assert found.value(Property.REPLAYED_STEPS) == 2
+    assert found.value(Property.REBUILD_SECONDS) > 0
 
 
 def test_a_damaged_log_is_told_and_left_alone(place: ResidentDirectory) -> None:

@@ -15,6 +15,7 @@ from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import JoinOperator
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.measurement import Kind, Property, measured
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.settings import AccessThresholds
 
@@ -49,10 +50,12 @@ def test_changes_are_logged_with_their_statistics() -> None:
     choice = access()
     choice.probed(1, 300)
     assert choice.reconsider(5_000, 300) == "none"
-    told = choice.metrics()
-    assert told["method"] == "none"
-    assert told["decisions"] == [{"row": 5001, "method": "none", "probes": 1, "updates": 5000, "window": 300}]
-    assert next(iter(told["costs"])) == "none"
+    found = measured(choice.measure())
+    assert found.text(Property.METHOD) == "none"
+    decision = found.entity("1")
+    assert (decision.value(Property.DECIDED_AT), decision.text(Property.DECIDED_AT)) == (5001, "none")
+    assert decision.values(Property.STATISTIC) == {"probes": 1, "updates": 5000, "window": 300}
+    assert next(iter(found.values(Property.COST))) == "none"
 
 
 def test_without_costs_the_first_is_kept() -> None:
@@ -93,13 +96,14 @@ def test_each_direction_follows_its_own_rates() -> None:
             chunks = [arrivals(n, c, now, random) for n, c in zip("AB", rates, strict=True)]
             operator.run(chunks, Clock(now, now + 1, 0))
             now += 1
-        told = operator.metrics()["access"]
-        methods.append((told["A by A.k"]["method"], told["B by B.k"]["method"]))
+        entities = measured(operator.measure()).by_entity().values()
+        by = {own.text(Property.DESCRIPTION): own for own in entities}
+        methods.append(tuple(by[which].text(Property.METHOD) for which in ("A by A.k", "B by B.k")))
     assert methods[0][1] == "none"
     assert methods[0][0] != "none"
     assert methods[1][0] == "none"
     assert methods[1][1] != "none"
-    assert operator.metrics()["access"]["A by A.k"]["switches"] >= 1
+    assert by["A by A.k"].value(Property.CHANGES) >= 1
 
 
 def test_the_same_input_makes_the_same_choices() -> None:
@@ -109,9 +113,9 @@ def test_the_same_input_makes_the_same_choices() -> None:
         for now in range(60):
             chunks = [arrivals("A", 1 + now % 3, now, random), arrivals("B", 300, now, random)]
             operator.run(chunks, Clock(now, now + 1, 0))
-        logs.append([a["decisions"] for a in operator.metrics()["access"].values()])
+        logs.append(list(measured(operator.measure()).of_kind(Kind.DECISION)))
     assert logs[0] == logs[1]
-    assert any(logs[0])
+    assert logs[0]
 
 
 @pytest.mark.parametrize("predicate", ["S.a = T.a", "S.a BETWEEN T.a - 1 AND T.a + 1"])

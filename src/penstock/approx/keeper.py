@@ -9,9 +9,8 @@ again, and different in partitions, which share no keys.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
 from penstock.engine.operators.budget_join import Arrivals, Results
+from penstock.measurement import Kind, Property, Reading, curve, under
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -115,8 +115,12 @@ class Keeper(ABC):
         """Use what was learned."""
 
     @abstractmethod
-    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
-        """The goal's own metrics."""
+    def _measure_goal(self) -> Iterator[Reading]:
+        """What the goal publishes of the budget."""
+
+    @abstractmethod
+    def _measure_window(self, i: int) -> Iterator[Reading]:
+        """What the goal publishes of a window."""
 
     def memory(self, rows: float) -> float:
         """The tuples that the goal can keep of so many: some are there only because they are watched."""
@@ -248,21 +252,25 @@ class Keeper(ABC):
         """Memory used by what is known of tuples and streams."""
         return sum(h.nbytes() for h in self._held) + sum(w.nbytes() for w in self._windows)
 
-    def metrics(self, labels: Sequence[str]) -> dict[str, Any]:
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """What is kept, lost and expected."""
-        by_label = lambda values: dict(zip(labels, values, strict=True))  # noqa: E731
-        return {
-            "budget": str(self._node.within),
-            "model": "frequency" if self.by_value else "age",
-            "age curve": by_label([[round(p, 4) for p in w.curve.results] for w in self._windows]),
-            "rates": by_label([w.rate.value for w in self._windows]),
-            "rows needed": by_label([w.need for w in self._windows]),
-            "rows kept": by_label(self._sizes),
-            "rows watched": by_label([int(h.monitored.sum()) for h in self._held]),
-            "shed": {cause: by_label(n) for cause, n in self.shed.items()},
-            "monitored results": self._all,
-            **self._told(labels),
-        }
+        budget = [
+            Reading(Property.BUDGET, 0, str(self._node.within)),
+            Reading(Property.MODEL, 0, "frequency" if self.by_value else "age"),
+            Reading(Property.MONITORED_RESULTS, self._all),
+            *self._measure_goal(),
+        ]
+        yield from under("budget", Kind.ADAPTIVE, budget)
+        for i, w in enumerate(self._windows):
+            window = [
+                *curve(Property.RESULTS_BY_AGE, w.curve.results, range(len(w.curve.results))),
+                Reading(Property.ARRIVALS_PER_TICK, w.rate.value),
+                Reading(Property.ROWS_NEEDED, w.need),
+                Reading(Property.MONITORED_ROWS, int(self._held[i].monitored.sum())),
+                *(Reading(Property.SHED, n[i], cause) for cause, n in self.shed.items()),
+                *self._measure_window(i),
+            ]
+            yield from under(labels[i], Kind.STORE, window)
 
 
 def watch_room(rows: float) -> float:

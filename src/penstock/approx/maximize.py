@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from penstock.approx.recall import Join, Side
 from penstock.budget import Maximize
 from penstock.engine.kernels.keeping import keep_within
 from penstock.engine.operators.budget_join import Results
+from penstock.measurement import Property, Reading, curve, given
 
 Int64s = npt.NDArray[np.int64]
 
@@ -79,24 +79,24 @@ class Maximizer(Keeper):
         none = np.zeros(len(places))
         return Results(kept | watched, none, none.astype(np.int64))
 
-    def _by_memory(self) -> dict[str, Any]:
+    def _measure_goal(self) -> Iterator[Reading]:
+        yield Reading(Property.POLICY, 0, self._policy.name)
+        yield from given(Property.EXPECTED_RECALL, self._recall)
+        yield from given(Property.MEASURED_RECALL, self._found / self._all if self._all else None)
+        yield from self._recall_by_memory()
+
+    def _recall_by_memory(self) -> Iterator[Reading]:
         """The recall that this join would have with other memories; in bytes for ALLOC, if that shares."""
         within, join = self._node.within, self._join()
         if not join.need:
-            return {}
+            return
         rows = np.linspace(0.0, join.need, POINTS)
         recall = [self._recall_with(join, n) for n in rows]
-        told = {"recall by rows": {"rows": rows.tolist(), "recall": recall}}
-        if within.shared:
-            sizes = (rows * self._row_bytes).tolist()
-            told["demand"] = {"of": within.bytes, "weight": within.weight, "bytes": sizes, "recall": recall}
-        return told
+        yield from curve(Property.RECALL_AT_ROWS, recall, rows.tolist())
+        if within.shared and within.bytes is not None:
+            yield Reading(Property.SHARED_MEMORY, within.bytes)
+            yield Reading(Property.WEIGHT, within.weight)
+            yield from curve(Property.RECALL_AT_BYTES, recall, (rows * self._row_bytes).tolist())
 
-    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
-        return {
-            **self._by_memory(),
-            "policy": self._policy.name,
-            "rows to keep": dict(zip(labels, self._rooms.round().astype(int).tolist(), strict=True)),
-            "expected recall": self._recall,
-            "measured recall": self._found / self._all if self._all else None,
-        }
+    def _measure_window(self, i: int) -> Iterator[Reading]:
+        yield Reading(Property.ROWS_ALLOTTED, round(self._rooms[i]))

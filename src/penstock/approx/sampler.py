@@ -8,8 +8,7 @@ chance of the others; a uniform one has to break its promise, says so, and aims 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from penstock.approx.policies import NO_AGES
 from penstock.budget import Sample
 from penstock.engine.kernels.keeping import decide_first, keep_within, sample_results
 from penstock.engine.operators.budget_join import Results
+from penstock.measurement import Property, Reading, given
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -169,10 +169,10 @@ class Sampler(Keeper):
         chances = np.concatenate([h.chance for h in self._held])
         return float(1 / np.mean(1 / np.maximum(chances, 1e-12))) if len(chances) else None
 
-    def _told(self, labels: Sequence[str]) -> dict[str, Any]:
-        return {
-            "scheme": self._scheme,
-            "sampling fraction": self._average_chance(),
-            "measured fraction": self._found / self._all if self._all else None,
-            "surprise": dict(zip(labels, (w.surprise for w in self._windows), strict=True)),
-        }
+    def _measure_goal(self) -> Iterator[Reading]:
+        yield Reading(Property.POLICY, 0, self._scheme)
+        yield from given(Property.SAMPLING_FRACTION, self._average_chance())
+        yield from given(Property.MEASURED_FRACTION, self._found / self._all if self._all else None)
+
+    def _measure_window(self, i: int) -> Iterator[Reading]:
+        yield Reading(Property.SURPRISE, self._windows[i].surprise)

@@ -10,10 +10,9 @@ share of all rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from penstock.approx.allocation import Allocation, Budget, allocate
 from penstock.budget import Within
 from penstock.cost.model import Workload
 from penstock.engine.kernels.shedding import admit
+from penstock.measurement import Kind, Property, Reading, under
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -178,20 +178,25 @@ class Shedder:
         self.shed["memory"][i] += count
         return self._random[4 + i].choice(rows, count, replace=False)
 
-    def metrics(self, labels: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """What is short, what each side gets, what was left out, and the share of results to expect."""
+        yield from under("budget", Kind.ADAPTIVE, self._measure_budget())
+        given, needed = self._allocation, self._workload
+        rates = (needed.rate_a, given.rate_a), (needed.rate_b, given.rate_b)
+        for i, room in enumerate((given.window_a, given.window_b)):
+            window = [
+                Reading(Property.ARRIVAL_RATE, rates[i][0]),
+                Reading(Property.EFFECTIVE_RATE, rates[i][1]),
+                Reading(Property.ROWS_ALLOTTED, room),
+                *(Reading(Property.SHED, n[i], cause) for cause, n in self.shed.items()),
+            ]
+            yield from under(labels[i], Kind.STORE, window)
+
+    def _measure_budget(self) -> Iterator[Reading]:
         given, needed = self._allocation, self._workload
         full = Allocation(needed.rate_a, needed.rate_b, needed.window_a, needed.window_b).output_rate(1.0)
-        short = self.short
-        return {
-            "budget": str(self._node.within),
-            "share of the budget": self._share,
-            "strategy": self._node.strategy,
-            "short of": short or "nothing: the budget is larger than the need, and nothing is dropped",
-            "rates": dict(zip(labels, (needed.rate_a, needed.rate_b), strict=True)),
-            "effective rates": dict(zip(labels, (given.rate_a, given.rate_b), strict=True)),
-            "rows to keep": dict(zip(labels, (given.window_a, given.window_b), strict=True)),
-            "rows kept": dict(zip(labels, sizes, strict=True)),
-            "shed": {cause: dict(zip(labels, n, strict=True)) for cause, n in self.shed.items()},
-            "expected share": given.output_rate(1.0) / full if full else 1.0,
-        }
+        yield Reading(Property.BUDGET, 0, str(self._node.within))
+        yield Reading(Property.BUDGET_SHARE, self._share)
+        yield Reading(Property.POLICY, 0, self._node.strategy)
+        yield from (Reading(Property.SHORT_OF, 0, what) for what in self.short)
+        yield Reading(Property.EXPECTED_RECALL, given.output_rate(1.0) / full if full else 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,6 +13,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from penstock.cli.settings import PLAIN_VIEW_S
+from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,23 @@ class State:
     reasons: dict[str, str] = field(default_factory=dict)
 
 
-def state_of(metrics: list[dict[str, Any]]) -> State:
-    """Sum the engines' metrics; where partitions differ in an order, each different one is shown."""
+def state_of(found: Measurements) -> State:
+    """Sum over the engines; where partitions differ in an order, each different one is shown."""
     orders: dict[str, set[str]] = {}
     reasons: dict[str, str] = {}
-    for engine in metrics:
-        for operator in engine.get("operators", ()):
-            for stream, order in operator.get("orders", {}).items():
-                orders.setdefault(stream, set()).add(" → ".join(order))
-            for stream, streamon in operator.get("streamon", {}).items():
-                if streamon["decisions"]:
-                    drops = streamon["decisions"][-1]["drops"]
-                    reasons[stream] = ", ".join(f"{name} {share:.0%}" for name, share in drops.items())
+    for engine in found.by_engine().values():
+        for path, own in engine.of_kind(Kind.ADAPTIVE).by_entity().items():
+            if own.has(Property.ORDER):
+                stream = name_of(parent_of(path))
+                orders.setdefault(stream, set()).add(" → ".join(own.texts(Property.ORDER)))
+                decisions = engine.parts(path).of_kind(Kind.DECISION).by_entity().values()
+                for last in list(decisions)[-1:]:
+                    drops = last.values(Property.STATISTIC).items()
+                    reasons[stream] = ", ".join(f"{name} {share:.0%}" for name, share in drops)
+    engines = found.of_kind(Kind.ENGINE)
     return State(
-        sum(m.get("rows", 0) for m in metrics),
-        sum(m.get("bytes", 0) for m in metrics),
+        int(engines.total(Property.ROWS)),
+        int(engines.total(Property.BYTES)),
         {stream: tuple(sorted(different)) for stream, different in orders.items()},
         reasons,
     )
@@ -159,7 +162,7 @@ def panel(cql: str, progress: Progress, until: float) -> RenderableType:
     orders.add_column(style="dim")
     for stream, different in progress.state.orders.items():
         why = progress.state.reasons.get(stream)
-        reason = f"since of those dropped drop {why}" if why else ""
+        reason = f"filters rejecting dropped rows: {why}" if why else ""
         orders.add_row(f"a packet of {stream} probes", " | ".join(different), reason)
     query = Syntax(cql, "sql", background_color="default")
     left = f"{progress.seconds:.0f} of {until:.0f} s"

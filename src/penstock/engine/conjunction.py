@@ -7,8 +7,7 @@ whether a query fails does not depend on the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from penstock.engine.element import Bools, Chunk, Int64s
 from penstock.engine.evaluate import true_mask
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
+from penstock.measurement import Kind, Reading, order, under
 from penstock.streamon.pipelined_filters import PipelinedFilters
 from penstock.streamon.profiler import Evaluate
 
@@ -146,13 +146,11 @@ class Conjunction:
                 self._filters = PipelinedFilters(len(self._predicates.free), self._algorithm)
         return np.arange(count)
 
-    def metrics(self) -> dict[str, Any]:
+    def measure(self) -> Iterator[Reading]:
         """The order now and why, if there is one."""
         free, guarded = self._predicates.free, self._predicates.guarded
         if len(free) + len(guarded) < 2:
-            return {}
-        order = [*(free[f] for f in self._filters.order), *guarded]
-        return {
-            "orders": {"filters": [str(c) for c in order]},
-            "streamon": {"filters": self._filters.metrics([str(c) for c in free])},
-        }
+            return
+        now = order([*(free[f] for f in self._filters.order), *guarded])
+        why = self._filters.measure([str(c) for c in free])
+        yield from under("filters", Kind.ADAPTIVE, [*now, *why])

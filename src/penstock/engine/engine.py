@@ -8,9 +8,8 @@ still needs (``StepOutput.needs_from``) together with the ``header`` of the last
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import EngineError
+from penstock.measurement import Kind, Property, Reading, under
 
 HEADER_FORMAT = 1
 """Raised when a header of the version before can no longer be read."""
@@ -84,7 +84,7 @@ class Engine:
         needs_from = self._forget_steps()
         # Also where results are not held back: each has a part that is yet to come, so none is older.
         late = {name: _batch(chunk) for name, chunk in self._inputs.late_rows().items()}
-        return StepOutput(_batch(out), clock.now, needs_from, self.metrics(), clock.first, late)
+        return StepOutput(_batch(out), clock.now, needs_from, clock.first, late)
 
     def _forget_steps(self) -> int:
         """Drop the steps that the state no longer depends on; the first it does, or the next."""
@@ -165,30 +165,28 @@ class Engine:
         for number, (entity, (name, its)) in enumerate(zip(entities, saved, strict=True)):
             _restore(entity, number, name, its)
 
-    def metrics(self) -> dict[str, Any]:
-        """What the visualizer, explain and the demo show."""
-        operators = [
-            {
-                "name": e.node.name,
-                "describe": e.node.describe(),
-                "rows": e.operator.rows(),
-                "bytes": e.operator.bytes(),
-                "elements": e.elements,
-                "seconds": e.seconds,
-                **e.operator.metrics(),
-            }
-            for e in self._scheduler.entities
-        ]
-        return {
-            "time": self._inputs.progress.now,
-            "late": dict(self._inputs.progress.late),
-            "waiting": self._inputs.rows(),
-            "held_back_by": self._inputs.held_back_by(),
-            **self._received.metrics(),
-            "rows": sum(o["rows"] for o in operators) + self._inputs.rows(),
-            "bytes": sum(o["bytes"] for o in operators),
-            "operators": operators,
-        }
+    def state_bytes(self) -> int:
+        """Bytes of state."""
+        return sum(e.operator.bytes() for e in self._scheduler.entities)
+
+    def measure(self) -> Iterator[Reading]:
+        """What all entities publish: the engine, its inputs, operators and queues."""
+        yield from under("engine", Kind.ENGINE, self._own())
+        yield from self._received.measure()
+        for name, rows in self._inputs.progress.late.items():
+            yield from under(f"input/{name}", Kind.INPUT, [Reading(Property.LATE, rows)])
+        for entity in self._scheduler.entities:
+            yield from entity.measure()
+
+    def _own(self) -> Iterator[Reading]:
+        waiting = self._inputs.rows()
+        yield Reading(Property.STREAM_TIME, self._inputs.progress.now)
+        yield Reading(Property.WAITING, waiting)
+        if (held_back_by := self._inputs.held_back_by()) is not None:
+            yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
+        yield Reading(Property.ROWS, sum(e.operator.rows() for e in self._scheduler.entities) + waiting)
+        yield Reading(Property.BYTES, self.state_bytes())
+        yield Reading(Property.STEPS, self._steps)
 
 
 def _restore(entity: Entity, number: int, name: str, state: State) -> None:

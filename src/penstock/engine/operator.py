@@ -12,9 +12,9 @@ be replayed; ``format`` is raised when they change their meaning.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow as pa
 from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
+from penstock.measurement import Reading
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,6 @@ class Operator(Stateful, ABC):
         """Bytes held in synopses."""
         return 0
 
-    def metrics(self) -> dict[str, Any]:
-        """What else is worth knowing."""
-        return {}
+    def measure(self) -> Iterator[Reading]:
+        """What else it publishes, of itself and its parts; the engine adds rows, bytes, elements, seconds."""
+        return iter(())

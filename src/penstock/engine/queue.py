@@ -13,10 +13,15 @@ class Queue:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._chunks: list[Chunk] = []
+        self.elements = 0
 
     def put(self, chunk: Chunk) -> None:
         """Add a chunk at the end."""
         self._chunks.append(chunk)
+        self.elements += len(chunk)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
 
     def take(self) -> Chunk:
         """Everything that waits, as one chunk."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from penstock.engine.stage import Arrival, StageInput
+from penstock.measurement import Kind, Property, Reading, curve, under
 from penstock.routing import mine
 from penstock.streamon.heavy_hitters import HeavyHitters
 
@@ -35,14 +35,19 @@ class Received:
             key = batch.column(self._keys[name])
             self._heavy[name].see(key.cast(pa.string()) if pa.types.is_decimal(key.type) else key)
 
-    def metrics(self) -> dict[str, Any]:
+    def measure(self) -> Iterator[Reading]:
         """Rows by input; by input its key, and the heavy values of it with their part of the rows."""
-        heavy = {n: h.parts() for n, h in self._heavy.items()}
-        return {"received": dict(self._rows), "heavy": heavy, "keys": self._described}
+        for name, rows in self._rows.items():
+            own = [Reading(Property.RECEIVED, rows)]
+            if name in self._keys:
+                parts = self._heavy[name].parts()
+                own += [self._described[name], *curve(Property.HEAVY_SHARE, parts.values(), parts)]
+            yield from under(f"input/{name}", Kind.INPUT, own)
 
 
-def _described(key: str, schema: pa.Schema) -> dict[str, Any]:
+def _described(key: str, schema: pa.Schema) -> Reading:
     """The column as its stream calls it, and whether DDL writes its values in quotes."""
     kind = schema.field(key).type
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return {"column": key.partition(".")[2], "quoted": not plain and not pa.types.is_boolean(kind)}
+    quoted = not plain and not pa.types.is_boolean(kind)
+    return Reading(Property.KEY, float(quoted), key.partition(".")[2])

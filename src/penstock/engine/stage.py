@@ -8,7 +8,7 @@ for every micro-batch with the :class:`Arrival` s of that batch; the engine answ
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -93,6 +93,5 @@ class StepOutput:
     batch: pa.RecordBatch
     progress: int
     needs_from: int
-    metrics: dict[str, Any] = field(default_factory=dict)
     first: int | None = None
     late: dict[str, pa.RecordBatch] = field(default_factory=dict)

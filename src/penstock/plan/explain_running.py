@@ -2,68 +2,128 @@
 
 >>> print(explain_running(session.metrics()))                         # doctest: +SKIP
 stage 1, partition 0: 36,210 rows and 4.1 MB of state
-  mjoin C.pid = B.pid = O.pid: 52,113 probes, 118 results
+  mjoin C.pid = B.pid = O.pid: 52,113 probes, 118 out
     O: C, B
-      a-greedy: 1.02 filters a tuple, 2 changes of order (1 recalled), 0.9% of the time on adapting
+      a-greedy: 1.02 filters per tuple, 2 changes of order (1 recalled), 0.9% of the time on adapting
       tuple 9,216: dropped by B 2%, C 99% -> C, B
+    within memory 500 rows maximize results: age model, AGE
+      expected recall 13.0%, measured recall 12.0%; rows kept: O 480, B 1
+      results by age: O ▁▃█▅, B ▁
+      given up: O 70, B 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from statistics import fmean
 
-from penstock.plan.explain_budget import explain_budget
-from penstock.streamon.lateness import late
-from penstock.streamon.skew import advice, skew
+from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
+from penstock.streamon.advice import late, skew
+from penstock.streamon.framework import PROCESSING
 
-_COUNTS = ("in", "out", "probes", "results")
 _DECISIONS = 3
 """Newest decisions of each order that are shown."""
 _ENOUGH = 1.0
-"""Seconds from which on the share of time is told: before, it is that of a first look at the filters."""
+"""Seconds from which on the share of time is shown: before, it is that of a first look at the filters."""
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32
+"""Bars of a curve: both streams' fit into a line."""
+_SHARES = (
+    Property.EXPECTED_RECALL,
+    Property.MEASURED_RECALL,
+    Property.SAMPLING_FRACTION,
+    Property.MEASURED_FRACTION,
+)
 
-NOTHING = "no engine of this query has finished a step yet, none runs on this machine, or the query has ended"
+NOTHING = "no engine of this query has finished a step yet, or the query has ended"
 
 
-def explain_running(metrics: Sequence[Mapping[str, Any]]) -> str:
+def explain_running(found: Measurements) -> str:
     """The engines of a query, as they were after their last step."""
-    lines = [line for engine in metrics for line in _engine(engine)]
-    lines += [f"late: {told}" for told in late(metrics).values()]
-    lines += [f"skew: {told}" for found in skew(metrics) if (told := advice(found))]
+    lines = [line for place, engine in found.by_engine().items() for line in _engine(*place[1:], engine)]
+    lines += [f"late: {sentence}" for sentence in late(found).values()]
+    lines += [f"skew: {input.advice}" for input in skew(found) if input.advice]
     return "\n".join(lines) or NOTHING
 
 
-def _engine(engine: Mapping[str, Any]) -> Iterator[str]:
-    where = f"stage {engine.get('stage', 0) + 1}, partition {engine.get('partition', 0)}"
-    yield f"{where}: {engine['rows']:,} rows and {engine['bytes'] / 1e6:,.1f} MB of state"
-    for operator in engine["operators"]:
-        if "orders" not in operator:
-            continue
-        counts = ", ".join(f"{operator[c]:,} {c}" for c in _COUNTS if c in operator)
-        yield f"  {operator['name']} {operator['describe']}: {counts}"
-        for label, order in operator["orders"].items():
-            yield f"    {label}: {', '.join(order)}"
-            yield from _why(operator.get("streamon", {}).get(label))
-        yield from explain_budget(operator.get("within"))
+def _engine(stage: int, partition: int, engine: Measurements) -> Iterator[str]:
+    own = engine.of_kind(Kind.ENGINE)
+    rows, size = own.value(Property.ROWS), own.value(Property.BYTES)
+    yield f"stage {stage}, partition {partition}: {rows:,.0f} rows and {size / 1e6:,.1f} MB of state"
+    for entity in engine.of_kind(Kind.OPERATOR).by_entity():
+        yield from _operator(entity, engine.parts(entity))
 
 
-def _why(streamon: Mapping[str, Any] | None) -> Iterator[str]:
-    if streamon is None or not streamon["tuples"]:
+def _operator(entity: str, found: Measurements) -> Iterator[str]:
+    """An operator that adapts: its counts, orders and budget."""
+    adaptive = found.of_kind(Kind.ADAPTIVE).by_entity()
+    orders = {e: own for e, own in adaptive.items() if own.has(Property.ORDER)}
+    if not orders:
         return
-    recalled = f" ({streamon['recalled']} recalled)" if streamon["recalled"] else ""
-    changes = "1 change of order" if streamon["switches"] == 1 else f"{streamon['switches']} changes of order"
+    own, queues = found.entity(entity), found.of_kind(Kind.QUEUE)
+    counts = [f"{queues.total(Property.ELEMENTS):,.0f} in", f"{own.value(Property.ELEMENTS):,.0f} out"]
+    if own.has(Property.PROBES):
+        counts.insert(1, f"{own.value(Property.PROBES):,.0f} probes")
+    yield f"  {own.text(Property.NAME)} {own.text(Property.DESCRIPTION)}: {', '.join(counts)}"
+    for path, order in orders.items():
+        label = name_of(path) if parent_of(path) == entity else name_of(parent_of(path))
+        yield f"    {label}: {', '.join(order.texts(Property.ORDER))}"
+        yield from _why(order, found.parts(path).of_kind(Kind.DECISION))
+    yield from _budget(entity, found)
+
+
+def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:
+    tuples = order.value(Property.TUPLES)
+    if not tuples:
+        return
+    recalled, changes = order.value(Property.RECALLED), order.value(Property.CHANGES)
+    changed = f"{changes:.0f} change{'s' * (changes != 1)} of order"
+    from_log = f" ({recalled:.0f} recalled)" if recalled else ""
     yield (
-        f"      {streamon['algorithm']}: {streamon['evaluations a tuple']:.2f} filters a tuple, "
-        f"{changes}{recalled}, {_adapting(streamon)}"
+        f"      {order.text(Property.ALGORITHM)}: {order.value(Property.EVALUATIONS) / tuples:.2f} filters "
+        f"per tuple, {changed}{from_log}, {_adapting(order)}"
     )
-    for decision in streamon["decisions"][-_DECISIONS:]:
-        drops = ", ".join(f"{name} {share:.0%}" for name, share in decision["drops"].items())
-        order = ", ".join(decision["order"]) + (" (recalled)" if decision["recalled"] else "")
-        yield f"      tuple {decision['tuple']:,}: dropped by {drops} -> {order}"
+    for made in list(decisions.by_entity().values())[-_DECISIONS:]:
+        drops = ", ".join(f"{name} {share:.0%}" for name, share in made.values(Property.STATISTIC).items())
+        plan = made.text(Property.DECIDED_AT) + (" (recalled)" if made.value(Property.FROM_LOG) else "")
+        yield f"      tuple {made.value(Property.DECIDED_AT):,.0f}: dropped by {drops} -> {plan}"
 
 
-def _adapting(streamon: Mapping[str, Any]) -> str:
-    if streamon["seconds"] < _ENOUGH:
-        return f"too early to say what adapting takes ({streamon['seconds']:.2f} s so far)"
-    return f"{1 - streamon['share of time']['tuple processing']:.1%} of the time on adapting"
+def _adapting(order: Measurements) -> str:
+    seconds = order.total(Property.CPU_SECONDS)
+    if seconds < _ENOUGH:
+        return f"too early to say what adapting takes ({seconds:.2f} s so far)"
+    processing = order.values(Property.CPU_SECONDS)[PROCESSING]
+    return f"{1 - processing / seconds:.1%} of the time on adapting"
+
+
+def _budget(entity: str, found: Measurements) -> Iterator[str]:
+    """A budget: the model in use, what it promises, what was measured, what was lost."""
+    budget = found.entity(f"{entity}/budget")
+    if not budget:
+        return
+    how = [f"{budget.text(Property.MODEL)} model"] if budget.has(Property.MODEL) else []
+    yield f"    within {budget.text(Property.BUDGET)}: {', '.join([*how, *budget.texts(Property.POLICY)])}"
+    windows = found.of_kind(Kind.STORE)
+    shares = [f"{p.replace('_', ' ')} {budget.value(p):.1%}" for p in _SHARES if budget.has(p)]
+    yield f"      {', '.join(shares)}; rows kept: {_listed(windows.by_name(Property.ROWS))}"
+    if windows.has(Property.RESULTS_BY_AGE):
+        curves = windows.of(Property.RESULTS_BY_AGE).by_entity().items()
+        drawn = [f"{name_of(entity)} {_drawn([m.value for m in curve])}" for entity, curve in curves]
+        yield f"      results by age: {', '.join(drawn)}"
+    lost: dict[str, dict[str, float]] = {}
+    for m in windows.of(Property.SHED):
+        lost.setdefault(m.text, {})[name_of(m.entity)] = m.value
+    yield from (f"      {cause}: {_listed(rows)}" for cause, rows in lost.items() if any(rows.values()))
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{label} {v:,.0f}" for label, v in values.items())
+
+
+def _drawn(curve: Sequence[float]) -> str:
+    """A curve as a line of bars, each the mean of as many values."""
+    each = -(-len(curve) // _WIDTH) or 1
+    means = [fmean(curve[i : i + each]) for i in range(0, len(curve), each)]
+    top = max(means, default=0.0) or 1.0
+    return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in means)

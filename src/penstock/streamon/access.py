@@ -9,11 +9,12 @@ window, more than it takes to build the new index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from penstock.measurement import Property, Reading, curve
 from penstock.streamon.framework import PlanLog, Statistics, StreaMon
 from penstock.streamon.settings import ACCESS, AccessThresholds
 
@@ -125,16 +126,14 @@ class AdaptiveAccess:
         usage = self._profiler.end_period(window)
         return self.method if self._streamon.adapt(self._profiler.rows, usage) else None
 
-    def metrics(self) -> dict[str, Any]:
+    def measure(self) -> Iterator[Reading]:
         """The method, what each would cost for the rows now counted, and the last changes."""
         usage = self._profiler.usage
-        told: dict[str, Any] = {"method": self.method, "probes": usage.probes, "updates": usage.updates}
+        yield Reading(Property.METHOD, 0, self.method)
+        yield Reading(Property.PROBES, usage.probes)
+        yield Reading(Property.UPDATES, usage.updates)
         if self._chooser is not None and usage.probes + usage.updates > 0:
-            told["costs"] = self._chooser.costs(*usage, self.methods)
-        told["switches"] = self.log.count
-        told["decisions"] = [
-            {"row": d.time, "method": d.plan, "probes": d.statistics[0],
-             "updates": d.statistics[1], "window": d.statistics[2]}
-            for d in self.log.last(8)
-        ]  # fmt: skip
-        return told
+            costs = self._chooser.costs(*usage, self.methods)
+            yield from curve(Property.COST, costs.values(), costs)
+        yield Reading(Property.CHANGES, self.log.count)
+        yield from self.log.measure(Usage._fields, str)

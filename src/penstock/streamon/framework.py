@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.measurement import Kind, Property, Reading, curve, under
 from penstock.streamon import kernels
+from penstock.streamon.settings import PUBLISHED_DECISIONS
 
 Statistics = npt.NDArray[np.float64]
 Plan = TypeVar("Plan")
@@ -110,6 +112,18 @@ class PlanLog(Generic[Plan]):
     def last(self, count: int) -> list[Decision[Plan]]:
         """The newest decisions, oldest first."""
         return list(self._decisions)[-count:]
+
+    def measure(self, names: Sequence[str], shown: Callable[[Plan], str]) -> Iterator[Reading]:
+        """The newest decisions by number, with plan, gain and statistics, whose ``names`` these are."""
+        newest = self.last(PUBLISHED_DECISIONS)
+        for number, d in enumerate(newest, start=self.count - len(newest) + 1):
+            made = [
+                Reading(Property.DECIDED_AT, d.time, shown(d.plan)),
+                Reading(Property.GAIN, d.gain),
+                Reading(Property.FROM_LOG, d.recalled),
+                *curve(Property.STATISTIC, d.statistics, names),
+            ]
+            yield from under(str(number), Kind.DECISION, made)
 
 
 class StreaMon(Generic[Plan, Evidence]):

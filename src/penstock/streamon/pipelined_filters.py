@@ -8,12 +8,12 @@ tuples pass never depends on it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.measurement import Property, Reading, curve
 from penstock.streamon import kernels
 from penstock.streamon.framework import PROCESSING, PROFILING, VIOLATIONS, PlanLog, StreaMon
 from penstock.streamon.orderings import Order, ordering
@@ -207,29 +207,16 @@ class PipelinedFilters:
             self._streamon.adapt(self.tuples, profile)
             self._stopwatch.lap(VIOLATIONS)
 
-    def metrics(self, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """The order, why, and what adapting costs (thesis table 4.2); ``names`` are the filters'."""
+    def measure(self, names: Sequence[str] | None = None) -> Iterator[Reading]:
+        """Why the order is so, and what adapting costs (thesis table 4.2); ``names`` are the filters'."""
         called = names or [str(f) for f in range(self.ordering.n)]
-        total = sum(self.seconds.values())
-        return {
-            "algorithm": self.ordering.name,
-            "order": [called[f] for f in self.order],
-            "switches": self.ordering.switches,
-            "surprises": self.drifts,
-            "recalled": self.log.recalled,
-            "steady": [called[f] for f in sorted(self.ordering.steadiness.filters)],
-            "tuples": self.tuples,
-            "evaluations a tuple": self.evaluations / max(self.tuples, 1),
-            "profiled": self.profiled,
-            "seconds": total,
-            "share of time": {what: seconds / (total or 1.0) for what, seconds in self.seconds.items()},
-            "decisions": [
-                {
-                    "tuple": d.time,
-                    "drops": dict(zip(called, d.statistics, strict=True)),
-                    "order": [called[f] for f in d.plan],
-                    "recalled": d.recalled,
-                }
-                for d in self.log.last(8)
-            ],
-        }
+        yield Reading(Property.ALGORITHM, 0, self.ordering.name)
+        yield Reading(Property.CHANGES, self.ordering.switches)
+        yield Reading(Property.DRIFTS, self.drifts)
+        yield Reading(Property.RECALLED, self.log.recalled)
+        yield from (Reading(Property.STEADY, 0, called[f]) for f in sorted(self.ordering.steadiness.filters))
+        yield Reading(Property.TUPLES, self.tuples)
+        yield Reading(Property.EVALUATIONS, self.evaluations)
+        yield Reading(Property.PROFILED, self.profiled)
+        yield from curve(Property.CPU_SECONDS, self.seconds.values(), self.seconds)
+        yield from self.log.measure(called, lambda plan: ", ".join(called[f] for f in plan))

@@ -35,6 +35,11 @@ DRIFT_MIN_CHANGE = 0.05
 DRIFT_MEMORY = 4.0
 """What was seen before weighs this many times as much as the tuples that are judged."""
 
+# Plan log
+
+PUBLISHED_DECISIONS = 8
+"""Newest decisions of a plan log that are published as measurements."""
+
 # Skew
 
 HEAVY_PART = 0.1

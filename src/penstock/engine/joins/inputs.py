@@ -7,8 +7,7 @@ nothing: such a row is never asked for, and where the store is the join's own it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from penstock.engine.operator import Node
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import KeyOf, Store, Stores, Stub
 from penstock.expression import Expression, columns
+from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.access import AdaptiveAccess, Chooser
 
 KeyClass = tuple[tuple[int, str], ...]
@@ -197,14 +197,14 @@ class JoinInputs(Stateful):
                 store.index(keys, chosen)
                 store.drop_index(keys, before)
 
-    def access(self, labels: Sequence[str]) -> dict[str, Any]:
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """How each window is probed, by what it is probed for."""
-        told = {}
-        for (j, keys), access in self._access.items():
+        for number, ((j, keys), access) in enumerate(self._access.items()):
             names = [self.column[c][j] for c in self.classes_of[j]] + self._band_columns[j]
-            by = [names[self.stubs[j].keys.index(k)] for k in keys]
-            told[f"{labels[j]} by {' and '.join(by)}"] = access.metrics()
-        return told
+            by = " and ".join(names[self.stubs[j].keys.index(k)] for k in keys)
+            probed_by = Reading(Property.DESCRIPTION, 0, f"{labels[j]} by {by}")
+            name = f"{labels[j]}/index.{number}"
+            yield from under(name, Kind.ADAPTIVE, [probed_by, *access.measure()])
 
     def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
         """Bands that keep input j near bound ones, j on the left; those that bind on both ends first."""

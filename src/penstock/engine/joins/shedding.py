@@ -9,8 +9,8 @@ To say what share of the results is found, the join of a small share of the keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.settings import MONITORED_KEYS
 from penstock.engine.synopses.store import KeyOf
+from penstock.measurement import Property, Reading
 
 
 class Sheds(Protocol):
@@ -40,7 +41,7 @@ class Sheds(Protocol):
     def victims(self, i: int, rows: Int64s, count: int) -> Int64s:
         """So many of the rows of window i, by chance."""
 
-    def metrics(self, labels: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """What is short, what was left out."""
 
 
@@ -141,7 +142,9 @@ class Monitor:
         """Bytes held for it."""
         return self._whole.bytes()
 
-    def metrics(self) -> dict[str, Any]:
+    def measure(self) -> Iterator[Reading]:
         """The share of results that was found, of those that are known."""
-        share = self._found / self._all if self._all else None
-        return {"measured share": share, "monitored results": self._all, "monitored rows": self.rows()}
+        if self._all:
+            yield Reading(Property.MEASURED_RECALL, self._found / self._all)
+        yield Reading(Property.MONITORED_RESULTS, self._all)
+        yield Reading(Property.MONITORED_ROWS, self.rows())

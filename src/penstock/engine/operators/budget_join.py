@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from penstock.engine.joins.tuples import Tuples
 from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.mjoin import JoinOperator, MJoin
 from penstock.engine.snapshot import Pickled, State
+from penstock.measurement import Reading
 
 SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
 
@@ -72,7 +73,7 @@ class Keeper(Protocol):
     def bytes(self) -> int:
         """Memory used by what is known of tuples and streams."""
 
-    def metrics(self, labels: Sequence[str]) -> dict[str, Any]:
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """What is kept, lost and expected."""
 
 
@@ -136,7 +137,6 @@ class _BudgetJoin(JoinOperator):
             out.append(self._part(parts, begin, end, clock))
         self._inputs.reconsider()
         joined = Chunk.concat(out, self._schema)
-        self._results += len(joined)
         return joined
 
     def _epochs(self, inputs: Sequence[Chunk], now: int) -> Iterator[tuple[int, int, list[Chunk]]]:
@@ -208,8 +208,8 @@ class _BudgetJoin(JoinOperator):
     def bytes(self) -> int:
         return super().bytes() + self._keeper.bytes()
 
-    def metrics(self) -> dict[str, Any]:
-        return {**super().metrics(), "within": self._keeper.metrics(self._node.labels)}
+    def _measure_budget(self) -> Iterator[Reading]:
+        return self._keeper.measure(self._node.labels)
 
 
 def _concat(parts: Sequence[Tuples]) -> Tuples:

@@ -22,9 +22,8 @@ Output generation goes on from what drop probing found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +38,7 @@ from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.snapshot import Pickled, State
 from penstock.engine.synopses.store import Stores
 from penstock.expression import Expression, columns
+from penstock.measurement import Kind, Property, Reading, order, under
 from penstock.streamon.access import Chooser
 
 
@@ -115,7 +115,6 @@ class JoinOperator(Operator):
             stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given
         )
         self._pipelines = [Pipeline(self._inputs, i, node.filters) for i in range(len(node.parts))]
-        self._results = 0
         self._sheds = node.shedding.start() if node.shedding is not None else None
         self._monitor: Monitor | None = None
         if self._sheds is not None and node.classes:
@@ -140,7 +139,6 @@ class JoinOperator(Operator):
         # What ends at ``now`` stays a tick longer: it may yet cancel what enters just then.
         self._inputs.advance(clock.now)
         self._inputs.reconsider()
-        self._results += len(out)
         return out
 
     def _run_all(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -223,25 +221,25 @@ class JoinOperator(Operator):
     def bytes(self) -> int:
         return sum(s.nbytes() for s in self._inputs.owned) + (self._monitor.bytes() if self._monitor else 0)
 
-    def _within(self) -> dict[str, Any]:
-        if self._sheds is None:
-            return {}
-        told = self._sheds.metrics(self._node.labels, [len(s.store) for s in self._inputs.stubs])
-        return {"within": {**told, **(self._monitor.metrics() if self._monitor else {})}}
+    def measure(self) -> Iterator[Reading]:
+        yield Reading(Property.PROBES, sum(self._inputs.probes))
+        for i, label in enumerate(self._node.labels):
+            yield from under(label, Kind.STORE, self._measure_input(i))
+        yield from self._inputs.measure(self._node.labels)
+        yield from self._measure_budget()
 
-    def metrics(self) -> dict[str, Any]:
-        labels = self._node.labels
-        return {
-            "orders": {label: self._pipelines[i].shown(labels) for i, label in enumerate(labels)},
-            "streamon": {
-                labels[i]: p.filters.filters.metrics(p.filters.names(labels))
-                for i, p in enumerate(self._pipelines)
-                if p.filters.drops
-            },
-            "windows": {labels[i]: len(s.store) for i, s in enumerate(self._inputs.stubs)},
-            "access": self._inputs.access(labels),
-            "probes": sum(self._inputs.probes),
-            "probes by input": dict(zip(labels, self._inputs.probes, strict=True)),
-            "results": self._results,
-            **self._within(),
-        }
+    def _measure_input(self, i: int) -> Iterator[Reading]:
+        """A window, and the order in which its tuples probe the others."""
+        store, pipeline, labels = self._inputs.stubs[i].store, self._pipelines[i], self._node.labels
+        yield Reading(Property.ROWS, len(store))
+        yield Reading(Property.BYTES, store.nbytes())
+        own = [Reading(Property.PROBES, self._inputs.probes[i]), *order(pipeline.shown(labels))]
+        if pipeline.filters.drops:
+            own += pipeline.filters.filters.measure(pipeline.filters.names(labels))
+        yield from under("order", Kind.ADAPTIVE, own)
+
+    def _measure_budget(self) -> Iterator[Reading]:
+        if self._sheds is not None:
+            yield from self._sheds.measure(self._node.labels)
+        if self._monitor is not None:
+            yield from under("budget", Kind.ADAPTIVE, self._monitor.measure())

@@ -5,14 +5,14 @@ Predicates commute, so they are pipelined filters, whose order adapts to the str
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.expression import Expression
+from penstock.measurement import Reading
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,11 @@ class Select(Unary):
 class _Select(Operator):
     def __init__(self, node: Select) -> None:
         self._conjunction = Conjunction(node.conjuncts, node.filters)
-        self._seen = self._kept = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         (chunk,) = inputs
         kept = self._conjunction.rows(chunk)
-        self._seen += len(chunk)
-        self._kept += len(kept)
         return chunk if len(kept) == len(chunk) else chunk.take(kept)
 
-    def metrics(self) -> dict[str, Any]:
-        return {"in": self._seen, "out": self._kept, **self._conjunction.metrics()}
+    def measure(self) -> Iterator[Reading]:
+        return self._conjunction.measure()

@@ -14,9 +14,8 @@ With a slide the window stands still between multiples of it; ``sliding_window``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from penstock.engine.snapshot import State
 from penstock.engine.synopses.store import Store, Stores, Stub
 from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
+from penstock.measurement import Reading
 
 
 @dataclass(frozen=True)
@@ -225,5 +225,5 @@ class _Rows(Operator):
     def bytes(self) -> int:
         return self._store.nbytes() + self._turns.nbytes()
 
-    def metrics(self) -> dict[str, Any]:
-        return self._keep[-1].metrics() if self._keep else {}
+    def measure(self) -> Iterator[Reading]:
+        return self._keep[-1].measure() if self._keep else iter(())

@@ -16,11 +16,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock.spark.driver.metrics import read_metrics
+from penstock.spark.driver.metrics import read_measurements
 from penstock.spark.resident import connection
 from penstock.spark.settings import ADVICE_INTERVAL_S
-from penstock.streamon.lateness import late
-from penstock.streamon.skew import advice, skew
+from penstock.streamon.advice import late, skew
 
 _log = logging.getLogger("penstock")
 
@@ -66,10 +65,10 @@ class EndEngines(StreamingQueryListener):
 
     def _warn(self, runs: Iterable[str]) -> None:
         """Once for each input: of a key with more rows than one partition should get, and of late rows."""
-        metrics = read_metrics(self._root, runs)
-        told = {("skew", found["run"], found["input"]): advice(found) for found in skew(metrics)}
-        told |= {("late", *place): sentence for place, sentence in late(metrics).items()}
-        for what, sentence in told.items():
+        found = read_measurements(self._root, runs)
+        warnings = {("skew", s.query, s.input): s.advice for s in skew(found)}
+        warnings |= {("late", *place): sentence for place, sentence in late(found).items()}
+        for what, sentence in warnings.items():
             if sentence and what not in self._warned:
                 self._warned.add(what)
                 _log.warning("%s", sentence)

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock import cql
 from penstock.catalog import Catalog, Input
 from penstock.errors import CatalogError
+from penstock.measurement import Measurements
 from penstock.plan.compile import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
@@ -25,13 +26,13 @@ from penstock.spark.driver import dataframe, sources
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, is_local, local_spark, use_this_python
-from penstock.spark.driver.metrics import read_metrics
+from penstock.spark.driver.metrics import read_measurements
 from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
 from penstock.spark.resident.late_rows import opened
 from penstock.spark.settings import LAST_EVENTS_MS
-from penstock.streamon.skew import skew
+from penstock.streamon.advice import Skew, skew
 
 _log = logging.getLogger("penstock")
 
@@ -165,18 +166,18 @@ class Session:
         """
         if isinstance(query, str):
             return explain(self._compile(query))
-        return explain_running(read_metrics(self._root, [str(query.runId)]))
+        return explain_running(read_measurements(self._root, [str(query.runId)]))
 
     def drop(self, name: str) -> None:
         """Forget a stream or table; running queries go on."""
         self._catalog.drop(name)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Each engine's metrics after its last step: rows and bytes of state, time, late rows, operators.
+    def metrics(self) -> Measurements:
+        """What each engine published after its last step, as typed records (``penstock.measurement``).
 
         Only engines on the driver's machine are seen.
         """
-        return read_metrics(self._root, list(self._listener.runs))
+        return read_measurements(self._root, list(self._listener.runs))
 
     def late_rows(self, name: str) -> DataFrame:
         """The rows of a stream that came too late for a query, as a streaming DataFrame.
@@ -195,7 +196,7 @@ class Session:
         schema = from_arrow_schema(late_schema(stream))
         return self.spark.readStream.schema(schema).parquet(directory)
 
-    def skew(self) -> list[dict[str, Any]]:
+    def skew(self) -> list[Skew]:
         """How evenly rows come to the partitions: for each input of a stage the rows that each received.
 
         ``busiest`` is how many times its even part the busiest partition has; ``heavy`` are the keys that

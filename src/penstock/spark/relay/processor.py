@@ -153,7 +153,7 @@ class Visit:
         return result
 
     def _snapshot(self, sock: Any, result: Message) -> Message | None:
-        state_bytes = int(result.head["metrics"].get("bytes", 0))
+        state_bytes = result.head["state_bytes"]
         if not self.log.wants_snapshot(result.head["needs_from"], state_bytes):
             return None
         return connection.ask(sock, Kind.SNAPSHOT)

@@ -1,6 +1,6 @@
 """The memory that the queries of a session share: what is an engine's part of it now (ALLOC, section 5).
 
-Every engine under ``SET penstock.memory`` tells with its metrics what recall it would have with how much
+Every engine under ``SET penstock.memory`` publishes what recall it would have with how much
 memory. Before a step its relay reads what all engines of this JVM told, shares the memory out so that all
 have the same recall by their weights, and sends the engine its part with the step's rows. So it is logged
 with them, and an engine that is rebuilt decides as it did before.
@@ -8,11 +8,11 @@ with them, and an engine that is rebuilt decides as it did before.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from penstock.approx.recall import Told, alloc
 from penstock.engine.command import Command
+from penstock.measurement import Measurements, Property, decode, measured
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket
 
 
@@ -34,12 +34,16 @@ def _part(total: int, partitions: int, told: dict[Path, Told], own: Path) -> int
 
 
 def _demand(file: Path, total: int) -> Told | None:
-    """What an engine last told, if it shares the memory."""
+    """What an engine last published, if it shares the memory."""
     try:
-        operators = json.loads(file.read_text())["operators"]
-    except (OSError, ValueError, KeyError):
+        return demand(measured(decode(file.read_bytes())), total)
+    except (OSError, ValueError):
         return None
-    for demand in (o.get("within", {}).get("demand") for o in operators):
-        if demand and demand["of"] == total:
-            return Told(tuple(demand["bytes"]), tuple(demand["recall"]), demand["weight"])
-    return None
+
+
+def demand(engine: Measurements, total: int) -> Told | None:
+    """What an engine can do with how much of a memory of ``total`` bytes, if it shares that."""
+    if engine.value(Property.SHARED_MEMORY) != total:
+        return None
+    recall = {float(at): value for at, value in engine.values(Property.RECALL_AT_BYTES).items()}
+    return Told(tuple(recall), tuple(recall.values()), engine.value(Property.WEIGHT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.engine.command import Command
 from penstock.engine.stage import Arrival, Stage, StepOutput
+from penstock.measurement import Reading
 from penstock.routing import partition_numbers, split_by
 from penstock.spark.resident.late_rows import LateRows
 from penstock.spark.settings import BLOB_BYTES
@@ -28,6 +29,12 @@ class EngineLike(Protocol):
 
     def restore(self, snapshot: bytes) -> None:
         """Make a new engine what the one was that the snapshot was taken of."""
+
+    def measure(self) -> Iterable[Reading]:
+        """What its entities publish."""
+
+    def state_bytes(self) -> int:
+        """Bytes of state."""
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""

@@ -8,7 +8,6 @@ until it has succeeded. A relay whose version is another one rebuilds it.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import resource
@@ -16,7 +15,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,8 @@ import pyarrow as pa
 
 from penstock.engine.stage import StepOutput
 from penstock.errors import DataError, EngineError, PenstockError
+from penstock.measurement import Kind as EntityKind
+from penstock.measurement import Property, Reading, encode, under
 from penstock.spark.resident.directory import Process
 from penstock.spark.resident.program import EngineLike, Program
 from penstock.spark.settings import LIVENESS_POLL_S
@@ -118,15 +119,11 @@ class ResidentEngine:
             self.program.late.write(output.late, step)
         places, parts = self._result(output)
         seconds = time.perf_counter() - started
-        own = {"stage": self.stage, "partition": self.partition, "version": self.version, "pid": os.getpid()}
-        rebuilt = {"replayed": self.replayed, "rebuild_seconds": self.rebuild_ended - self.rebuild_began}
-        keeps = {"keeps late rows": self.program.late is not None}
-        metrics = {**output.metrics, **own, "step_seconds": seconds, **rebuilt, **keeps}
-        self._publish(metrics)
+        self._publish(encode([*self.engine.measure(), *self._measure(seconds)]))
         head = {
             "needs_from": output.needs_from,
             "header": self.engine.header(),
-            "metrics": metrics,
+            "state_bytes": self.engine.state_bytes(),
             "places": places,
         }
         return Kind.RESULT, head, parts
@@ -168,13 +165,24 @@ class ResidentEngine:
             "give it more, or let the query have smaller windows or start anew with more partitions"
         )
 
-    def _publish(self, metrics: dict[str, Any]) -> None:
-        """The step's metrics for ``Session.metrics``; a full disk must not end a query."""
+    def _measure(self, seconds: float) -> Iterator[Reading]:
+        """What the process publishes beside its engine."""
+        own = [
+            Reading(Property.STEP_SECONDS, seconds),
+            Reading(Property.REPLAYED_STEPS, self.replayed),
+            Reading(Property.REBUILD_SECONDS, self.rebuild_ended - self.rebuild_began),
+            Reading(Property.PID, os.getpid(), socket.gethostname()),
+            Reading(Property.LATE_ROWS_KEPT, self.program is not None and self.program.late is not None),
+        ]
+        return under("engine", EntityKind.ENGINE, own)
+
+    def _publish(self, readings: bytes) -> None:
+        """The step's measurements for ``Session.metrics``; a full disk must not end a query."""
         if self.metrics_file is None:
             return
         fresh = self.metrics_file.with_suffix(".new")
         try:
-            fresh.write_text(json.dumps(metrics, default=str))
+            fresh.write_bytes(readings)
             fresh.replace(self.metrics_file)
         except OSError:
             pass

@@ -1,0 +1,313 @@
+"""Measurements: what the parts of a running query publish about themselves, as typed records.
+
+A record says: at a time, in a query, stage and partition, an *entity* (engine, input, operator, queue, store,
+adaptive instance, decision) had a *property* with a value, a text, or a value for what the text names.
+Kinds of entities and properties are declared here; readers select by these alone.
+
+An entity's id is a path: ``mjoin.3/O/order/17`` is decision 17 of the order in which tuples of ``O`` probe,
+in operator 3 of the stage. Operators publish readings relative to themselves (``Operator.measure``); the
+engine puts them in their place, and its host adds query, stage, partition and time.
+
+>>> own = [Reading(Property.PROBES, 7), *under("O", Kind.STORE, [Reading(Property.ROWS, 3)])]
+>>> found = measured(under("mjoin.3", Kind.OPERATOR, own))
+>>> found.total(Property.ROWS), found.of(Property.ROWS)[0].entity
+(3.0, 'mjoin.3/O')
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, NamedTuple, overload
+
+
+class Kind(StrEnum):
+    """What publishes."""
+
+    ENGINE = "engine"
+    INPUT = "input"
+    OPERATOR = "operator"
+    QUEUE = "queue"
+    STORE = "store"
+    ADAPTIVE = "adaptive"
+    DECISION = "decision"
+
+
+class Property(StrEnum):
+    """What is published: name, unit of the value ("" if only the text counts), meaning, and the text's."""
+
+    unit: str
+    doc: str
+    text: str
+
+    def __new__(cls, name: str, unit: str, doc: str, text: str = "") -> Property:
+        """A property is its name; the rest documents it."""
+        self = str.__new__(cls, name)
+        self._value_ = name
+        self.unit, self.doc, self.text = unit, doc, text
+        return self
+
+    # any entity
+    NAME = "name", "", "What the entity is called", "the name"
+    DESCRIPTION = "description", "", "Its parameters", "as in explain"
+    ROWS = "rows", "rows", "Rows of state; of a queue, elements that wait"
+    BYTES = "bytes", "bytes", "Bytes of state"
+
+    # engine
+    STREAM_TIME = "stream_time", "ticks", "How far the query's time has come"
+    HELD_BACK_BY = "held_back_by", "", "The input with the least progress", "the input"
+    WAITING = "waiting", "rows", "Rows held back until their time is safe"
+    STEPS = "steps", "steps", "Steps that the state contains; the same in all partitions of a stage"
+    STEP_SECONDS = "step_seconds", "seconds", "The engine's part of the last batch"
+    REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"
+    REBUILD_SECONDS = "rebuild_seconds", "seconds", "Time that building the engine took"
+    PID = "pid", "", "The engine's process, on its machine", "the machine's name"
+    LATE_ROWS_KEPT = "late_rows_kept", "0 or 1", "Whether late rows are written to files"
+
+    # input
+    RECEIVED = "received", "rows", "Rows received since the engine was built"
+    LATE = "late", "rows", "Rows that came too late and were left out, since the query began"
+    KEY = "key", "0 or 1", "The column an input is split by; 1 if its values are quoted in DDL", "the column"
+    HEAVY_SHARE = "heavy_share", "share", "The part of the rows received that have a frequent key", "the key"
+
+    # operator and queue
+    ELEMENTS = "elements", "elements", "Elements emitted; of a queue, elements that went through it"
+    SECONDS = "seconds", "seconds", "Time the operator has run"
+    PROBES = "probes", "probes", "Probes of stores; of an index, those now counted"
+    FROM = "from", "", "The operator or input that fills a queue", "its entity"
+
+    # adaptive instance
+    ORDER = "order", "position", "A step of the order now used, counted from 0", "the filter or input"
+    METHOD = "method", "", "The access method now used", "the method"
+    ALGORITHM = "algorithm", "", "The algorithm that chooses", "its name"
+    CHANGES = "changes", "decisions", "How often the plan changed"
+    RECALLED = "recalled", "decisions", "How often a plan was found in the plan log"
+    DRIFTS = "drifts", "times", "How often the stream changed abruptly"
+    STEADY = "steady", "", "A filter that is tracked less because no change moved it", "the filter"
+    TUPLES = "tuples", "tuples", "Tuples processed"
+    EVALUATIONS = "evaluations", "filters", "Filters evaluated on tuples"
+    PROFILED = "profiled", "tuples", "Tuples on which every filter was evaluated, to learn"
+    CPU_SECONDS = "cpu_seconds", "seconds", "CPU time by activity (thesis table 4.2)", "the activity"
+    UPDATES = "updates", "rows", "Rows that entered the window of an index, as now counted"
+    COST = "cost", "weighted units", "What an access method would cost for the rows now counted", "the method"
+
+    # decision
+    DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"
+    GAIN = "gain", "share", "The share of the cost that it saves"
+    STATISTIC = "statistic", "see text", "A statistic behind it; of a filter, the share it drops", "its name"
+    FROM_LOG = "from_log", "0 or 1", "Whether the plan was found in the plan log"
+
+    # budget, and the windows under one
+    BUDGET = "budget", "", "The budget", "as in CQL"
+    BUDGET_SHARE = "budget_share", "share", "This partition's part of the budget"
+    SHORT_OF = "short_of", "", "A resource that does not suffice", "rate or memory"
+    MODEL = "model", "", "The model of the stream in use", "age or frequency"
+    POLICY = "policy", "", "What decides on tuples", "a policy, sampling scheme or allocation"
+    EXPECTED_RECALL = "expected_recall", "share", "The part of all results that the model expects"
+    MEASURED_RECALL = "measured_recall", "share", "The same, measured on monitored tuples"
+    SAMPLING_FRACTION = "sampling_fraction", "share", "The part of all results that is sampled"
+    MEASURED_FRACTION = "measured_fraction", "share", "The same, measured on monitored tuples"
+    MONITORED_RESULTS = "monitored_results", "results", "Results that recall is measured on"
+    MONITORED_ROWS = "monitored_rows", "rows", "Rows kept for life, to learn from and to measure by"
+    RECALL_AT_ROWS = "recall_at_rows", "share", "The recall with another memory", "rows"
+    RECALL_AT_BYTES = "recall_at_bytes", "share", "The recall with another part of a shared memory", "bytes"
+    SHARED_MEMORY = "shared_memory", "bytes", "The memory that queries share, of which this one has a part"
+    WEIGHT = "weight", "", "How much the query matters beside those that share the memory"
+    ARRIVAL_RATE = "arrival_rate", "rows per second", "Rate of arrivals, in stream time"
+    ARRIVALS_PER_TICK = "arrivals_per_tick", "rows per tick", "Rate of arrivals, in stream time"
+    EFFECTIVE_RATE = "effective_rate", "rows per second", "Rate of the arrivals that may probe"
+    ROWS_NEEDED = "rows_needed", "rows", "Rows of the whole window"
+    ROWS_ALLOTTED = "rows_allotted", "rows", "Rows that a window may keep"
+    SHED = "shed", "rows", "Rows left out", "the reason"
+    RESULTS_BY_AGE = "results_by_age", "results", "Results of a tuple at an age", "the class of ages, from 0"
+    SURPRISE = "surprise", "", "By how much the stream differs from the model"
+
+
+_PROPERTIES = {str(p): p for p in Property}
+
+
+class Reading(NamedTuple):
+    """One property of an entity; until ``under`` names it, the entity is whoever yields the reading."""
+
+    property: Property
+    value: float = 0.0
+    text: str = ""
+    entity: str = ""
+    kind: Kind | None = None
+
+
+class Measurement(NamedTuple):
+    """A reading with its origin: ``time`` is in µs since 1970; stages count from 1, partitions from 0."""
+
+    time: int
+    query: str
+    stage: int
+    partition: int
+    entity: str
+    kind: Kind
+    property: Property
+    value: float
+    text: str
+
+
+def under(entity: str, kind: Kind, readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Readings of an entity and of its parts."""
+    for r in readings:
+        if r.entity:
+            yield r._replace(entity=f"{entity}/{r.entity}")
+        else:
+            yield r._replace(entity=entity, kind=kind)
+
+
+def curve(prop: Property, values: Iterable[float], at: Iterable[object]) -> Iterator[Reading]:
+    """A property that has a value at several places."""
+    return (Reading(prop, value, str(x)) for value, x in zip(values, at, strict=True))
+
+
+def order(steps: Iterable[object]) -> Iterator[Reading]:
+    """An order of filters or probes."""
+    return (Reading(Property.ORDER, position, str(step)) for position, step in enumerate(steps))
+
+
+def given(prop: Property, value: float | None) -> Iterator[Reading]:
+    """A reading if there is a value."""
+    if value is not None:
+        yield Reading(prop, value)
+
+
+class Measurements(Sequence[Measurement]):
+    """Some measurements, and ways to select from them and to add them up."""
+
+    def __init__(self, records: Iterable[Measurement] = ()) -> None:
+        self._records = tuple(records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, at: int) -> Measurement: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Measurements: ...
+
+    def __getitem__(self, at: int | slice) -> Measurement | Measurements:
+        return Measurements(self._records[at]) if isinstance(at, slice) else self._records[at]
+
+    def __repr__(self) -> str:
+        return f"Measurements({len(self)} records)"
+
+    def of(self, prop: Property) -> Measurements:
+        """Those of one property."""
+        if not isinstance(prop, Property):
+            raise TypeError(f"{prop!r} is no Property; measurements are selected by declared properties")
+        return Measurements(m for m in self if m.property is prop)
+
+    def of_kind(self, kind: Kind) -> Measurements:
+        """Those of one kind of entity."""
+        return Measurements(m for m in self if m.kind is kind)
+
+    def of_operator(self, name: str) -> Measurements:
+        """Those of operators of one name, and of their parts."""
+        return Measurements(m for m in self if m.entity.partition("/")[0].rpartition(".")[0] == name)
+
+    def entity(self, path: str) -> Measurements:
+        """Those of one entity, without its parts."""
+        return Measurements(m for m in self if m.entity == path)
+
+    def parts(self, path: str) -> Measurements:
+        """Those of one entity and of its parts."""
+        return Measurements(m for m in self if m.entity == path or m.entity.startswith(f"{path}/"))
+
+    def query(self, query: str) -> Measurements:
+        """Those of one query."""
+        return Measurements(m for m in self if m.query == query)
+
+    def has(self, prop: Property) -> bool:
+        """Whether some are of that property."""
+        return any(m.property is prop for m in self)
+
+    def value(self, prop: Property, default: float = 0.0) -> float:
+        """The value of the only one of a property, or of the last one."""
+        found = self.of(prop)
+        return found[-1].value if found else default
+
+    def text(self, prop: Property, default: str = "") -> str:
+        """The text of the only one of a property, or of the last one."""
+        found = self.of(prop)
+        return found[-1].text if found else default
+
+    def texts(self, prop: Property) -> list[str]:
+        """The texts of a property, in the order of their values."""
+        return [m.text for m in sorted(self.of(prop), key=lambda m: m.value)]
+
+    def values(self, prop: Property) -> dict[str, float]:
+        """The values of a property by their texts."""
+        return {m.text: m.value for m in self.of(prop)}
+
+    def total(self, prop: Property) -> float:
+        """The sum of a property's values."""
+        return float(sum(m.value for m in self.of(prop)))
+
+    def by_engine(self) -> dict[tuple[str, int, int], Measurements]:
+        """By query, stage and partition, in that order."""
+        return dict(sorted(self._by(lambda m: (m.query, m.stage, m.partition)).items()))
+
+    def by_entity(self) -> dict[str, Measurements]:
+        """By entity, in the order of the plan."""
+        return self._by(lambda m: m.entity)
+
+    def by_name(self, prop: Property) -> dict[str, float]:
+        """The values of a property by the last part of their entities' paths."""
+        return {name_of(m.entity): m.value for m in self.of(prop)}
+
+    def _by(self, key: Any) -> dict[Any, Measurements]:
+        found: dict[Hashable, list[Measurement]] = {}
+        for m in self:
+            found.setdefault(key(m), []).append(m)
+        return {k: Measurements(of_it) for k, of_it in found.items()}
+
+    def rows(self) -> list[tuple[int, str, int, int, str, str, str, float, str]]:
+        """Plain values, as for ``spark.createDataFrame(rows, list(Measurement._fields))``."""
+        return [(*m[:5], str(m.kind), str(m.property), float(m.value), m.text) for m in self]
+
+
+def measured(
+    readings: Iterable[Reading], query: str = "", stage: int = 1, partition: int = 0, time: int = 0
+) -> Measurements:
+    """Readings of an engine, with their origin."""
+    origin = (time, query, stage, partition)
+    return Measurements(
+        Measurement(*origin, r.entity, r.kind or Kind.OPERATOR, r.property, r.value, r.text) for r in readings
+    )
+
+
+def name_of(entity: str) -> str:
+    """The last part of an entity's path."""
+    return entity.rpartition("/")[2]
+
+
+def parent_of(entity: str) -> str:
+    """The entity that one is part of; "" for those that are part of none."""
+    return entity.rpartition("/")[0]
+
+
+def encode(readings: Iterable[Reading]) -> bytes:
+    """Readings as JSON, an entity's under its name."""
+    entities = groupby(readings, key=lambda r: (r.entity, r.kind))
+    data = [[entity, kind, [r[:3] if r.text else r[:2] for r in own]] for (entity, kind), own in entities]
+    return json.dumps(data, default=float, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(data: bytes) -> Iterator[Reading]:
+    """What ``encode`` made bytes of."""
+    for entity, kind, own in json.loads(data):
+        for name, value, *text in own:
+            yield Reading(_PROPERTIES[name], value, text[0] if text else "", entity, Kind(kind))
+
+
+def table() -> str:
+    """The properties as a table of Markdown, for docs/operations.md."""
+    lines = ["| property | unit | meaning | text |", "| --- | --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| `{p}` | {p.unit} | {p.doc} | {p.text} |" for p in Property)])

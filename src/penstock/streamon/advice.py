@@ -1,0 +1,99 @@
+"""What to declare where rows come unevenly or too late, from what the engines of a query publish.
+
+A key with more than its partition's part of a stream's rows (1 of P partitions: 1 / P) keeps that partition
+busy while others wait, however many there are. What every engine publishes of its inputs is added up here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.measurement import Kind, Measurements, Property, name_of
+from penstock.streamon.heavy_hitters import NULL
+from penstock.streamon.settings import HEAVY_PART, UNEVEN
+
+
+@dataclass(frozen=True)
+class Skew:
+    """How evenly the rows of an input come to the partitions of a stage.
+
+    ``rows`` are those that each partition has received; ``busiest`` is how many times its even part the
+    busiest one has. ``heavy`` are the keys that many rows have, with their part of all rows. ``declare`` is
+    the clause that splits those of them that keep a partition busy; empty where rows come evenly.
+    """
+
+    query: str
+    stage: int
+    input: str
+    rows: dict[int, int]
+    busiest: float
+    heavy: dict[str, float]
+    declare: str
+
+    @property
+    def advice(self) -> str:
+        """What to do, as a sentence; empty where there is nothing to do."""
+        if not self.declare:
+            return ""
+        value, part = next(iter(self.heavy.items()))
+        most = max(self.rows.values()) / sum(self.rows.values())
+        return (
+            f"{value} is the key of {part:.0%} of the rows of {self.input!r}, and one partition of "
+            f"{len(self.rows)} gets {most:.0%} of them: declare the stream with {self.declare} "
+            "and start the query with a new checkpoint; explain then says how the key is split, or why not"
+        )
+
+
+def skew(found: Measurements) -> list[Skew]:
+    """For each input of each stage the rows that each partition has received, and the most frequent keys."""
+    inputs: dict[tuple[str, int, str], dict[int, Measurements]] = {}
+    for (query, stage, partition), engine in found.by_engine().items():
+        for entity, own in engine.of_kind(Kind.INPUT).by_entity().items():
+            if own.has(Property.RECEIVED):
+                inputs.setdefault((query, stage, entity), {})[partition] = own
+    return [_skew(*place, partitions) for place, partitions in sorted(inputs.items())]
+
+
+def _skew(query: str, stage: int, entity: str, partitions: dict[int, Measurements]) -> Skew:
+    rows = {p: int(own.value(Property.RECEIVED)) for p, own in partitions.items()}
+    total = sum(rows.values())
+    busiest = max(rows.values()) * len(rows) / total if total else 1.0
+    counts: Counter[str] = Counter()
+    for p, own in partitions.items():
+        for key, part in own.values(Property.HEAVY_SHARE).items():
+            counts[key] += round(part * rows[p])
+    heavy = {k: round(n / total, 3) for k, n in counts.most_common() if n > HEAVY_PART * total}
+    too_many = [k for k, part in heavy.items() if part > 1 / len(rows) and k != NULL]
+    clause = _clause(partitions[min(partitions)], too_many) if too_many and busiest > UNEVEN else ""
+    return Skew(query, stage, name_of(entity), rows, round(busiest, 2), heavy, clause)
+
+
+def _clause(own: Measurements, values: Iterable[str]) -> str:
+    quoted = own.value(Property.KEY)
+    literals = ["'" + v.replace("'", "''") + "'" if quoted else v for v in values]
+    return f"HEAVY {own.text(Property.KEY)} IN ({', '.join(literals)})"
+
+
+def late(found: Measurements) -> dict[tuple[str, str], str]:
+    """By query and input a sentence, where rows came too late."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for m in found.of(Property.LATE):
+        counts[m.query, name_of(m.entity)] += int(m.value)
+    kept = {m.query for m in found.of(Property.LATE_ROWS_KEPT) if m.value}
+    return {
+        (query, name): _late(name, rows, query in kept)
+        for (query, name), rows in sorted(counts.items())
+        if rows
+    }
+
+
+def _late(name: str, rows: int, kept: bool) -> str:
+    came = "row of {} came too late and was" if rows == 1 else "rows of {} came too late and were"
+    others = "read such" if kept else "keep such"
+    by = f"ps.late_rows({name!r})" if kept else "SET penstock.late_rows = 'directory'"
+    return (
+        f"{rows:,} {came.format(repr(name))} left out: declare the stream with a larger SKEW, or {others} "
+        f"rows by {by}"
+    )
