@@ -87,10 +87,10 @@ def test_what_is_no_function(name: str, function: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda k: [5], "function f gave 1 value for 8 rows; give one a row"),
-        (lambda k: [5] * 9, "function f gave 9 values for 8 rows; give one a row"),
-        (lambda k: None, "function f gave None for 8 rows; give one a row"),
-        (lambda k: 3.5, "function f gave 3.5 for 8 rows; give one a row"),
+        (lambda k: [5], "function f returned 1 value for 8 rows; it must return one per row"),
+        (lambda k: [5] * 9, "function f returned 9 values for 8 rows; it must return one per row"),
+        (lambda k: None, "function f returned None for 8 rows; it must return one per row"),
+        (lambda k: 3.5, "function f returned 3.5 for 8 rows; it must return one per row"),
     ],
 )
 def test_a_function_that_gives_not_one_value_a_row(answer: Any, message: str) -> None:
@@ -98,7 +98,7 @@ def test_a_function_that_gives_not_one_value_a_row(answer: Any, message: str) ->
     rows = {"S": [(1, {"k": k}) for k in range(8)]}
     with pytest.raises(penstock.CatalogError, match=message):
         penstock.evaluate("SELECT f(k) FROM S [NOW]", rows, functions={"f": (answer, "BIGINT")})
-    with pytest.raises(penstock.CatalogError, match="give one a row"):
+    with pytest.raises(penstock.CatalogError, match="one per row"):
         penstock.evaluate(
             "SELECT k FROM S [NOW] WHERE f(k) > 1 AND k - 1 > 0", rows, functions={"f": (answer, "BIGINT")}
         )

@@ -31,9 +31,9 @@ FIXED = {
     "cli/main.py": {"USER_ERROR", "INTERRUPTED"},  # exit codes
     "cli/demo.py": {"INTERRUPTED"},
     "cql/expressions/times.py": {"DAY"},  # microseconds
-    "cql/expressions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
+    "functions/casts.py": {"_SECOND"},  # microseconds
+    "functions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
     "cql/syntax/duration.py": {"MOST"},  # ticks in 64 bits
-    "engine/cast.py": {"_SECOND"},  # microseconds
     "engine/engine.py": {"HEADER_FORMAT", "SNAPSHOT_FORMAT"},
     "engine/joins/drop_probing.py": {"_UNSEEN"},
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},

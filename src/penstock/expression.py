@@ -25,6 +25,8 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
+from penstock.schema import sql_name
+
 
 @dataclass(frozen=True)
 class Column:
@@ -79,15 +81,16 @@ def _python_call(function: str, args: tuple[Expression, ...], kind: pa.DataType,
 
 Expression = Column | Literal | Call
 
-_INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
+INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
+"""Functions written between their two arguments, here and in Spark."""
 
 
 def _show(call: Call) -> str:
-    args = [f"({a})" if isinstance(a, Call) and a.function in _INFIX else str(a) for a in call.args]
-    if call.function in _INFIX and len(args) == 2:
+    args = [f"({a})" if isinstance(a, Call) and a.function in INFIX else str(a) for a in call.args]
+    if call.function in INFIX and len(args) == 2:
         return f"{args[0]} {call.function.upper()} {args[1]}"
     if call.function in ("cast", "try_cast"):
-        return f"{call.function.upper()}({args[0]} AS {call.type})"
+        return f"{call.function.upper()}({args[0]} AS {sql_name(call.type)})"
     if call.function == "in":
         return f"{args[0]} IN ({', '.join(args[1:])})"
     if call.function in ("isnull", "isnotnull"):

@@ -13,6 +13,37 @@ TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_0
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 
+SQL_TYPES: dict[str, pa.DataType] = {
+    "NULL": pa.null(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
+}
+"""SQL's types by name; DECIMAL has digits besides."""
+_SQL_NAMES = {type_: name for name, type_ in SQL_TYPES.items()} | {pa.large_string(): "STRING"}
+
+
+def sql_name(type_: pa.DataType) -> str:
+    """SQL's name of a type, as Spark spells it.
+
+    >>> sql_name(pa.int64()), sql_name(pa.decimal128(10, 2)), sql_name(pa.timestamp("us"))
+    ('BIGINT', 'DECIMAL(10, 2)', 'TIMESTAMP_NTZ')
+    """
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
+    return _SQL_NAMES.get(type_, str(type_).upper())
+
 
 @dataclass(frozen=True)
 class TimeDomain:

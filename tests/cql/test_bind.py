@@ -300,7 +300,7 @@ def test_keys_are_columns_expressions_aliases_and_positions(catalog: Catalog) ->
            FROM S [ROWS 9] GROUP BY a, parity, 3""",
         """
         Project S.A AS A, (S.B % 2) AS parity, (S.C + 1) AS (C + 1), COUNT(*) AS count(*), \
-(CAST(SUM(S.t) AS double) / CAST(COUNT(*) AS double)) + CAST(S.A AS double) AS ((sum(t) / count(*)) + A)
+(CAST(SUM(S.t) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE)) + CAST(S.A AS DOUBLE) AS ((sum(t) / count(*)) + A)
           Aggregate COUNT(*), SUM(S.t) BY S.A, S.B % 2, S.C + 1
             Window S [ROWS 9]
         """,

@@ -16,7 +16,7 @@ from textwrap import fill
 import pytest
 
 import penstock
-from penstock.cql.expressions import aggregates, functions
+from penstock.cql.expressions import functions
 from penstock.cql.syntax import ddl_parser, duration
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -41,43 +41,11 @@ def wrapped(text: str) -> str:
     return "\n" + fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-FAMILIES = {
-    "conditional": functions.CONDITIONAL,
-    "numbers": functions.MATH,
-    "text": functions.STRINGS,
-    "time": functions.TIMES,
-}
-
-
-def function_table() -> str:
-    """The families: what their functions take, which take it."""
-    rows = []
-    for family, members in FAMILIES.items():
-        takes: dict[str, list[str]] = {}
-        for name, function in members.items():
-            takes.setdefault(function.takes, []).append(name)
-        rows += [[family, what, code(names)] for what, names in takes.items()]
-    return table([["family", "takes", "functions"], *rows])
-
-
 def table(rows: list[list[str]]) -> str:
     """Rows as Markdown, the first one the head."""
     head, *rest = rows
     lines = [head, ["---"] * len(head), *rest]
     return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def synonyms() -> str:
-    pairs = [f"`{name.upper()}` ({meant.upper()})" for name, meant in functions.SYNONYMS.items()]
-    return wrapped(", ".join(pairs))
-
-
-def aggregate_table() -> str:
-    takes: dict[str, list[str]] = {}
-    for name, function in aggregates.AGGREGATES.items():
-        other = f" ({function.means.upper()})" if function.means else ""
-        takes.setdefault(function.takes, []).append(f"`{name.upper()}`{other}")
-    return table([["takes", "aggregates"], *([what, ", ".join(names)] for what, names in takes.items())])
 
 
 def window_table() -> str:
@@ -96,10 +64,7 @@ def window_table() -> str:
 LISTS = {
     "windows": window_table,
     "units": lambda: f"{code(duration.SECONDS)}, in short {code(duration.ALIASES)}",
-    "functions": function_table,
-    "synonyms": synonyms,
     "changing": lambda: wrapped(code(functions.REFUSED)),
-    "aggregates": aggregate_table,
     "formats": lambda: code(ddl_parser.FILE_FORMATS),
 }
 
@@ -116,10 +81,6 @@ def test_lists(page: Path) -> None:
         page.write_text(rewritten(page.read_text()))
     for match in LIST.finditer(page.read_text()):
         assert match[0] == listed(match), f"{match[2]} is out of date"
-
-
-def test_every_function_has_a_family() -> None:
-    assert sum(map(len, FAMILIES.values())) == len(functions.FUNCTIONS)
 
 
 def test_every_list_is_in_the_reference() -> None:

@@ -96,22 +96,20 @@ _SAFE_DIVISION = call(
     "case", call("<>", C["i"], ZERO), call("/", cast(C["b"], DOUBLE), cast(C["i"], DOUBLE), type=DOUBLE),
     lit(None, DOUBLE), type=DOUBLE,
 )  # fmt: skip
-_NONZERO = call("nullif", C["b"], lit(0, BIGINT), type=BIGINT)
+_NONZERO = call("case", call("=", C["b"], lit(0, BIGINT)), lit(None, BIGINT), C["b"], type=BIGINT)
 _RATIO = call("/", lit(1.0, DOUBLE), cast(C["b"], DOUBLE), type=DOUBLE)
 
 _CONDITIONAL: list[Expression] = [
     _SAFE_DIVISION,
     call("case", C["p"], num(1), C["q"], num(2), num(None), type=INT),
     call("case", C["p"], C["s"], call("=", C["i"], num(3)), text("three"), C["t"], type=STRING),
-    call("if", C["p"], C["i"], C["j"], type=INT),
-    call("if", call("=", C["b"], lit(0, BIGINT)), lit(0.0, DOUBLE), _RATIO, type=DOUBLE),
+    call("case", C["p"], C["i"], C["j"], type=INT),
+    call("case", call("=", C["b"], lit(0, BIGINT)), lit(0.0, DOUBLE), _RATIO, type=DOUBLE),
     call("coalesce", C["i"], C["j"], num(5), type=INT),
     call("coalesce", C["s"], text("none"), type=STRING),
     call("coalesce", lit(2.0, DOUBLE), _RATIO, type=DOUBLE),
     call("and", call("<>", C["b"], lit(0, BIGINT)), call(">", _RATIO, lit(0.0, DOUBLE))),
     call("or", call("=", C["b"], lit(0, BIGINT)), call(">", _RATIO, lit(0.0, DOUBLE))),
-    call("nullif", C["i"], num(7), type=INT), call("nullif", C["x"], lit(NAN, DOUBLE), type=DOUBLE),
-    call("nullif", C["s"], C["t"], type=STRING),
     *(call(f, C["i"], C["j"], type=INT) for f in ("least", "greatest")),
     *(call(f, C["x"], C["y"], lit(1.0, DOUBLE), type=DOUBLE) for f in ("least", "greatest")),
     *(call(f, C["s"], C["t"], type=STRING) for f in ("least", "greatest")),
@@ -146,7 +144,7 @@ _ARITHMETIC: list[Expression] = [
 
 _MATH: list[Expression] = [
     *(call("round", C[c], *more, type=DOUBLE)
-      for c, more in product("xy", [(), (ZERO,), (num(1),), (num(-1),)])),
+      for c, more in product("xy", [(ZERO,), (num(1),), (num(-1),)])),
     *(call("round", lit(v, DOUBLE), num(n), type=DOUBLE)
       for v, n in [(2.675, 2), (1.005, 2), (-2.5, 0), (0.5, 0), (1e20, 3), (123456.789, -2), (1.45, 1)]),
     call("round", C["j"], num(-1), type=INT), call("round", C["d"], num(1), type=pa.decimal128(10, 1)),

@@ -33,9 +33,10 @@ from expression_cases import (
 )
 from function_cases import FUNCTIONS_EXPRESSIONS, FUNCTIONS_FAILING
 
-from penstock.engine.evaluate import FORMS, FUNCTIONS, evaluate, true_mask
+from penstock.engine.evaluate import FORMS, evaluate, true_mask
 from penstock.errors import DataError
 from penstock.expression import Call, Column, Expression, walk
+from penstock.functions import FUNCTIONS, may_raise
 from penstock.spark.map_side.catalyst import to_spark_sql
 
 EXPRESSIONS = [*BASIC_EXPRESSIONS, *FUNCTIONS_EXPRESSIONS]
@@ -71,15 +72,13 @@ CONSTANTS: list[tuple[Expression, Any]] = [
     (call("in", num(1), num(1), num(None)), True),
     (call("%", num(-7), num(3), type=INT), -1),
     (call("%", num(7), num(-3), type=INT), 1),
-    (call("round", double(2.5), type=DOUBLE), 3.0),
-    (call("round", double(-2.5), type=DOUBLE), -3.0),
+    (call("round", double(2.5), num(0), type=DOUBLE), 3.0),
+    (call("round", double(-2.5), num(0), type=DOUBLE), -3.0),
     (call("round", double(2.675), num(2), type=DOUBLE), 2.68),
     (call("floor", double(-1.5), type=BIGINT), -2),
     (call("ceil", double(-1.5), type=BIGINT), -1),
     (call("least", num(None), num(3), num(2), type=INT), 2),
     (call("greatest", double(NAN), double(1.0), double(None), type=DOUBLE), NAN),
-    (call("nullif", num(3), num(3), type=INT), None),
-    (call("nullif", num(3), num(None), type=INT), 3),
     (call("substring", text("Spark"), num(-3), num(2), type=STRING), "ar"),
     (call("substring", text("abc"), num(-5), num(3), type=STRING), "a"),
     (call("substring", text("abc"), num(0), num(2), type=STRING), "ab"),
@@ -119,6 +118,7 @@ def test_the_type_is_kept_and_rows_do_not_depend_on_each_other(number: int) -> N
 
 @pytest.mark.parametrize(("expression", "message"), FAILING, ids=lambda v: str(v))
 def test_what_spark_refuses_is_refused(expression: Expression, message: str) -> None:
+    assert may_raise(expression) or expression.function == "like", "guards must keep rows from it"
     with pytest.raises(DataError, match=message):
         evaluate(expression, COLUMNS, ROWS)
 
@@ -147,7 +147,7 @@ def test_chunked_columns_and_literals() -> None:
 
 def test_every_function_is_in_the_cases() -> None:
     used = {e.function for case in EXPRESSIONS for e in walk(case) if isinstance(e, Call)}
-    assert used == set(FUNCTIONS) | set(FORMS)
+    assert used == {name for name, function in FUNCTIONS.items() if function.kernel} | set(FORMS)
 
 
 def same(got: Any, expected: Any) -> bool:

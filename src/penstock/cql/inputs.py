@@ -14,13 +14,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import InputOptions
-from penstock.cql.expressions import types
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import Duration, InputDefinition
 from penstock.cql.syntax.parser import parse_duration
 from penstock.errors import CatalogError, CQLError
-from penstock.schema import TICKS_PER_SECOND, TIMESTAMP_TIME, TimeDomain
+from penstock.functions import types
+from penstock.schema import TICKS_PER_SECOND, TIMESTAMP_TIME, TimeDomain, sql_name
 
 BAD_ROWS = ("error", "count")
 
@@ -96,7 +96,7 @@ def _time(column: pa.Field, given: Any, unit: Any) -> TimeDomain:
     if types.is_integer(column.type):
         return TimeDomain("integer", _unit(unit))
     if not types.is_timestamp(column.type):
-        message = f"TIMESTAMP BY column '{column.name}' is {types.sql_name(column.type)}"
+        message = f"TIMESTAMP BY column '{column.name}' is {sql_name(column.type)}"
         raise error(message, _place(given), "it must be a TIMESTAMP or an integer")
     if unit is not None and _unit(unit) != TIMESTAMP_TIME.unit:
         message = f"IN {_text(unit).upper()} is for integer timestamps, and '{column.name}' is a TIMESTAMP"
@@ -117,7 +117,7 @@ def _unit(given: Any) -> str:
 def _change(given: Any, source: _Declared) -> str:
     column = source.column(given, "CHANGE BY")
     if not types.is_string(column.type):
-        message = f"CHANGE BY column '{column.name}' is {types.sql_name(column.type)}"
+        message = f"CHANGE BY column '{column.name}' is {sql_name(column.type)}"
         raise error(message, _place(given), "it must be a STRING that holds '+' or '-'")
     return str(column.name)
 
@@ -125,7 +125,7 @@ def _change(given: Any, source: _Declared) -> str:
 def _heartbeat(given: Any, source: _Declared) -> str:
     column = source.column(given, "heartbeat")
     if not pa.types.is_boolean(column.type):
-        message = f"heartbeat column '{column.name}' is {types.sql_name(column.type)}"
+        message = f"heartbeat column '{column.name}' is {sql_name(column.type)}"
         raise error(message, _place(given), "it must be BOOLEAN")
     return str(column.name)
 
@@ -166,7 +166,7 @@ def _heavy_value(given: Any, column: pa.Field) -> object:
     try:
         return pa.scalar(value).cast(column.type).as_py()
     except pa.ArrowException:
-        hint = f"it is {types.sql_name(column.type)}"
+        hint = f"it is {sql_name(column.type)}"
         raise error(f"'{value}' is not a value of column '{column.name}'", _place(given), hint) from None
 
 

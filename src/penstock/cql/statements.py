@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import Input, InputOptions, TableDef
-from penstock.cql.expressions import types
+from penstock.cql.expressions.coercion import from_sql
 from penstock.cql.inputs import declared_options
 from penstock.cql.syntax.ddl_parser import STATEMENTS
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
@@ -164,7 +164,7 @@ def _schema(node: exp.Expr, what: str) -> pa.Schema:
     for column in columns:
         if column.name.casefold() in fields:
             raise error(f"column '{column.name}' is defined twice", column)
-        fields[column.name.casefold()] = pa.field(column.name, types.from_sql(column.args["kind"]))
+        fields[column.name.casefold()] = pa.field(column.name, from_sql(column.args["kind"]))
     if not fields:
         raise error(f"{what} '{node.name}' needs its columns", node, "write (name TYPE, ...) after the name")
     return pa.schema(fields.values())

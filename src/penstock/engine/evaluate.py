@@ -1,14 +1,14 @@
 """Vectorised evaluation of bound expressions over Arrow columns, with Spark 4's (ANSI) meaning.
 
-What is right: the value Spark SQL gives for the same expression on the same row. NULL is unknown
+What is right: the value Spark SQL returns for the same expression on the same row. NULL is unknown
 (Kleene AND/OR), NaN equals NaN and is the largest number, integers never wrap: overflow, division by
 zero and a cast that cannot be done raise :class:`~penstock.errors.DataError`, as Spark raises.
 
 The way: every call is one or a few ``pyarrow.compute`` kernels over whole columns. Literals stay Arrow
-scalars, and a call of scalars alone is computed once. A *form* (CASE, IF, COALESCE, AND, OR) decides which
+scalars, and a call of scalars alone is computed once. A *form* (CASE, COALESCE, AND, OR) decides which
 rows reach which argument: an argument that could raise is evaluated on those rows only and scattered
 back, so ``CASE WHEN b <> 0 THEN a / b END`` is safe; one that cannot raise is evaluated whole, which is
-faster. A new function is one entry in :data:`FUNCTIONS`.
+faster. Kernels are in :mod:`penstock.functions`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.cast import cannot_fail
-from penstock.engine.functions import FUNCTIONS as BASIC
-from penstock.engine.functions import Datum
-from penstock.engine.math_functions import MATH
-from penstock.engine.text_functions import TEXT
-from penstock.engine.time_functions import TIME
 from penstock.errors import CatalogError, DataError, EngineError
-from penstock.expression import Call, Column, Expression, Literal, PythonCall, shown, walk
+from penstock.expression import Call, Column, Expression, Literal, PythonCall, shown
 from penstock.expression import columns as columns_of
-
-__all__ = ["FORMS", "FUNCTIONS", "evaluate", "true_mask"]
-
-FUNCTIONS = BASIC | MATH | TEXT | TIME
-
-_NEVER_RAISES = frozenset(
-    """= <> < <= > >= <=> and or not isnull isnotnull in like coalesce case if nullif least greatest
-    sqrt power exp ln log10 sign upper lower length concat substring trim ltrim rtrim replace
-    reverse startswith endswith contains
-    year month day hour minute second
-    & | ^ isnan nanvl log log1p log2 rint cbrt expm1 sin cos tan asin acos atan atan2 sinh cosh tanh
-    degrees radians hypot try_cast
-    translate initcap md5 octet_length bit_length ascii chr levenshtein btrim substring_index lpad rpad repeat
-    locate concat_ws quarter weekofyear dayofyear dayofweek weekday unix_seconds unix_millis unix_micros
-    date_trunc trunc last_day datediff""".split()
-)
+from penstock.functions import FUNCTIONS, may_raise
+from penstock.functions.kernels import Datum
 
 Columns = Mapping[str, pa.Array]
 
@@ -96,8 +76,8 @@ def _column(column: Column, columns: Columns) -> pa.Array:
 
 def _call(call: Call, args: list[Datum]) -> Datum:
     function = FUNCTIONS.get(call.function)
-    if function is None:
-        raise EngineError(f"no function {call.function!r}, needed for {call}")
+    if function is None or function.kernel is None:
+        raise EngineError(f"no kernel of {call.function!r}, needed for {call}")
     if pa.types.is_null(call.type):
         return pa.scalar(None)
     args = [arg.cast(pa.bool_()) if pa.types.is_null(arg.type) else arg for arg in args]
@@ -105,17 +85,17 @@ def _call(call: Call, args: list[Datum]) -> Datum:
     if constant:
         args = [_broadcast(arg, 1) for arg in args]
     try:
-        result = _typed(function(call, args), call.type)
+        result = _typed(function.kernel(call, args), call.type)
     except pa.ArrowInvalid as error:
         raise DataError(f"{shown(call)} cannot be computed: {error}") from None
     return result[0] if constant else result
 
 
 def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
-    """A registered function's answer, checked: it is someone else's code.
+    """What a user's function returns, checked.
 
-    What it raises may be a row's fault, and another predicate may drop the row. That an answer is not one
-    value a row is the function's own.
+    What it raises may be due to a row that another predicate drops. Not one value per row is a mistake of the
+    function itself.
     """
     try:
         answer = call.implementation(*args)
@@ -126,9 +106,9 @@ def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
             return array if array.type == call.type else array.cast(call.type)
     except Exception as error:
         raise DataError(f"function {call.function} failed: {type(error).__name__}: {error}") from error
-    told = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
+    shape = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
     rows = "1 row" if length == 1 else f"{length} rows"
-    raise CatalogError(f"function {call.function} gave {told} for {rows}; give one a row")
+    raise CatalogError(f"function {call.function} returned {shape} for {rows}; it must return one per row")
 
 
 def _typed(value: Datum, type_: pa.DataType) -> Datum:
@@ -139,20 +119,7 @@ def _broadcast(value: Datum, length: int) -> pa.Array:
     return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
 
 
-# Forms: who reaches which argument.
-
-
-def may_raise(expression: Expression) -> bool:
-    """Whether some row of data could make the evaluation fail."""
-    return any(isinstance(e, Call) and _may_raise_itself(e) for e in walk(expression))
-
-
-def _may_raise_itself(call: Call) -> bool:
-    if call.function in ("+", "-", "*", "negative", "abs", "round"):
-        return not pa.types.is_floating(call.type)
-    if call.function == "cast":
-        return not cannot_fail(call.args[0].type, call.type)
-    return call.function not in _NEVER_RAISES
+# Forms: which rows reach which argument.
 
 
 def _on_rows(expression: Expression, columns: Columns, rows: np.ndarray) -> pa.Array:
@@ -259,6 +226,5 @@ FORMS: dict[str, Callable[[Call, Columns, int], Datum]] = {
     "and": _and,
     "or": _or,
     "case": _case,
-    "if": _case,
     "coalesce": _coalesce,
 }

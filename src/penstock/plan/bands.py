@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.evaluate import may_raise
 from penstock.engine.joins.bands import Band, orders
 from penstock.expression import Call, Column, Expression, Literal, columns
+from penstock.functions import may_raise
 
 _FAR = 2**62
 """No band reaches so far: its ends would not be int64."""

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from penstock.catalog import Input
 from penstock.engine.element import Pattern
-from penstock.engine.evaluate import may_raise
 from penstock.engine.operator import Node
 from penstock.engine.operators.aggregate import Aggregate, AggregateColumn
 from penstock.engine.operators.antijoin import Antijoin
@@ -38,7 +37,8 @@ from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
 from penstock.engine.stage import SOURCE, StageInput
 from penstock.engine.synopses.accumulators import DISTINCT
-from penstock.expression import Call, Column, Expression, Literal, PythonCall, columns, walk
+from penstock.expression import Call, Column, Expression, Literal, columns
+from penstock.functions import for_catalyst, may_raise
 from penstock.plan import logical
 from penstock.plan.join_graph import join_graph
 from penstock.plan.physical import SourceInput, TableInput
@@ -347,7 +347,7 @@ def _for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
     Registered functions run in the engine. So does what may fail on rows that another predicate keeps
     from it (``b <> 0 AND a / b > 1``): Spark promises no order.
     """
-    plain = [c for c in conjuncts if not any(isinstance(e, PythonCall) for e in walk(c))]
+    plain = [c for c in conjuncts if for_catalyst(c)]
     return tuple(c for c in plain if len(conjuncts) == 1 or not may_raise(c))
 
 

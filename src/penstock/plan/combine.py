@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.expression import Call, Column, Expression, Literal
+from penstock.functions.aggregates import AGGREGATES
 from penstock.plan.logical import AggregateCall
 
 PartialCall = tuple[str, str, Expression | None, pa.DataType]
@@ -30,10 +31,7 @@ class Parts:
 
 def combines(call: AggregateCall) -> bool:
     """Whether a call can be computed in two phases."""
-    decimal_average = call.function == "avg" and pa.types.is_decimal(call.type)
-    return (
-        call.function in ("count", "sum", "avg", "min", "max") and not call.distinct and not decimal_average
-    )
+    return not call.distinct and AGGREGATES[call.function].combines(call.type)
 
 
 def parts(name: str, call: AggregateCall) -> Parts:

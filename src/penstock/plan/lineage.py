@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.engine.evaluate import may_raise
 from penstock.expression import Column, Expression, PythonCall, columns, transform, walk
+from penstock.functions import may_raise
 from penstock.plan import logical
 
 Origin = tuple[int, Expression]

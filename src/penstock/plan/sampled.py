@@ -226,7 +226,8 @@ def _at_least(e: Expression, least: float) -> Expression:
 
 def _or_null(e: Expression) -> Expression:
     """In the place of 0, by which nothing can be divided."""
-    return Call("nullif", (e, _number(0.0)), DOUBLE)
+    zero = Call("=", (e, _number(0.0)), pa.bool_())
+    return Call("case", (zero, Literal(None, DOUBLE), e), DOUBLE)
 
 
 def _or_none(e: Expression) -> Expression:

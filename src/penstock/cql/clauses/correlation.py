@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.cql.clauses.grouping import Grouping
-from penstock.cql.expressions.types import BIGINT
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Named, Outer, inner_columns, outer_columns
 from penstock.cql.syntax.errors import unsupported
 from penstock.expression import Call, Column, Expression, Literal, transform
+from penstock.functions.types import BIGINT
 from penstock.plan.logical import Logical, Project
 
 Part = tuple[Expression, Expression]

@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from penstock.cql.clauses.grouping import row_binder
 from penstock.cql.expressions.coercion import comparands
-from penstock.cql.expressions.types import BOOLEAN
 from penstock.cql.names.scope import Item, Named, Scope
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.expression import Call, Expression, columns, conjuncts
+from penstock.functions.types import BOOLEAN
 from penstock.plan.logical import Join, Logical, OuterJoin, Select, SemiJoin
 
 

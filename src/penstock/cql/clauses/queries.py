@@ -10,13 +10,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.cql.clauses.streams import to_stream
-from penstock.cql.expressions import types
-from penstock.cql.expressions.coercion import coerce
 from penstock.cql.names.context import Context
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import RelationToStream
 from penstock.expression import Column
+from penstock.functions import types
+from penstock.functions.types import coerce
 from penstock.plan.logical import Logical, Project, SetOperation, ToStream
+from penstock.schema import sql_name
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {exp.Values: "VALUES", exp.Table: "a join in parentheses"}
 
@@ -112,7 +113,7 @@ def _common_types(left: Logical, right: Logical, node: exp.SetOperation) -> list
     common = [types.common((a, b)) for a, b in zip(mine.types, other.types, strict=True)]
     for name, type_, a, b in zip(mine.names, common, mine.types, other.types, strict=True):
         if type_ is None:
-            met = f"{types.sql_name(a)} and {types.sql_name(b)}"
+            met = f"{sql_name(a)} and {sql_name(b)}"
             raise error(
                 f"type mismatch: column '{name}' of {word} is {met}", node, "write CAST in one of them"
             )

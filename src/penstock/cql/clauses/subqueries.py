@@ -21,11 +21,11 @@ from penstock.cql.clauses.grouping import Grouping, contains_aggregate
 from penstock.cql.clauses.queries import bind_relation, unwrapped
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.expressions.coercion import comparands
-from penstock.cql.expressions.types import BIGINT, BOOLEAN
 from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Outer, Scope, as_own, inner_columns, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Call, Column, Expression, Literal, columns, transform
+from penstock.functions.types import BIGINT, BOOLEAN
 from penstock.plan.logical import (
     Aggregate,
     AggregateCall,

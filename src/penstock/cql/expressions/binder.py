@@ -12,14 +12,16 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.cql.expressions import arithmetic, functions, patterns, times, types
-from penstock.cql.expressions.aggregates import AGGREGATES
-from penstock.cql.expressions.coercion import coerce, comparands, read_time, time_hint, unify
-from penstock.cql.expressions.types import BOOLEAN, STRING
+from penstock.cql.expressions import functions, operators, times
+from penstock.cql.expressions.aggregates import is_aggregate
+from penstock.cql.expressions.coercion import comparands, constant_time, from_sql, unify
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import error, text_of_node, unsupported
 from penstock.expression import Call, Expression, Literal, PythonCall
+from penstock.functions import types
+from penstock.functions.types import BOOLEAN, STRING, coerce
+from penstock.schema import sql_name
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ExpressionBinder:
         """The bound form of an expression that must be BOOLEAN."""
         bound = self.bind(node)
         if bound.type not in (BOOLEAN, types.NULL):
-            raise error(f"type mismatch: {where} takes a BOOLEAN, not {types.sql_name(bound.type)}", node)
+            raise error(f"type mismatch: {where} takes a BOOLEAN, not {sql_name(bound.type)}", node)
         return coerce(bound, BOOLEAN)
 
 
@@ -62,7 +64,7 @@ def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
     if node.is_string:
         return Literal(node.name, STRING)
     try:
-        return arithmetic.number(node.name)
+        return types.number(node.name)
     except (ArithmeticError, ValueError):
         raise error(f"'{node.name}' is not a number", node) from None
 
@@ -102,7 +104,7 @@ def _not(binder: ExpressionBinder, node: exp.Not) -> Expression:
 def _compare(binder: ExpressionBinder, function: str, node: exp.Expr, *sides: exp.Expr) -> Expression:
     args = comparands(times.lengths(binder, sides) or [binder.bind(s) for s in sides], node)
     if function not in ("=", "<>", "<=>") and not types.is_ordered(args[0].type):
-        raise error(f"type mismatch: {types.sql_name(args[0].type)} has no order", node)
+        raise error(f"type mismatch: {sql_name(args[0].type)} has no order", node)
     return Call(function, tuple(args), BOOLEAN)
 
 
@@ -173,19 +175,16 @@ def _try_cast(binder: ExpressionBinder, node: exp.TryCast) -> Expression:
 
 
 def _castable(binder: ExpressionBinder, node: exp.Expr) -> tuple[Expression, pa.DataType]:
-    bound, type_ = binder.bind(node.this), types.from_sql(node.args["to"])
+    bound, type_ = binder.bind(node.this), from_sql(node.args["to"])
     if not types.castable(bound.type, type_):
-        raise error(f"cannot cast {types.sql_name(bound.type)} to {types.sql_name(type_)}", node)
+        raise error(f"cannot cast {sql_name(bound.type)} to {sql_name(type_)}", node)
     return bound, type_
 
 
 def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
     bound, type_ = _castable(binder, node)
     if isinstance(bound, Literal) and isinstance(bound.value, str) and types.is_temporal(type_):
-        value = read_time(bound.value, type_)
-        if value is None:
-            raise error(f"'{bound.value}' is not a {types.sql_name(type_)}", node, time_hint(type_))
-        return Literal(value, type_)
+        return constant_time(bound.value, type_, node)
     return coerce(bound, type_)
 
 
@@ -220,7 +219,7 @@ def _distinct_from(binder: ExpressionBinder, node: exp.NullSafeNEQ) -> Expressio
 def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.upper() in RELATION_TO_STREAM:
         raise around_list(node.name, node)
-    if node.name.lower() in AGGREGATES:
+    if is_aggregate(node):
         return binder.aggregate(node)
     if node.name.lower() == "date_part" and len(node.expressions) == 2:
         name, time = node.expressions
@@ -254,21 +253,21 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Exists: _subquery,
     exp.Subquery: _subquery,
     exp.NullSafeNEQ: _distinct_from,
-    exp.Like: patterns.like,
-    exp.ILike: patterns.ilike,
-    exp.RegexpLike: patterns.rlike,
-    exp.Escape: patterns.escape,
+    exp.Like: operators.like,
+    exp.ILike: operators.ilike,
+    exp.RegexpLike: operators.rlike,
+    exp.Escape: operators.escape,
     exp.Is: _is,
-    exp.Add: arithmetic.numbers("+"),
-    exp.Sub: arithmetic.numbers("-"),
-    exp.Mul: arithmetic.numbers("*"),
-    exp.Div: arithmetic.numbers("/"),
-    exp.Mod: arithmetic.numbers("%"),
-    exp.IntDiv: arithmetic.whole_division,
-    exp.BitwiseAnd: arithmetic.bitwise("&"),
-    exp.BitwiseOr: arithmetic.bitwise("|"),
-    exp.BitwiseXor: arithmetic.bitwise("^"),
-    exp.Neg: arithmetic.negative,
+    exp.Add: operators.additive("+"),
+    exp.Sub: operators.additive("-"),
+    exp.Mul: operators.binary("*"),
+    exp.Div: operators.binary("/"),
+    exp.Mod: operators.binary("%"),
+    exp.IntDiv: operators.binary("div"),
+    exp.BitwiseAnd: operators.bitwise("&"),
+    exp.BitwiseOr: operators.bitwise("|"),
+    exp.BitwiseXor: operators.bitwise("^"),
+    exp.Neg: operators.negative,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _try_cast,

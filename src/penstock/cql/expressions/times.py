@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.cql.expressions import functions, types
-from penstock.cql.expressions.coercion import coerce
-from penstock.cql.expressions.time_rules import seconds_and_fraction
-from penstock.cql.expressions.types import BIGINT, DATE, INT
+from penstock.cql.expressions import functions
 from penstock.cql.syntax.duration import ALIASES, SECONDS
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.expression import Call, Expression, Literal
-from penstock.schema import TIMESTAMP
+from penstock.functions import FUNCTIONS, types
+from penstock.functions.times import seconds_and_fraction
+from penstock.functions.types import BIGINT, DATE, INT, coerce
+from penstock.schema import TIMESTAMP, sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
@@ -64,7 +64,7 @@ def shifted(binder: ExpressionBinder, node: exp.Binary) -> Expression:
         raise unsupported("INTERVAL other than added to or subtracted from a DATE or TIMESTAMP", node)
     bound, interval = binder.bind(time), read(by)
     if not types.is_temporal(bound.type):
-        given = types.sql_name(bound.type)
+        given = sql_name(bound.type)
         raise error(f"type mismatch: INTERVAL is added to a DATE or TIMESTAMP, not to {given}", node)
     sign = -1 if isinstance(node, exp.Sub) else 1
     return _plus_micros(_plus_months(bound, sign * interval.months), sign * interval.micros)
@@ -161,8 +161,8 @@ def field_of(name: str, time: Expression, node: exp.Expr) -> Expression:
     known = FIELDS.get(name.lower(), name.lower())
     if known in ("second", "seconds") and types.is_temporal(time.type):
         return seconds_and_fraction(coerce(time, TIMESTAMP))
-    if known not in functions.TIME_FIELDS:
-        fields = [f.upper() for f in (*functions.TIME_FIELDS, "second")]
+    fields = [f.name.upper() for f in FUNCTIONS.values() if f.signature == "time -> INT"]
+    if known.upper() not in fields:
         raise error(
             f"unknown field '{name}' of a time", node, did_you_mean(name, fields, f"use {', '.join(fields)}")
         )

@@ -9,29 +9,26 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef
-from penstock.cql.expressions.aggregates import AGGREGATES
-from penstock.cql.expressions.functions import FUNCTIONS, REFUSED, SYNONYMS
+from penstock.cql.expressions.functions import REFUSED
 from penstock.cql.statements import schema_of
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
 from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CatalogError, CQLError
+from penstock.functions import called
+from penstock.functions.aggregates import aggregate
 
-TAKEN = {
-    *FUNCTIONS,
-    *SYNONYMS,
-    *AGGREGATES,
-    *REFUSED,
-    *(name.lower() for name in RELATION_TO_STREAM),
-    "date_part",
-}
-"""Names that mean something in CQL already."""
+
+def _is_taken(name: str) -> bool:
+    """Whether a name means something in CQL already."""
+    words = {*REFUSED, *map(str.lower, RELATION_TO_STREAM), "date_part"}
+    return name in words or called(name) is not None or aggregate(name) is not None
 
 
 def define_function(name: str, function: Callable[..., Any], returns: str) -> FunctionDef:
-    """The catalog's entry of a vectorised function that gives values of the SQL type ``returns``."""
+    """The catalog's entry of a vectorised function that returns values of the SQL type ``returns``."""
     if not callable(function):
         raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
-    if name.lower() in TAKEN:
+    if _is_taken(name.lower()):
         raise CatalogError(f"{name.upper()} is a function of CQL already; choose another name for yours")
     if not _can_be_called(name):
         raise CatalogError(f"a query cannot call a function by the name {name!r}; choose another")

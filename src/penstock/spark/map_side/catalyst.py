@@ -14,17 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.cast import sql_name
-from penstock.expression import Call, Column, Expression, Literal
+from penstock.expression import Column, Expression, Literal
+from penstock.functions import FUNCTIONS
+from penstock.functions.casts import spark_name
 
-_INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
-_ALONE = {"negative": "(- {})", "not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
 
 def to_spark_sql(expression: Expression, name: Callable[[str], str] = str) -> str:
     """The expression as Spark SQL; ``name`` says what a column of that qualified name is called there.
 
+    >>> from penstock.expression import Call
     >>> size = Column("C.size", pa.int64())
     >>> to_spark_sql(Call(">", (size, Literal(5, pa.int64())), pa.bool_()), lambda n: n.split(".")[1])
     '(`size` > 5L)'
@@ -33,7 +33,8 @@ def to_spark_sql(expression: Expression, name: Callable[[str], str] = str) -> st
         return quote(name(expression.name))
     if isinstance(expression, Literal):
         return _literal(expression.value, expression.type)
-    return _call(expression, [to_spark_sql(arg, name) for arg in expression.args])
+    arguments = [to_spark_sql(arg, name) for arg in expression.args]
+    return FUNCTIONS[expression.function].spark_sql(expression, arguments)
 
 
 def quote(name: str) -> str:
@@ -41,36 +42,16 @@ def quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _call(call: Call, args: list[str]) -> str:
-    if call.function in _INFIX:
-        return "(" + f" {call.function.upper()} ".join(args) + ")"
-    if call.function in _ALONE:
-        return _ALONE[call.function].format(args[0])
-    if call.function in ("cast", "try_cast"):
-        return f"{call.function.upper()}({args[0]} AS {sql_name(call.type)})"
-    if call.function == "in":
-        return f"({args[0]} IN ({', '.join(args[1:])}))"
-    if call.function == "case":
-        return _case(args)
-    return f"{call.function}({', '.join(args)})"
-
-
-def _case(args: list[str]) -> str:
-    *pairs, default = args
-    branches = "".join(f" WHEN {c} THEN {v}" for c, v in zip(pairs[0::2], pairs[1::2], strict=True))
-    return f"CASE{branches} ELSE {default} END"
-
-
 def _literal(value: Any, type_: pa.DataType) -> str:
     if value is None:
-        return f"CAST(NULL AS {sql_name(type_)})"
+        return f"CAST(NULL AS {spark_name(type_)})"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):
         return _text(value)
     if pa.types.is_integer(type_) and type_ in _SUFFIX:
         return f"{value}{_SUFFIX[type_]}"
-    return f"CAST({_text(_plain_text(value, type_))} AS {sql_name(type_)})"
+    return f"CAST({_text(_plain_text(value, type_))} AS {spark_name(type_)})"
 
 
 def _plain_text(value: Any, type_: pa.DataType) -> str:

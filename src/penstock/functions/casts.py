@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -18,40 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import DataError
+from penstock.expression import Call
+from penstock.functions.kernels import Datum
+from penstock.functions.registry import Theme
+from penstock.schema import sql_name
+
+CASTS = Theme("Casts", "As ANSI SQL has them: what cannot be converted is an error.")
 
 WIDE = Context(prec=80, rounding=ROUND_HALF_UP)
 """Decimal arithmetic wide enough that nothing is rounded before the result is."""
 
-_NAMES: dict[pa.DataType, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.date32(): "DATE",
-    pa.null(): "VOID",
-}
-
-
-def sql_name(type_: pa.DataType) -> str:
-    """SQL's name of a type, as Spark spells it.
-
-    >>> sql_name(pa.int64()), sql_name(pa.decimal128(10, 2)), sql_name(pa.timestamp("us"))
-    ('BIGINT', 'DECIMAL(10,2)', 'TIMESTAMP_NTZ')
-    """
-    if pa.types.is_decimal(type_):
-        return f"DECIMAL({type_.precision},{type_.scale})"
-    if pa.types.is_timestamp(type_):
-        return "TIMESTAMP_NTZ" if type_.tz is None else "TIMESTAMP"
-    return _NAMES.get(type_, str(type_).upper())
-
-
 def family(type_: pa.DataType) -> str:
-    """The kind of type that decides how a cast is done."""
+    """The kind of type that decides how a cast is computed."""
     if pa.types.is_integer(type_):
         return "integer"
     if pa.types.is_floating(type_):
@@ -60,19 +38,19 @@ def family(type_: pa.DataType) -> str:
         return "decimal"
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "string"
-    return "timestamp" if pa.types.is_timestamp(type_) else str(type_)
+    return "timestamp" if pa.types.is_timestamp(type_) else sql_name(type_).lower()
 
 
 def cannot_fail(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of ``source`` has a value of ``target``."""
     kinds = family(source), family(target)
-    if source == target or kinds[1] == "string" or kinds[0] in ("bool", "null"):
+    if source == target or kinds[1] == "string" or kinds[0] in ("boolean", "null"):
         return True
     if kinds == ("integer", "integer"):
         return bool(source.bit_width <= target.bit_width)
     return kinds in {
         ("integer", "float"), ("decimal", "float"), ("float", "float"), ("timestamp", "timestamp"),
-        ("date32[day]", "timestamp"), ("timestamp", "date32[day]"),
+        ("date", "timestamp"), ("timestamp", "date"),
     }  # fmt: skip
 
 
@@ -89,7 +67,7 @@ def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     kinds = family(array.type), family(target)
     convert = _CASTS.get(kinds)
     if convert is None:
-        raise DataError(f"there is no cast from {sql_name(array.type)} to {sql_name(target)}")
+        raise DataError(f"cannot cast {sql_name(array.type)} to {sql_name(target)}")
     return convert(array, target)
 
 
@@ -349,37 +327,67 @@ _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integer", "float"): _plain,
     ("integer", "decimal"): _integer_to_decimal,
     ("integer", "string"): _plain,
-    ("integer", "bool"): _to_boolean,
+    ("integer", "boolean"): _to_boolean,
     ("integer", "timestamp"): _integer_to_timestamp,
     ("float", "integer"): _float_to_integer,
     ("float", "float"): _plain,
     ("float", "decimal"): _each_distinct(_number_to_decimal),
     ("float", "string"): _float_to_string,
-    ("float", "bool"): _to_boolean,
+    ("float", "boolean"): _to_boolean,
     ("float", "timestamp"): _float_to_timestamp,
     ("decimal", "integer"): _each_distinct(_decimal_to_integer),
     ("decimal", "float"): _plain,
     ("decimal", "decimal"): _each_distinct(_number_to_decimal),
     ("decimal", "string"): _each(lambda value: format(value, "f")),
-    ("decimal", "bool"): _to_boolean,
-    ("bool", "integer"): _plain,
-    ("bool", "float"): lambda array, target: array.cast(pa.int8()).cast(target),
-    ("bool", "decimal"): _boolean_to_decimal,
-    ("bool", "string"): _plain,
+    ("decimal", "boolean"): _to_boolean,
+    ("boolean", "integer"): _plain,
+    ("boolean", "float"): lambda array, target: array.cast(pa.int8()).cast(target),
+    ("boolean", "decimal"): _boolean_to_decimal,
+    ("boolean", "string"): _plain,
     ("string", "integer"): _string_to_integer,
     ("string", "float"): _string_to_float,
     ("string", "decimal"): _each_distinct(_parse_decimal),
     ("string", "string"): _plain,
     ("string", "binary"): _plain,
     ("binary", "string"): _each(lambda value: value.decode("utf-8", "replace")),
-    ("string", "bool"): _each_distinct(_parse_boolean),
-    ("string", "date32[day]"): _each_distinct(_parse_date),
+    ("string", "boolean"): _each_distinct(_parse_boolean),
+    ("string", "date"): _each_distinct(_parse_date),
     ("string", "timestamp"): _each_distinct(_parse_timestamp),
-    ("date32[day]", "string"): _plain,
-    ("date32[day]", "timestamp"): _plain,
+    ("date", "string"): _plain,
+    ("date", "timestamp"): _plain,
     ("timestamp", "string"): _timestamp_to_string,
-    ("timestamp", "date32[day]"): _plain,
+    ("timestamp", "date"): _plain,
     ("timestamp", "timestamp"): _plain,
     ("timestamp", "integer"): _timestamp_to_integer,
     ("timestamp", "float"): _timestamp_to_float,
 }
+
+
+def _try_cast(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """NULL for each value that cannot be cast: halves are tried until a failing part is one value."""
+    try:
+        return cast(args[0], call.type)
+    except (DataError, pa.ArrowInvalid):
+        if len(args[0]) == 1:
+            return pa.nulls(1, call.type)
+    half = len(args[0]) // 2
+    return pa.concat_arrays([_try_cast(call, (part,)) for part in (args[0][:half], args[0][half:])])
+
+
+def _spark_cast(call: Call, args: list[str]) -> str:
+    return f"{call.function.upper()}({args[0]} AS {spark_name(call.type)})"
+
+
+def spark_name(type_: pa.DataType) -> str:
+    """A type's name in Spark SQL, where NULL's is VOID."""
+    return "VOID" if pa.types.is_null(type_) else sql_name(type_)
+
+
+CASTS.define("cast", "any -> type",
+             "`CAST(x AS type)` or `x::type`: as another type, an error if that cannot be",
+             "CAST(' 12' AS INT) -> 12", lambda call, args: cast(args[0], call.type), operator=True,
+             raises=lambda call: not cannot_fail(call.args[0].type, call.type),
+             spark=_spark_cast)  # fmt: skip
+CASTS.define("try_cast", "any -> type", "`TRY_CAST(x AS type)`: NULL if it cannot be",
+             "TRY_CAST('12a' AS INT) -> CAST(NULL AS INT)", _try_cast, operator=True,
+             spark=_spark_cast)  # fmt: skip

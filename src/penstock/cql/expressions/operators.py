@@ -1,0 +1,109 @@
+"""Arithmetic on numbers, dates and timestamps; LIKE, ILIKE and RLIKE, with and without NOT and ESCAPE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from penstock.cql.expressions import functions, times
+from penstock.cql.syntax.errors import error, unsupported
+from penstock.expression import Call, Expression
+from penstock.functions import types
+from penstock.functions.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from penstock.cql.expressions.binder import ExpressionBinder
+
+BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+Bind = Callable[["ExpressionBinder", Any], Expression]
+
+
+def binary(operator: str) -> Bind:
+    """An operator between two expressions."""
+
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        return functions.operator(operator, [binder.bind(node.left), binder.bind(node.right)], node)
+
+    return bind
+
+
+def additive(operator: str) -> Bind:
+    """``+`` and ``-``, which also move a date or timestamp."""
+
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        if times.is_time_arithmetic(node.left, node.right):
+            return times.shifted(binder, node)
+        left, right = binder.bind(node.left), binder.bind(node.right)
+        if operator == "-" and all(types.is_temporal(e.type) for e in (left, right)):
+            hint = "compare it with an INTERVAL, or write DATEDIFF or UNIX_MICROS"
+            raise unsupported("a difference of two times as a value", node, hint)
+        if left.type == types.DATE and types.is_integer(right.type):
+            return functions.call("date_add" if operator == "+" else "date_sub", [left, right], node)
+        return functions.operator(operator, [left, right], node)
+
+    return bind
+
+
+def bitwise(operator: str) -> Bind:
+    """``&``, ``|`` and ``^``."""
+
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        if any(isinstance(s, BITWISE) and type(s) is not type(node) for s in (node.left, node.right)):
+            raise error("&, | and ^ side by side need parentheses", node)
+        return binary(operator)(binder, node)
+
+    return bind
+
+
+def negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
+    """``-x``."""
+    inner = node.this.unnest()
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        return types.number(f"-{inner.name}")
+    return functions.operator("negative", [binder.bind(inner)], node)
+
+
+def like(binder: ExpressionBinder, node: exp.Like) -> Expression:
+    """``x LIKE pattern``."""
+    return _negated(binary("like")(binder, node), node)
+
+
+def ilike(binder: ExpressionBinder, node: exp.ILike) -> Expression:
+    """``x ILIKE pattern``: LIKE in lower case."""
+    sides = [functions.call("lower", [binder.bind(side)], node) for side in (node.this, node.expression)]
+    return _negated(functions.operator("like", sides, node), node)
+
+
+def rlike(binder: ExpressionBinder, node: exp.RegexpLike) -> Expression:
+    """``x RLIKE regex``."""
+    return functions.call("rlike", [binder.bind(node.this), binder.bind(node.expression)], node)
+
+
+def escape(binder: ExpressionBinder, node: exp.Escape) -> Expression:
+    """``x LIKE pattern ESCAPE 'c'``, the pattern a constant: written again with a backslash for c."""
+    match, mark = node.this, node.expression
+    pattern = match.expression if isinstance(match, exp.Like | exp.ILike) else None
+    if not isinstance(pattern, exp.Literal) or not isinstance(mark, exp.Literal) or len(mark.name) != 1:
+        raise unsupported("ESCAPE other than a character for a constant pattern", node)
+    rewritten = match.copy()
+    rewritten.set("expression", exp.Literal.string(_with_backslash(pattern.name, mark.name, node)))
+    return binder.bind(rewritten)
+
+
+def _with_backslash(pattern: str, mark: str, node: exp.Expr) -> str:
+    parts, chars = list[str](), iter(pattern)
+    for char in chars:
+        if char != mark:
+            parts.append("\\\\" if char == "\\" else char)
+            continue
+        char = next(chars, "")
+        if char not in ("%", "_", mark):
+            raise error(f"in a LIKE pattern {mark} stands before %, _ or {mark}", node)
+        parts.append(f"\\{char}" if char in ("%", "_", "\\") else char)
+    return "".join(parts)
+
+
+def _negated(match: Expression, node: exp.Expr) -> Expression:
+    return Call("not", (match,), BOOLEAN) if node.args.get("negate") else match

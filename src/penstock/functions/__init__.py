@@ -1,0 +1,14 @@
+"""The functions and operators of CQL, each described once: :mod:`penstock.functions.registry` says how."""
+
+from penstock.functions.casts import CASTS
+from penstock.functions.conditionals import CONDITIONALS
+from penstock.functions.numbers import NUMBERS
+from penstock.functions.operators import ARITHMETIC, COMPARISONS
+from penstock.functions.registry import FUNCTIONS, Function, Theme, called, for_catalyst, may_raise, names
+from penstock.functions.text import TEXT
+from penstock.functions.times import TIMES
+
+THEMES = (COMPARISONS, CONDITIONALS, ARITHMETIC, NUMBERS, TEXT, TIMES, CASTS)
+"""In the order of the reference."""
+
+__all__ = ["FUNCTIONS", "THEMES", "Function", "Theme", "called", "for_catalyst", "may_raise", "names"]

@@ -1,0 +1,83 @@
+"""What kernels are made of: a kernel computes a function over Arrow columns.
+
+A kernel takes its call (for the type and for messages) and its arguments, at least one of them an array and
+the others arrays or scalars, and returns an array. :mod:`penstock.engine.evaluate` reports Arrow's errors
+as :class:`~penstock.errors.DataError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.expression import Call
+
+Datum: TypeAlias = pa.Array | pa.Scalar
+Kernel: TypeAlias = Callable[[Call, Sequence[Datum]], pa.Array]
+
+
+def arrow(kernel: Callable[..., pa.Array], **options: Any) -> Kernel:
+    """One of Arrow's kernels."""
+    return lambda call, args: kernel(*args, **options)
+
+
+def by_row(function: Callable[..., Any]) -> Kernel:
+    """A Python function applied row by row, NULL if an argument is: slow, for the rare."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        return pa.array([None if None in row else function(*row) for row in rows(args)], call.type)
+
+    return apply
+
+
+def ufunc(function: np.ufunc) -> Kernel:
+    """A function of numbers that NumPy has; NULL if an argument is."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        filled = [pc.fill_null(arg, pa.scalar(0, arg.type)) for arg in args]
+        with np.errstate(all="ignore"):
+            values = pa.array(function(*map(to_numpy, filled)))
+        return where_known(args, values)
+
+    return apply
+
+
+def rows(args: Sequence[Datum]) -> list[tuple[Any, ...]]:
+    """The arguments row by row, as Python values."""
+    length = next(len(arg) for arg in args if isinstance(arg, pa.Array))
+    lists = [[arg.as_py()] * length if isinstance(arg, pa.Scalar) else arg.to_pylist() for arg in args]
+    return list(zip(*lists, strict=True))
+
+
+def constants(args: Sequence[Datum]) -> list[Any] | None:
+    """The values of arguments that are all constant and not NULL, otherwise None."""
+    known = all(isinstance(arg, pa.Scalar) and arg.is_valid for arg in args)
+    return [arg.as_py() for arg in args] if known else None
+
+
+def where_known(args: Sequence[Datum], values: pa.Array) -> pa.Array:
+    """The values, NULL where an argument is."""
+    known = reduce(pc.and_, map(pc.is_valid, args))
+    return pc.if_else(known, values, pa.scalar(None, values.type))
+
+
+def any_true(mask: Datum) -> bool:
+    """Whether a mask is true anywhere."""
+    return bool(mask.as_py() if isinstance(mask, pa.Scalar) else pc.any(mask).as_py())
+
+
+def has_nan(args: Sequence[Datum]) -> bool:
+    """Whether floating-point arguments have a NaN."""
+    return pa.types.is_floating(args[0].type) and any(any_true(pc.is_nan(arg)) for arg in args)
+
+
+def to_numpy(datum: Datum) -> np.ndarray:
+    """An argument as a NumPy array, a scalar as one without dimension."""
+    if isinstance(datum, pa.Scalar):
+        return np.asarray(datum.as_py(), datum.type.to_pandas_dtype())
+    return datum.to_numpy(zero_copy_only=False)

@@ -1,0 +1,239 @@
+"""Functions of dates and timestamps, by Spark's names and with Spark's results.
+
+Intervals are not values: a timestamp is taken apart into microseconds and put together again with
+``unix_micros`` and ``timestamp_micros``.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import DataError
+from penstock.expression import Call, Expression, Literal
+from penstock.functions import types
+from penstock.functions.kernels import Datum, Kernel, where_known
+from penstock.functions.registry import Theme
+from penstock.functions.types import BIGINT, DATE, INT, STRING, coerce
+from penstock.schema import TIMESTAMP
+
+TIMES = Theme("Dates and times", "All are in UTC. `EXTRACT(field FROM t)` is the function of that name.")
+
+# Fields.
+
+
+def _field(kernel: Callable[..., pa.Array], **options: Any) -> Kernel:
+    """A field of a date or timestamp, read in UTC."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        (value,) = args
+        if pa.types.is_timestamp(value.type) and value.type.tz is not None:
+            value = value.cast(pa.timestamp(value.type.unit, "UTC")).cast(pa.timestamp(value.type.unit))
+        return kernel(value, **options)
+
+    return apply
+
+
+def _day_of_week(value: Datum) -> pa.Array:
+    return pc.add(pc.day_of_week(value, count_from_zero=True, week_start=7), 1)
+
+
+def _clock_field(name: str) -> Callable[[Expression], Expression]:
+    """A field of the time of day; a date is its midnight."""
+    return lambda time: Call(name, (coerce(time, TIMESTAMP) if time.type == DATE else time,), INT)
+
+
+for _name, _doc, _example, _kernel in (
+    ("year", "year", "YEAR(DATE '2024-02-29') -> 2024", _field(pc.year)),
+    ("quarter", "quarter, 1 to 4", "QUARTER(DATE '2024-02-29') -> 1", _field(pc.quarter)),
+    ("month", "month, 1 to 12", "MONTH(DATE '2024-02-29') -> 2", _field(pc.month)),
+    ("weekofyear", "week of ISO 8601", "WEEKOFYEAR(DATE '2024-02-29') -> 9", _field(pc.iso_week)),
+    ("dayofweek", "1 is Sunday", "DAYOFWEEK(DATE '2024-02-29') -> 5", _field(_day_of_week)),
+    ("weekday", "0 is Monday", "WEEKDAY(DATE '2024-02-29') -> 3",
+     _field(pc.day_of_week, count_from_zero=True, week_start=1)),
+    ("dayofyear", "day of the year", "DAYOFYEAR(DATE '2024-02-29') -> 60", _field(pc.day_of_year)),
+):  # fmt: skip
+    TIMES.define(_name, "time -> INT", _doc, _example, _kernel)
+TIMES.define("day", "time -> INT", "day of the month", "DAY(DATE '2024-02-29') -> 29", _field(pc.day),
+             aliases=("dayofmonth",))  # fmt: skip
+TIMES.define("hour", "time -> INT", "hour", "HOUR(TIMESTAMP '2024-02-29 10:30:05') -> 10", _field(pc.hour),
+             rule=_clock_field("hour"))  # fmt: skip
+TIMES.define("minute", "time -> INT", "minute", "MINUTE(TIMESTAMP '2024-02-29 10:30:05') -> 30",
+             _field(pc.minute), rule=_clock_field("minute"))  # fmt: skip
+TIMES.define("second", "time -> INT", "whole second; `EXTRACT(SECOND FROM t)` has the fraction too",
+             "SECOND(TIMESTAMP '2024-02-29 10:30:05') -> 5",
+             _field(pc.second), rule=_clock_field("second"))  # fmt: skip
+
+
+def seconds_and_fraction(moment: Expression) -> Expression:
+    """EXTRACT(SECOND FROM ts): with microseconds, DECIMAL(8, 6)."""
+    minute, million = Literal(60_000_000, BIGINT), Literal(1_000_000, BIGINT)
+    micros = Call("pmod", (Call("unix_micros", (moment,), BIGINT), minute), BIGINT)
+    digits = pa.decimal128(8, 0)
+    quotient = types.decimal_arithmetic("/", digits, digits)
+    ratio = Call("/", (coerce(micros, digits), coerce(million, digits)), quotient)
+    return Call("cast", (ratio,), pa.decimal128(8, 6))
+
+
+# Rounding down to a unit, which must be constant.
+
+_DATE_UNITS = {"year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter"}
+_DATE_UNITS |= {"month": "month", "mon": "month", "mm": "month", "week": "week"}
+_CLOCK_UNITS = ("day", "hour", "minute", "second", "millisecond", "microsecond")
+_TIME_UNITS = _DATE_UNITS | {unit: unit for unit in _CLOCK_UNITS} | {"dd": "day"}
+
+
+def _unit(unit: Expression, units: dict[str, str]) -> Literal | None:
+    known = isinstance(unit, Literal) and isinstance(unit.value, str) and units.get(unit.value.lower())
+    return Literal(known, STRING) if known else None
+
+
+def _floor(unit_at: int, value_at: int) -> Kernel:
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        unit, value = call.args[unit_at], args[value_at]
+        if not isinstance(unit, Literal):
+            raise DataError(f"the unit {unit} is not constant")
+        if unit.value in ("year", "quarter", "month"):
+            return _floor_months(value, {"year": 12, "quarter": 3, "month": 1}[unit.value])
+        naive = value.cast(pa.timestamp("us"))
+        return pc.floor_temporal(naive, unit=unit.value, week_starts_monday=True).cast(value.type)
+
+    return apply
+
+
+def _floor_months(value: Datum, months: int) -> Datum:
+    naive = value.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).astype("datetime64[M]")
+    number = naive.astype(np.int64)
+    floored = (number - number % months).astype("datetime64[M]").astype("datetime64[us]")
+    return where_known([value], pa.array(floored)).cast(value.type)
+
+
+@TIMES.by_rule("date_trunc", "unit, TIMESTAMP -> TIMESTAMP",
+               "the start of the unit, such as 'hour' or 'month'",
+               "DATE_TRUNC('hour', '2024-02-29 10:30:05') -> TIMESTAMP '2024-02-29 10:00:00'",
+               kernel=_floor(0, 1))  # fmt: skip
+def _date_trunc(unit: Expression, moment: Expression) -> Expression | None:
+    known = _unit(unit, _TIME_UNITS)
+    return known and Call("date_trunc", (known, moment), TIMESTAMP)
+
+
+@TIMES.by_rule("trunc", "DATE, unit -> DATE",
+               "the first day of the unit: 'week', 'month', 'quarter' or 'year'",
+               "TRUNC(DATE '2024-02-29', 'month') -> DATE '2024-02-01'", kernel=_floor(1, 0))  # fmt: skip
+def _trunc(date: Expression, unit: Expression) -> Expression | None:
+    known = _unit(unit, _DATE_UNITS)
+    return known and Call("trunc", (date, known), DATE)
+
+
+# Dates.
+
+
+@TIMES.by_column("date_add", "DATE, INT -> DATE", "days later; also written `date + n`",
+                 "DATE_ADD(DATE '2024-02-29', 1) -> DATE '2024-03-01'",
+                 aliases=("dateadd",), raises=True)  # fmt: skip
+def _date_add(call: Call, args: Sequence[Datum]) -> pa.Array:
+    return pc.add_checked(args[0].cast(pa.int32()), args[1]).cast(pa.date32())
+
+
+@TIMES.by_rule("date_sub", "DATE, INT -> DATE", "days earlier; also written `date - n`",
+               "DATE_SUB(DATE '2024-03-01', 1) -> DATE '2024-02-29'")  # fmt: skip
+def _date_sub(date: Expression, days: Expression) -> Expression:
+    return Call("date_add", (date, Call("negative", (days,), INT)), DATE)
+
+
+@TIMES.by_column("datediff", "DATE, DATE -> INT", "days from the second to the first",
+                 "DATEDIFF('2024-03-01', '2024-02-01') -> 29", aliases=("date_diff",))  # fmt: skip
+def _datediff(call: Call, args: Sequence[Datum]) -> pa.Array:
+    end, start = (arg.cast(pa.int32()) for arg in args)
+    return pc.subtract_checked(end, start)
+
+
+@TIMES.by_row("add_months", "DATE, INT -> DATE", "months later, at most at the month's end",
+              "ADD_MONTHS(DATE '2024-01-31', 1) -> DATE '2024-02-29'", raises=True)  # fmt: skip
+def _add_months(date: dt.date, months: int) -> dt.date:
+    number = date.year * 12 + date.month - 1 + months
+    year, month = divmod(number, 12)
+    if not dt.MINYEAR <= year <= dt.MAXYEAR:
+        raise DataError(f"ADD_MONTHS({date}, {months}) is out of range; years are 1 to 9999")
+    return dt.date(year, month + 1, min(date.day, calendar.monthrange(year, month + 1)[1]))
+
+
+@TIMES.by_row("last_day", "DATE -> DATE", "the last day of the month",
+              "LAST_DAY('2024-02-10') -> DATE '2024-02-29'")  # fmt: skip
+def _last_day(date: dt.date) -> dt.date:
+    return date.replace(day=calendar.monthrange(date.year, date.month)[1])
+
+
+@TIMES.by_row("make_date", "INT, INT, INT -> DATE", "the date of a year, month and day",
+              "MAKE_DATE(2024, 1, 31) -> DATE '2024-01-31'", raises=True)  # fmt: skip
+def _make_date(year: int, month: int, day: int) -> dt.date:
+    try:
+        return dt.date(year, month, day)
+    except ValueError:
+        raise DataError(f"MAKE_DATE({year}, {month}, {day}) is not a date") from None
+
+
+TIMES.define("unix_date", "DATE -> INT", "days since 1970-01-01", "UNIX_DATE('1970-01-03') -> 2",
+             lambda call, args: args[0].cast(pa.int32()))  # fmt: skip
+TIMES.define("date_from_unix_date", "INT -> DATE", "the date that many days after 1970-01-01",
+             "DATE_FROM_UNIX_DATE(2) -> DATE '1970-01-03'",
+             lambda call, args: args[0].cast(pa.date32()))  # fmt: skip
+
+# Timestamps and their distance from 1970.
+
+
+def _since_1970(micros_per_unit: int) -> Kernel:
+    """Whole units since 1970, rounded down."""
+
+    def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        micros = args[0].cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return where_known(args, pa.array(np.floor_divide(micros, micros_per_unit)))
+
+    return apply
+
+
+def _after_1970(micros_per_unit: int) -> Kernel:
+    return lambda call, args: pc.multiply_checked(args[0], micros_per_unit).cast(call.type)
+
+
+for _unit_name, _micros, _text in (
+    ("seconds", 1_000_000, "1970-01-01 00:00:01"),
+    ("millis", 1_000, "1970-01-01 00:00:00.001"),
+    ("micros", 1, "1970-01-01 00:00:00.000001"),
+):
+    TIMES.define(f"unix_{_unit_name}", "TIMESTAMP -> BIGINT", f"{_unit_name} since 1970",
+                 f"UNIX_{_unit_name.upper()}('{_text}') -> 1L", _since_1970(_micros))  # fmt: skip
+    TIMES.define(f"timestamp_{_unit_name}", "BIGINT -> TIMESTAMP",
+                 f"the time that many {_unit_name} after 1970",
+                 f"TIMESTAMP_{_unit_name.upper()}(1) -> TIMESTAMP '{_text}'", _after_1970(_micros),
+                 raises=True)  # fmt: skip
+
+
+@TIMES.by_rule("unix_timestamp", "TIMESTAMP -> BIGINT", "seconds since 1970",
+               "UNIX_TIMESTAMP('1970-01-01 00:01:00') -> 60L")  # fmt: skip
+def _unix_timestamp(moment: Expression) -> Expression:
+    return Call("unix_seconds", (moment,), BIGINT)
+
+
+@TIMES.by_rule("from_unixtime", "BIGINT -> STRING", "the time that many seconds after 1970, as text",
+               "FROM_UNIXTIME(1) -> '1970-01-01 00:00:01'")  # fmt: skip
+def _from_unixtime(seconds: Expression) -> Expression:
+    return Call("cast", (Call("timestamp_seconds", (seconds,), TIMESTAMP),), STRING)
+
+
+def _cast_to(type_: pa.DataType) -> Callable[[Expression], Expression | None]:
+    return lambda value: coerce(value, type_) if types.castable(value.type, type_) else None
+
+
+TIMES.define("to_date", "STRING or time -> DATE", "a cast to DATE",
+             "TO_DATE('2024-01-31') -> DATE '2024-01-31'",
+             rule=_cast_to(DATE), aliases=("date",))  # fmt: skip
+TIMES.define("to_timestamp", "STRING or time -> TIMESTAMP", "a cast to TIMESTAMP",
+             "TO_TIMESTAMP('2024-01-31 10:00') -> TIMESTAMP '2024-01-31 10:00:00'",
+             rule=_cast_to(TIMESTAMP), aliases=("timestamp",))  # fmt: skip
