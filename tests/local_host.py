@@ -21,7 +21,7 @@ from penstock.cql.query import bind
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.operator import Node
-from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import SIGN, TS, Arrival, Snapshot, Stage, StepOutput
 from penstock.in_process import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
@@ -41,7 +41,8 @@ Change = tuple[int, str, dict[str, Any]]
 class Manner:
     """How to run: ``cuts`` are where micro-batches end, in parts of a stream's length from 0 to 1.
 
-    ``before`` says for each step what to do before it: ``""``, ``"snapshot"``, ``"rebuild"`` or both.
+    ``before`` says for each step what to do before it: ``"snapshot"``,
+    ``"whole snapshot"``, ``"rebuild"``, several of them or ``""``.
     ``heavy``: the streams by name that declare the usual values of all their columns as heavy.
     """
 
@@ -61,7 +62,7 @@ class Partition:
     log: list[list[Arrival]] = field(default_factory=list)
     header: bytes | None = None
     needs_from: int = 0
-    base: tuple[int, bytes] | None = None
+    base: Snapshot | None = None
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.stage)
@@ -72,14 +73,15 @@ class Partition:
         self.needs_from, self.header = out.needs_from, self.engine.header()
         return out
 
-    def snapshot(self) -> None:
-        self.base = len(self.log), self.engine.snapshot()
+    def snapshot(self, whole: bool) -> None:
+        self.base = self.engine.snapshot(whole)
+        self.needs_from = self.base.start
 
     def rebuild(self) -> None:
         """Start from the snapshot if it is still needed, else from the header, and replay."""
-        if self.base is not None and self.needs_from <= self.base[0]:
-            start, self.engine = self.base[0], Engine(self.stage)
-            self.engine.restore(self.base[1])
+        if self.base is not None and self.needs_from <= self.base.version:
+            start, self.engine = self.base.start, Engine(self.stage)
+            self.engine.restore(self.base.data)
         else:
             start, self.engine = self.needs_from, Engine(self.stage)
             if self.header is not None:
@@ -106,13 +108,13 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
         how = manner.before[number] if number < len(manner.before) else ""
         for partition in (p for stage in stages for p in stage):
             if "snapshot" in how:
-                partition.snapshot()
+                partition.snapshot("whole" in how)
             if "rebuild" in how:
                 partition.rebuild()
         outputs = [p.step(arrivals) for p, arrivals in zip(stages[0], step, strict=True)]
         for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
             outputs = [p.step(_exchanged(planned, outputs, k)) for k, p in enumerate(partitions)]
-        changes += [c for out in outputs for c in _changes(out.batch, plan.schema.names)]
+        changes += [c for out in outputs for c in _changes(out.only.batch, plan.schema.names)]
     return sorted(changes, key=lambda c: c[0])
 
 
@@ -198,7 +200,7 @@ def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) ->
     (exchange,) = planned.inputs
     assert isinstance(exchange, ExchangeInput)
     arrivals = []
-    for producer, out in enumerate(outputs):
+    for producer, out in enumerate(o.only for o in outputs):
         keys = [out.batch.column(name) for name in exchange.partition_by]
         goes_to = partition_numbers(keys, planned.partitions, out.batch.num_rows)
         batch = out.batch.filter(pa.array(goes_to == number))

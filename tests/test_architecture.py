@@ -76,24 +76,6 @@ def test_needs_no_spark(name: str) -> None:
         assert not [m for m in imports(path) if m.split(".")[0] == "pyspark"], path
 
 
-@pytest.mark.parametrize(
-    ("part", "not_these"),
-    [
-        ("engine", ["cql", "plan", "catalog"]),
-        ("approx", ["cql", "plan", "catalog"]),
-        ("cost", ["cql", "plan", "catalog", "streamon", "approx"]),
-        ("streamon", ["cql", "plan", "catalog"]),
-        ("plan", ["cql"]),
-        ("cql", ["engine"]),
-        ("workloads", ["engine"]),
-    ],
-)
-def test_layers(part, not_these):
-    for path in (PACKAGE / part).rglob("*.py"):
-        wrong = [m for m in imports(path) for n in not_these if m.startswith(f"penstock.{n}")]
-        assert not wrong, f"{path} imports {wrong}"
-
-
 # Operators that are not yet converted to plain snapshots; the list only gets shorter.
 PICKLES = {"snapshot.py"}
 

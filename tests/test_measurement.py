@@ -39,7 +39,7 @@ def run(query: str, rows: int = 2000) -> Measurements:
     engine = Engine(compile(bind(query, {"S": STREAM})).stages[0].stage)
     random = np.random.default_rng(1)
     arrivals = []
-    for i in engine._stage.inputs:
+    for i in engine.stage.inputs:
         columns = {f.name: pa.array(random.integers(0, 100, rows)) for f in i.schema}
         batch = pa.RecordBatch.from_pydict({TS: pa.array(np.arange(rows)), **columns})
         arrivals.append(Arrival(i.name, 0, batch, 0, rows))

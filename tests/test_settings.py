@@ -69,13 +69,13 @@ def test_every_algorithm_lets_the_same_rows_through(algorithm: str) -> None:
                 for c, k in (("a", 3), ("b", 5), ("c", 7))
             }
             arrivals = []
-            for i in engine._stage.inputs:
+            for i in engine.stage.inputs:
                 batch = {
                     TS: pa.array(range(step * n, step * n + n)),
                     **{f.name: rows[f.name[-1]] for f in i.schema},
                 }
                 arrivals.append(Arrival(i.name, 0, pa.RecordBatch.from_pydict(batch), step * n, step * n + n))
-            out = engine.step(arrivals).batch
+            out = engine.step(arrivals).only.batch
             total += out.num_rows if text is query else sum(x or 0 for x in out.column("n").to_pylist())
         counts.append(total)
     assert counts == EXPECTED or not EXPECTED

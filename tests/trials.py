@@ -103,7 +103,7 @@ def any_trial(choices: Choices, depth: int | None = None) -> Trial:
 
 def _manner(choices: Choices) -> Manner:
     cuts = tuple(choices.index(101) / 100 for _ in range(choices.pick(3, 2, 1, 0, 4, 5)))
-    kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild")
+    kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild", "whole snapshot, rebuild")
     before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))
     heavy = tuple(choices.pick("", "R", "RS", "ST", "U", "QS"))
     return Manner(choices.pick(1, 2, 3, 4, 5, 6), cuts, before, heavy=heavy)

@@ -78,16 +78,17 @@ class Counts(NamedTuple):
 class Silent(Engine):
     """Joins, and keeps its results to itself."""
 
-    def step(self, arrivals: Any) -> StepOutput:
-        output = super().step(arrivals)
-        return replace(output, batch=output.batch.slice(0, 0))
+    def step(self, arrivals: Any, commands: Any = ()) -> StepOutput:
+        output = super().step(arrivals, commands)
+        roots = {name: replace(r, batch=r.batch.slice(0, 0)) for name, r in output.roots.items()}
+        return replace(output, roots=roots)
 
 
 class Idle(Engine):
     """Looks at the time of what comes, and does nothing with the rows."""
 
-    def step(self, arrivals: Any) -> StepOutput:
-        return super().step([replace(a, batch=None) for a in arrivals])
+    def step(self, arrivals: Any, commands: Any = ()) -> StepOutput:
+        return super().step([replace(a, batch=None) for a in arrivals], commands)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -75,7 +75,7 @@ def on_engine(routes: Routes, batches: int, name: str, order: list[str], algorit
     for number in range(batches):
         arrivals = _arrivals(routes, number, plan.stages[0].stage.inputs)
         began = time.process_time()
-        run.results += engine.step(arrivals).batch.num_rows
+        run.results += engine.step(arrivals).only.batch.num_rows
         run.seconds += time.process_time() - began
         run.rows += sum(a.batch.num_rows for a in arrivals if a.batch is not None)
         if (number + 1) % routes.phase == 0:

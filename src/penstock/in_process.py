@@ -53,7 +53,7 @@ class InProcessRun:
         outputs = [e.step(a) for e, a in zip(self._engines[0], arrivals, strict=True)]
         for planned, engines in zip(self._plan.stages[1:], self._engines[1:], strict=True):
             outputs = [e.step(_exchanged(planned, outputs, number)) for number, e in enumerate(engines)]
-        return [output.batch for output in outputs]
+        return [output.only.batch for output in outputs]
 
 
 def _sources(planned: PlannedStage) -> list[SourceInput]:
@@ -131,7 +131,7 @@ def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int
     """What one partition gets from the stage before."""
     (exchange,) = (i for i in planned.inputs if isinstance(i, ExchangeInput))
     arrivals = []
-    for producer, output in enumerate(outputs):
+    for producer, output in enumerate(o.only for o in outputs):
         batch = output.batch
         keys = [batch.column(name) for name in exchange.partition_by]
         where = partition_numbers(keys, planned.partitions, batch.num_rows)

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.command import HANDLERS, Command, CommandState
-from penstock.engine.element import Chunk
 from penstock.engine.engine import Engine
 from penstock.engine.operator import Clock
+from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
-from penstock.engine.scheduler import Scheduler
-from penstock.engine.stage import TS, Arrival, Stage, StageInput, StepOutput
+from penstock.engine.scheduler import Graph, ProducersFirst
+from penstock.engine.stage import RESULT, TS, Arrival, Stage, StageInput, StepOutput
 from penstock.errors import EngineError
 
 
@@ -33,19 +33,19 @@ def test_an_unknown_kind_is_rejected_by_name() -> None:
 
 def engine_seeing(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, list[int | None]]:
     seen: list[int | None] = []
-    run = Scheduler.step
+    run = ProducersFirst.step
 
-    def watched(self: Scheduler, clock: Clock) -> Chunk:
+    def watched(self: ProducersFirst, graph: Graph, clock: Clock) -> None:
         seen.append(clock.memory)
-        return run(self, clock)
+        run(self, graph, clock)
 
-    monkeypatch.setattr(Scheduler, "step", watched)
+    monkeypatch.setattr(ProducersFirst, "step", watched)
     schema = pa.schema([("S.a", pa.int64())])
     return new_engine(schema), seen
 
 
 def new_engine(schema: pa.Schema) -> Engine:
-    return Engine(Stage(Source("S", schema), (StageInput("S", schema),)))
+    return Engine(Stage({RESULT: Changelog(Source("S", schema))}, (StageInput("S", schema),)))
 
 
 def step(engine: Engine, ts: int, *commands: Command) -> StepOutput:
@@ -68,10 +68,10 @@ def test_a_rebuilt_engine_knows_the_commands_of_steps_it_does_not_need(
     engine, seen = engine_seeing(monkeypatch)
     step(engine, 1, memory(3, 64))
     assert step(engine, 9).needs_from == 1
-    replayed, restored = Engine(engine._stage), Engine(engine._stage)
+    replayed, restored = Engine(engine.stage), Engine(engine.stage)
     replayed.restore_header(engine.header())
     step(replayed, 9)
-    restored.restore(engine.snapshot())
+    restored.restore(engine.snapshot().data)
     for again in (replayed, restored):
         step(again, 10, memory(3, 1))
         assert seen[-1] == 64

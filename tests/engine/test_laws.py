@@ -30,7 +30,7 @@ from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
-from penstock.engine.stage import SIGN, TS, Arrival, Stage, StageInput
+from penstock.engine.stage import RESULT, SIGN, TS, Arrival, Stage, StageInput
 from penstock.expression import Call, Column, Literal
 from penstock.measurement import Property, measured
 
@@ -214,12 +214,12 @@ def run(
     node: Node, given: dict[str, Changes], steps: list[int]
 ) -> tuple[Engine, list[tuple[int, int, tuple]]]:
     sides = sorted(leaves(node))
-    engine = Engine(Stage(Changelog(node), tuple(StageInput(s, schema(s)) for s in sides)))
+    engine = Engine(Stage({RESULT: Changelog(node)}, tuple(StageInput(s, schema(s)) for s in sides)))
     out, before = [], -1
     for upto in [*steps, 21]:
         batch = engine.step(
             [arrival(s, [c for c in given[s] if before <= c[0] < upto], upto) for s in sides]
-        ).batch
+        ).only.batch
         out += [(r.pop(TS), r.pop(SIGN), tuple(r.values())) for r in batch.to_pylist()]
         before = upto
     return engine, out

@@ -41,7 +41,7 @@ def engines(query: str, partitions: int, data: dict[str, list[Any]]) -> list[Eng
 
 
 def share(engine: Engine) -> float:
-    return engine._inputs.progress.share
+    return engine.groups[0].inputs.progress.share
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4])
@@ -69,11 +69,11 @@ def test_a_share_follows_the_stream() -> None:
 
 def test_an_engine_that_is_rebuilt_knows_its_share() -> None:
     engine = engines(EQUAL, 4, rows(1, 300))[0]
-    again = Engine(engine._stage)
+    again = Engine(engine.stage)
     again.restore_header(engine.header())
     assert 0 < share(again) < 1
-    again = Engine(engine._stage)
-    again.restore(engine.snapshot())
+    again = Engine(engine.stage)
+    again.restore(engine.snapshot().data)
     assert share(again) == share(engine)
 
 

@@ -20,7 +20,7 @@ def engine_after(query: str, rows: int) -> Measurements:
     """What an engine publishes after some rows, as its driver reads it."""
     engine = Engine(compile(bind(query, {"S": STREAM})).stages[0].stage)
     arrivals = []
-    for number, i in enumerate(engine._stage.inputs):
+    for number, i in enumerate(engine.stage.inputs):
         rng = np.random.default_rng(number)
         columns = {f.name: pa.array(rng.integers(0, 100, rows)) for f in i.schema}
         batch = pa.RecordBatch.from_pydict({TS: pa.array(np.arange(rows)), **columns})

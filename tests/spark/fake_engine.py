@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.command import Command
-from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import RESULT, SIGN, TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
 
@@ -52,7 +52,7 @@ class CountingEngine:
             schema=pa.schema([(TS, pa.int64()), (SIGN, pa.int8()), *ROW]),
         )
         progress = max((a.max_ts for a in arrivals if a.max_ts is not None), default=0)
-        return StepOutput(batch, progress, self._needs_from())
+        return StepOutput({RESULT: RootOutput(batch, progress)}, self._needs_from(), self.steps)
 
     def _needs_from(self) -> int:
         return self.steps - len(self.recent)
@@ -63,9 +63,9 @@ class CountingEngine:
     def state_bytes(self) -> int:
         return 0
 
-    def snapshot(self) -> bytes:
+    def snapshot(self, whole: bool) -> Snapshot:
         self.recent = []
-        return pickle.dumps(vars(self))
+        return Snapshot(self.steps, self.steps, pickle.dumps(vars(self)))
 
     def restore(self, snapshot: bytes) -> None:
         vars(self).update(pickle.loads(snapshot))
@@ -125,6 +125,6 @@ class GreedyEngine(CountingEngine):
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         output = super().step(arrivals)
-        if self.key in output.batch.column("k").to_pylist():
+        if self.key in output.only.batch.column("k").to_pylist():
             self.hoard = np.ones(1 << 28)
         return output

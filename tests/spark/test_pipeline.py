@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from penstock.engine.operators.source import Source as SourceNode
-from penstock.engine.stage import Stage, StageInput
+from penstock.engine.stage import RESULT, Stage, StageInput
 from penstock.expression import Call, Column, Literal
 from penstock.measurement import Property
 from penstock.plan.physical import PhysicalPlan, PlannedStage, SourceInput
@@ -87,7 +87,7 @@ def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = No
     route = Route((Axis(partitions, (k,)),) if partitions > 1 else ())
     source = SourceInput("S", "S", definition, (("k", k),), condition, route)
     read = pa.schema([("k", pa.int64())])
-    stage = Stage(SourceNode("S", read), (StageInput("S", read),))
+    stage = Stage({RESULT: SourceNode("S", read)}, (StageInput("S", read),))
     return PhysicalPlan(
         (PlannedStage(stage, partitions, (source,)),), TimeDomain(), "stream", fake_engine.ROW
     )

@@ -93,7 +93,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def program(build: Any = fake_engine.forgetful, **more: Any) -> bytes:
-    stage = Stage(None, ())  # type: ignore[arg-type]
+    stage = Stage({}, ())
     return pickle.dumps(Program(stage, build=build, **more))
 
 

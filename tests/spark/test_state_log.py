@@ -64,10 +64,11 @@ def test_a_snapshot_replaces_the_log_and_goes_when_it_is_no_longer_needed(
     monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 100)
     store = FakeStore()
     log = take_step(store, b"x" * 101, 0)
-    assert log.wants_snapshot(0, 0)
-    assert not log.wants_snapshot(0, 60)
-    assert not log.wants_snapshot(1, 0)
-    log.put_snapshot(memoryview(b"state"), 50)
+    assert log.wanted_snapshot(0, 1, 0) == "partial"
+    assert log.wanted_snapshot(0, 0, 0) == "whole"
+    assert log.wanted_snapshot(0, 0, 60) is None
+    assert log.wanted_snapshot(1, 1, 0) is None
+    log.put_snapshot(memoryview(b"state"), 50, 1)
     assert store.steps() == [(-2, 0)]
     after = take_step(store, b"y", 1)
     assert after.base() == (1, b"", b"state")
@@ -76,6 +77,32 @@ def test_a_snapshot_replaces_the_log_and_goes_when_it_is_no_longer_needed(
     assert StateLog(store, QUERY).base()[:2] == (2, b"header 2")
     take_step(store, b"z", 3)
     assert (-2, 0) not in store.entries
+
+
+def test_a_snapshot_keeps_the_steps_that_operators_beside_it_need() -> None:
+    store = FakeStore()
+    for _ in range(4):
+        log = take_step(store, b"x" * 10, 0)
+    log.put_snapshot(memoryview(b"state"), 50, 2)
+    assert store.steps() == [(-5, 0), (2, 0), (3, 0)]
+    after = take_step(store, b"y", 2)
+    assert after.base() == (2, b"", b"state")
+    assert [e.step for e in after.entries()] == [2, 3, 4]
+    later = take_step(store, b"z" * 10, 2)
+    later.put_snapshot(memoryview(b"newer"), 50, 5)
+    assert store.steps() == [(-7, 0), (5, 0)]
+
+
+def test_the_log_follows_the_size_of_the_state() -> None:
+    store, state, needs_from = FakeStore(), 3 << 20, 0
+    for _ in range(60):
+        log = take_step(store, b"x" * (1 << 20), needs_from)
+        wanted = log.wanted_snapshot(log.control.needs_from, log.control.version, state)
+        if wanted is not None:
+            log.put_snapshot(memoryview(bytes(state)), state, log.control.version)
+            needs_from = log.control.needs_from
+        kept = sum(len(row[0]) for row in store.entries.values())
+        assert kept <= 3 * state + state_log.SNAPSHOT_LOG_BYTES
 
 
 @pytest.mark.parametrize(
@@ -123,7 +150,7 @@ def test_a_damaged_entry_is_told(damage: Any, message: str) -> None:
 
 def test_a_damaged_snapshot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
-    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50)
+    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50, 1)
     store.entries[(-2, 0)] = (b"stale",)
     with pytest.raises(EngineError, match="entry -2 of the log has another checksum"):
         StateLog(store, QUERY).base()
@@ -161,6 +188,6 @@ def test_logs_of_other_versions_are_refused_by_name() -> None:
 
 def test_a_snapshot_of_another_version_with_the_same_log_is_read() -> None:
     store = FakeStore()
-    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50)
+    take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50, 1)
     rewritten(store, b'"penstock": "0.1.0"', b'"penstock": "0.1.1"')
     assert StateLog(store, QUERY).base() == (1, b"", memoryview(b"state"))

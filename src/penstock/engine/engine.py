@@ -1,28 +1,32 @@
-"""One partition's engine: a deterministic state machine, ``step(arrivals) -> output``.
+"""One partition's engine: a deterministic state machine, ``step(arrivals) -> outputs``.
 
-The same arrivals in the same steps give the same outputs. An engine can therefore be rebuilt from the
-log of its arrivals: from the beginning, from a snapshot, or, since windows forget, from the first step it
-still needs (``StepOutput.needs_from``) together with the ``header`` of the last one.
+The same arrivals in the same steps give the same outputs, so an engine can be rebuilt from the log of its
+arrivals. Since windows forget, it needs only the steps from ``StepOutput.needs_from`` on, together with the
+``header`` of the last one.
+
+Operators that depend on all of their input, and those that hang on them, would need every step. Their state
+is kept in a *snapshot* instead. A rebuild from one replays the steps that the other operators needed when it
+was taken, from its ``start`` on; the operators in it drop what comes before its version, are loaded there,
+and go on with the others.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
+from penstock.engine.clock_group import clock_groups
 from penstock.engine.command import Command, CommandState
-from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
-from penstock.engine.input_manager import InputManager, Progress
-from penstock.engine.operator import Clock, StartContext
+from penstock.engine.element import BEFORE_TIME
+from penstock.engine.input_manager import Progress
 from penstock.engine.received import Received
-from penstock.engine.scheduler import Entity, Scheduler
+from penstock.engine.scheduler import Entity, ProducersFirst, Scheduler
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.source_partitions import SourcePartitions
-from penstock.engine.stage import END, SIGN, TS, Arrival, Stage, StepOutput
+from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.errors import EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
@@ -32,170 +36,193 @@ SNAPSHOT_FORMAT = 1
 """The same for what a snapshot has besides the states of operators, which have formats of their own."""
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step that the state may depend on: its largest timestamps, by clock group, and what held before."""
+
+    tops: list[int]
+    progress: list[Progress]
+    commands: CommandState
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A snapshot that a rebuild starts from; ``tops``: largest timestamps of the steps before ``start``."""
+
+    version: int
+    start: int
+    tops: list[int]
+
+
 class Engine:
     """Runs one partition of a stage."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._scheduler = Scheduler(stage.root, StartContext())
-        nodes = [e.node for e in self._scheduler.entities]
-        instants = any(n.reads_instants for n in nodes)
-        self._inputs = InputManager(stage.inputs, stage.waits, instants)
-        # A window over a derived stream may hold what no other state can tell any more.
-        self._needs_all = any(n.retells for n in nodes if n is not stage.root)
-        self._lag = sum(n.lag for n in nodes)
+    def __init__(self, stage: Stage, scheduler: Scheduler | None = None) -> None:
+        self.stage = stage
+        self._scheduler = scheduler or ProducersFirst()
+        self.groups = clock_groups(stage)
+        self.entities = [e for g in self.groups for e in g.graph.entities]
         self._steps = 0
         self._commands = CommandState()
-        # For each step that the state depends on: its largest timestamp, and what held before it.
-        self._history: dict[int, tuple[int, Progress, CommandState]] = {}
-        self._highest_in_snapshot = int(BEFORE_TIME)
-        self._fed = False
+        self._history: dict[int, _Step] = {}
+        self._base: _Base | None = None
+        self._loading: State = None
         self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
         self._received = Received(stage.inputs)
 
-    def _feed_tables(self, clock: Clock) -> None:
-        """Static rows come once: at once, or where instants are completed, with the first of them."""
-        begun = clock.first is not None and clock.first < clock.now
-        if self._fed or (self._stage.waits and not begun):
-            return
-        self._fed = True
-        for i in self._stage.inputs:
-            if i.kind == "table":
-                table = self._stage.tables[i.name].combine_chunks()
-                columns = [table.column(f.name).combine_chunks() for f in i.schema]
-                ts = np.full(table.num_rows, BEFORE_TIME)
-                self._scheduler.feeds[i.name].put(Chunk.of(ts, batch_of(columns, i.schema, len(ts))))
-
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Take in one micro-batch: the commands first, then the rows."""
-        before = self._inputs.progress.copy(), self._commands
-        self._commands = self._commands.apply(commands)
+        progress, before = [g.inputs.progress.copy() for g in self.groups], self._commands
+        self._commands = before.apply(commands)
         arrivals = self._sources.check(arrivals)
         self._received.note(arrivals)
-        clock, released = self._inputs.accept(arrivals)
-        clock = replace(clock, memory=self._commands.memory)
-        self._feed_tables(clock)
-        for name, chunk in released.items():
-            self._scheduler.feeds[name].put(chunk)
-        out = self._scheduler.step(clock)
-        self._history[self._steps] = (max(_highest(arrivals), self._highest_in_snapshot), *before)
-        self._highest_in_snapshot = int(BEFORE_TIME)
+        own = [g.own(arrivals) for g in self.groups]
+        found: dict[str, RootOutput] = {}
+        for group, its in zip(self.groups, own, strict=True):
+            found |= group.step(its, self._commands.memory, self._scheduler)
+        self._history[self._steps] = _Step([_highest(its) for its in own], progress, before)
         self._steps += 1
-        needs_from = self._forget_steps()
-        # Also where results are not held back: each has a part that is yet to come, so none is older.
-        late = {name: _batch(chunk) for name, chunk in self._inputs.late_rows().items()}
-        return StepOutput(_batch(out), clock.now, needs_from, clock.first, late)
+        self._load()
+        outputs = {name: found[name] for name in self.stage.roots}
+        return StepOutput(outputs, self._forget_steps(), self._replay_from())
 
     def _forget_steps(self) -> int:
-        """Drop the steps that the state no longer depends on; the first it does, or the next."""
-        horizon = self._horizon()
-        while self._history:
-            oldest = min(self._history)
-            if self._history[oldest][0] >= horizon:
-                return oldest
-            del self._history[oldest]
-        return self._steps
+        """Drop the steps that a rebuild no longer needs; the first that it does, or the next."""
+        if self._loading is not None:
+            return min(self._history)
+        horizons = [g.horizon() for g in self.groups]
+        needed = self._first_needed(horizons)
+        base = self._base
+        if base is not None:
+            if needed <= base.version or _reach(base.tops, horizons):
+                needed = base.start
+            else:
+                self._base = None
+        for step in [s for s in self._history if s < needed]:
+            del self._history[step]
+        return needed
 
-    def _horizon(self) -> int:
-        """The smallest timestamp of an arrival that the state depends on."""
-        if self._needs_all:
-            return int(BEFORE_TIME)
-        waiting, held = self._inputs.horizon(), [e.operator.horizon() for e in self._scheduler.entities]
-        oldest = min(held)
-        if BEFORE_TIME + self._lag < oldest < FOREVER:
-            oldest -= self._lag
-        return min(waiting, oldest)
+    def _first_needed(self, horizons: list[int]) -> int:
+        """The first remembered step with a row that is not before its group's horizon, or the next."""
+        return next((n for n, s in self._history.items() if _reach(s.tops, horizons)), self._steps)
+
+    def _replay_from(self) -> int:
+        """The first step that is still needed after a snapshot of the operators that cannot be replayed."""
+        horizons = [g.horizon(without=g.graph.unreplayable()) for g in self.groups]
+        if self._base is not None and _reach(self._base.tops, horizons):
+            return self._steps
+        return self._first_needed(horizons)
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
-        oldest = min(self._history, default=self._steps)
-        now = (self._steps, self._inputs.progress, self._commands)
-        _, progress, commands = self._history.get(oldest, now)
-        fields = {"step": oldest, "progress": progress.state(), "commands": commands.state()}
-        return json.dumps({"format": HEADER_FORMAT, **fields}).encode()
+        return json.dumps(self._header_at(min(self._history, default=self._steps))).encode()
+
+    def _header_at(self, step: int) -> dict[str, State]:
+        now = _Step([], [g.inputs.progress for g in self.groups], self._commands)
+        before = self._history.get(step, now)
+        progress = [p.state() for p in before.progress]
+        return {
+            "format": HEADER_FORMAT, "step": step, "progress": progress, "commands": before.commands.state()
+        }  # fmt: skip
 
     def restore_header(self, header: bytes) -> None:
         """Make a new engine ready to replay the steps from ``needs_from`` on."""
-        fields = json.loads(header)
-        if fields["format"] != HEADER_FORMAT:
-            raise EngineError(
-                f"the header of the log has format {fields['format']}; this version reads {HEADER_FORMAT}"
-            )
-        self._steps = fields["step"]
-        self._inputs.progress = Progress.of(fields["progress"])
-        self._commands = CommandState(**fields["commands"])
-        p = self._inputs.progress
-        # What exists over nothing since the first input exists again; nobody is told a second time.
-        clock = Clock(p.now, p.now, p.first, share=p.share, memory=self._commands.memory)
-        self._feed_tables(clock)
-        self._scheduler.step(clock)
+        self._begin_at(json.loads(header))
 
-    def snapshot(self) -> bytes:
-        """The whole state; from here on the engine needs no step before this one."""
-        tops = [top for top, *_ in self._history.values()]
-        self._highest_in_snapshot = max([self._highest_in_snapshot, *tops])
-        self._history = {}
-        return encode(
-            {
-                "format": SNAPSHOT_FORMAT,
-                "step": self._steps,
-                "highest": self._highest_in_snapshot,
-                "fed": self._fed,
-                "commands": self._commands.state(),
-                "inputs": self._inputs,
-                "sources": self._sources,
-                "operators": [[e.node.name, e.operator] for e in self._scheduler.entities],
-            }
-        )
+    def _begin_at(self, header: dict[str, State]) -> None:
+        if header["format"] != HEADER_FORMAT:
+            raise EngineError(
+                f"the header of the log has format {header['format']}; this version reads {HEADER_FORMAT}"
+            )
+        self._steps = header["step"]
+        self._commands = CommandState(**header["commands"])
+        for group, progress in zip(self.groups, header["progress"], strict=True):
+            group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler)
+
+    def snapshot(self, whole: bool = True) -> Snapshot:
+        """The state of the operators that cannot be replayed, or of all: then no step before it is needed."""
+        start = self._steps if whole else self._replay_from()
+        whole = start == self._steps
+        saved = {e for g in self.groups for e in (g.graph.entities if whole else g.graph.unreplayable())}
+        gone = [s.tops for n, s in self._history.items() if n < start]
+        tops = [self._base.tops] if self._base is not None else []
+        lowest = [int(BEFORE_TIME)] * len(self.groups)
+        self._base = _Base(self._steps, start, [max(t) for t in zip(lowest, *tops, *gone, strict=True)])
+        state = {
+            "format": SNAPSHOT_FORMAT,
+            "version": self._steps,
+            "tops": self._base.tops,
+            "header": self._header_at(start),
+            "inputs": [g.inputs for g in self.groups] if whole else None,
+            "sources": self._sources,
+            "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
+            "plan": [e.node.name for e in self.entities],
+        }
+        self._history = {n: s for n, s in self._history.items() if n >= start}
+        return Snapshot(self._steps, start, encode(state))
 
     def restore(self, snapshot: bytes) -> None:
-        """Make a new engine what the one was that the snapshot was taken of."""
+        """Make a new engine ready to replay the steps from the snapshot's ``start`` on."""
         state = decode(snapshot)
         if state["format"] != SNAPSHOT_FORMAT:
             raise SnapshotError(
                 f"the snapshot has format {state['format']}; this version reads {SNAPSHOT_FORMAT}"
             )
-        entities, saved = self._scheduler.entities, state["operators"]
-        if len(saved) != len(entities):
-            raise SnapshotError(f"the snapshot has {len(saved)} operators, and the plan {len(entities)}")
-        self._steps, self._highest_in_snapshot, self._fed = state["step"], state["highest"], state["fed"]
-        self._commands = CommandState(**state["commands"])
-        self._inputs.restore(state["inputs"])
+        plan = [e.node.name for e in self.entities]
+        if state["plan"] != plan:
+            raise SnapshotError(f"the snapshot is of the operators {state['plan']}; the plan has {plan}")
+        for number, _, _ in state["operators"]:
+            self.entities[number].loading = True
+        self._base = _Base(state["version"], state["header"]["step"], state["tops"])
+        self._begin_at(state["header"])
+        self._loading = state
+        self._load()
+
+    def _load(self) -> None:
+        """Load the operators of the snapshot once the replay has come to its version."""
+        state = self._loading
+        if state is None or self._steps < state["version"]:
+            return
+        self._loading = None
         self._sources.restore(state["sources"])
-        for number, (entity, (name, its)) in enumerate(zip(entities, saved, strict=True)):
-            _restore(entity, number, name, its)
+        for group, waiting in zip(self.groups, state["inputs"] or (), strict=bool(state["inputs"])):
+            group.inputs.restore(waiting)
+        for number, name, its in state["operators"]:
+            _load(self.entities[number], number, name, its)
 
     def state_bytes(self) -> int:
         """Bytes of state."""
-        return sum(e.operator.bytes() for e in self._scheduler.entities)
+        return sum(g.state_bytes() for g in self.groups)
 
     def measure(self) -> Iterator[Reading]:
         """What all entities publish: the engine, its inputs, operators and queues."""
         yield from under("engine", Kind.ENGINE, self._own())
         yield from self._received.measure()
-        for name, rows in self._inputs.progress.late.items():
-            yield from under(f"input/{name}", Kind.INPUT, [Reading(Property.LATE, rows)])
-        for entity in self._scheduler.entities:
-            yield from entity.measure()
+        for group in self.groups:
+            yield from group.measure()
 
     def _own(self) -> Iterator[Reading]:
-        waiting = self._inputs.rows()
-        yield Reading(Property.STREAM_TIME, self._inputs.progress.now)
-        yield Reading(Property.WAITING, waiting)
-        if (held_back_by := self._inputs.held_back_by()) is not None:
+        slowest = min(self.groups, key=lambda g: g.inputs.progress.now)
+        yield Reading(Property.STREAM_TIME, slowest.inputs.progress.now)
+        yield Reading(Property.WAITING, sum(g.inputs.rows() for g in self.groups))
+        if (held_back_by := slowest.inputs.held_back_by()) is not None:
             yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
-        yield Reading(Property.ROWS, sum(e.operator.rows() for e in self._scheduler.entities) + waiting)
+        yield Reading(Property.ROWS, sum(g.rows() for g in self.groups))
         yield Reading(Property.BYTES, self.state_bytes())
         yield Reading(Property.STEPS, self._steps)
 
 
-def _restore(entity: Entity, number: int, name: str, state: State) -> None:
-    if name != entity.node.name:
-        raise SnapshotError(f"the snapshot has {name} as operator {number}; the plan has {entity.node.name}")
+def _load(entity: Entity, number: int, name: str, state: State) -> None:
     try:
         entity.operator.restore(state)
     except SnapshotError as error:
         raise SnapshotError(f"the snapshot of {name} (operator {number}) {error}") from None
+    entity.loading = False
+
+
+def _reach(tops: list[int], horizons: list[int]) -> bool:
+    """Whether a step with these largest timestamps has a row that some group's state depends on."""
+    return any(top >= horizon for top, horizon in zip(tops, horizons, strict=True))
 
 
 def _highest(arrivals: Sequence[Arrival]) -> int:
@@ -205,11 +232,3 @@ def _highest(arrivals: Sequence[Arrival]) -> int:
         if a.batch is not None and a.batch.num_rows:
             tops.append(int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts)
     return max(tops)
-
-
-def _batch(chunk: Chunk) -> pa.RecordBatch:
-    columns = {TS: pa.array(chunk.ts), SIGN: pa.array(chunk.sign)}
-    if chunk.end is not None:
-        columns[END] = pa.array(chunk.end)
-    payload = zip(chunk.columns.schema.names, chunk.columns.columns, strict=True)
-    return pa.RecordBatch.from_pydict(columns | dict(payload))

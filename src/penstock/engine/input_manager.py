@@ -165,6 +165,10 @@ class InputManager(Stateful):
         """Rows that wait for safe time."""
         return sum(len(c) for chunks in self._waiting.values() for c in chunks)
 
+    def nbytes(self) -> int:
+        """Bytes of the rows that wait for safe time."""
+        return sum(c.columns.nbytes + 9 * len(c) for chunks in self._waiting.values() for c in chunks)
+
     def held_back_by(self) -> str | None:
         """The input whose progress is the least, where there are several."""
         progress = {name: self._progress_of(i) for name, i in self._inputs.items()}

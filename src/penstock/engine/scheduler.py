@@ -1,44 +1,78 @@
-"""The scheduler: which operator runs next.
+"""Running operators with the queues between them, and the scheduler: which operator runs next.
 
-Now: producers before consumers, each once a step, which empties every queue within the step.
+A graph is what the plan's nodes become when they start. Equal nodes are one operator, which runs once and
+fills a queue for each reader. A scheduler is any policy that runs operators until every queue is empty.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
-from penstock.engine.element import Chunk
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
-from penstock.engine.queue import Queue
+from penstock.engine.snapshot import Stateful
 from penstock.measurement import Kind, Property, Reading, under
 
 
+class Queue:
+    """Chunks put by the producer, taken together by the consumer."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._chunks: list[Chunk] = []
+        self.elements = 0
+
+    def put(self, chunk: Chunk) -> None:
+        """Add a chunk at the end."""
+        self._chunks.append(chunk)
+        self.elements += len(chunk)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def take(self) -> Chunk:
+        """Everything that waits, as one chunk."""
+        chunks, self._chunks = self._chunks, []
+        return chunks[0] if len(chunks) == 1 else Chunk.concat(chunks, self._schema)
+
+
 class Entity:
-    """A running operator with its queues and what it has cost so far; ``feeders`` fill the queues."""
+    """A running operator with its queues and its cost so far; ``feeders`` name what fills the queues.
+
+    Without ``producers`` it is a source. One that is ``loading`` waits for its snapshot: it drops its input.
+    """
 
     def __init__(
-        self, id: str, node: Node, inputs: list[Queue], feeders: list[str], context: StartContext
+        self, id: str, node: Node, inputs: list[Queue], producers: tuple[Entity, ...], context: StartContext
     ) -> None:
         self.id = id
         self.node = node
-        self.feeders = feeders
-        self.operator: Operator = node.start(context)
         self.inputs = inputs
+        self.producers = producers
+        self.feeders = [p.id for p in producers]
+        self.operator: Operator = node.start(context)
         self.outputs: list[Queue] = []
+        self.loading = False
         self.elements = 0
         self.seconds = 0.0
 
     def new_output(self) -> Queue:
-        """One more queue that gets what it gives."""
+        """One more queue that gets its output."""
         self.outputs.append(Queue(self.node.schema))
         return self.outputs[-1]
 
     def run(self, clock: Clock) -> None:
-        """One turn: everything that waits in the input queues."""
+        """Process everything that waits in the input queues."""
         began = time.perf_counter()
-        chunk = self.operator.run([q.take() for q in self.inputs], clock)
+        chunks = [q.take() for q in self.inputs]
+        if self.loading:
+            return
+        chunk = self.operator.run(chunks, clock)
         for queue in self.outputs:
             queue.put(chunk)
         self.elements += len(chunk)
@@ -61,34 +95,101 @@ class Entity:
             yield from under(f"queue.{number}", Kind.QUEUE, [*waits, Reading(Property.FROM, 0, feeder)])
 
 
-class Scheduler:
-    """Runs a plan. ``feeds`` are the queues that the input manager fills, by the source's input name.
+class Graph:
+    """The operators of some roots, producers before consumers.
 
-    A node that several others read runs once and fills a queue for each.
+    ``first`` is the number of the first operator, where a stage has several graphs.
     """
 
-    def __init__(self, root: Node, context: StartContext) -> None:
-        self._context = context
+    def __init__(self, roots: Mapping[str, Node], context: StartContext, first: int = 0) -> None:
         self.entities: list[Entity] = []
-        self.feeds: dict[str, Queue] = {}
-        self._result = self._build(root, {}).new_output()
+        self._feeds: dict[str, list[Queue]] = {}
+        self._context, self._first = context, first
+        built: dict[Any, Entity] = {}
+        self._results = {name: self._build(root, built).new_output() for name, root in roots.items()}
+        self._synopses = {e: {id(s) for s in _synopses(e.operator)} for e in self.entities}
+        self._retold: set[Entity] = set()
+        for e in self.entities:
+            if any(p.node.retells or p in self._retold for p in e.producers):
+                self._retold.add(e)
 
-    def _build(self, node: Node, built: dict[int, Entity]) -> Entity:
-        if id(node) not in built:
+    def _build(self, node: Node, built: dict[Any, Entity]) -> Entity:
+        key = _identity(node)
+        if key not in built:
+            producers = tuple(self._build(i, built) for i in node.inputs)
+            inputs = [p.new_output() for p in producers]
+            number = self._first + len(self.entities) + 1
+            entity = Entity(f"{node.name}.{number}", node, inputs, producers, self._context)
             if isinstance(node, Source):
-                inputs = [self.feeds.setdefault(node.input, Queue(node.schema))]
-                feeders = [f"input/{node.input}"]
-            else:
-                producers = [self._build(i, built) for i in node.inputs]
-                inputs = [p.new_output() for p in producers]
-                feeders = [p.id for p in producers]
-            name = f"{node.name}.{len(self.entities) + 1}"
-            built[id(node)] = Entity(name, node, inputs, feeders, self._context)
-            self.entities.append(built[id(node)])
-        return built[id(node)]
+                entity.inputs = [Queue(node.schema)]
+                self._feeds.setdefault(node.input, []).extend(entity.inputs)
+                entity.feeders = [f"input/{node.input}"]
+            built[key] = entity
+            self.entities.append(entity)
+        return built[key]
 
-    def step(self, clock: Clock) -> Chunk:
-        """Run everything once; what the root gave."""
-        for entity in self.entities:
+    def feed(self, input: str, chunk: Chunk) -> None:
+        """Put rows into the queues of the sources that read an input."""
+        for queue in self._feeds.get(input, ()):
+            queue.put(chunk)
+
+    def take(self) -> dict[str, Chunk]:
+        """What the roots have returned, by name."""
+        return {name: queue.take() for name, queue in self._results.items()}
+
+    def unreplayable(self) -> set[Entity]:
+        """The operators whose state no bounded part of the input gives again, and all that hangs on them.
+
+        That is: those that depend on all of their input, or on a stream made of a relation as it once was;
+        those that read their output; those whose row ids they hold; those that share a synopsis with them.
+        """
+        found = {
+            e
+            for e in self.entities
+            if e.operator.horizon() == BEFORE_TIME or (e in self._retold and e.operator.has_state)
+        }
+        while more := self._tied_to(found) - found:
+            found |= more
+        return found
+
+    def _tied_to(self, found: set[Entity]) -> set[Entity]:
+        readers = {e for e in self.entities if found.intersection(e.producers)}
+        holders = [e for e in found if e.operator.has_state or e.node.has_ids]
+        named = {p for e in holders for p in e.producers if p.node.has_ids}
+        shared = set().union(*(self._synopses[e] for e in found))
+        return readers | named | {e for e in self.entities if self._synopses[e] & shared}
+
+
+def _identity(node: Node) -> Any:
+    """Equal nodes are one operator; what cannot be hashed is equal to itself alone."""
+    try:
+        hash(node)
+    except TypeError:
+        return id(node)
+    return node
+
+
+def _synopses(value: Any) -> Iterator[Stateful]:
+    """The parts that an object's state is made of, which others may hold too."""
+    parts = value.state().values() if isinstance(value, Stateful) else value
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        if isinstance(part, Stateful):
+            yield part
+            yield from (getattr(part, name) for name in part.bound_to)
+        if isinstance(part, Stateful | list | tuple | dict):
+            yield from _synopses(part)
+
+
+class Scheduler(Protocol):
+    """A policy: in which order, and how often, the operators of a graph run within a step."""
+
+    def step(self, graph: Graph, clock: Clock) -> None:
+        """Run operators until no queue between them holds anything."""
+
+
+class ProducersFirst:
+    """Each operator once, producers before consumers, which empties every queue."""
+
+    def step(self, graph: Graph, clock: Clock) -> None:
+        for entity in graph.entities:
             entity.run(clock)
-        return self._result.take()

@@ -39,6 +39,8 @@ from penstock.errors import EngineError
 _MAGIC = b"PSS1"
 _FRAME = struct.Struct("<4sII")
 _ALIGNED = 64
+_RESTORED = "#restored"
+"""In the state of an object that several others hold: what it was given to."""
 
 State = Any
 """None, bool, int, float, str, NumPy or Arrow array, RecordBatch, Chunk, Stateful; lists, dicts by name."""
@@ -53,6 +55,13 @@ class Stateful:
 
     format: ClassVar[int] = 1
     saved: ClassVar[tuple[str, ...]] = ()
+    bound_to: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are the state of others, which this one refers to: both are saved, or neither."""
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is anything to save."""
+        return bool(self.saved) or type(self).state is not Stateful.state
 
     def state(self) -> dict[str, State]:
         """The state by name; also that of a class whose attributes are not fit to be written as they are."""
@@ -64,6 +73,9 @@ class Stateful:
             raise SnapshotError(f"has no state of {type(self).__name__}")
         if state["format"] != self.format:
             raise SnapshotError(f"has format {state['format']}; this version reads {self.format}")
+        if state.get(_RESTORED) is self:
+            return  # another object holds it too
+        state[_RESTORED] = self
         try:
             self._load(state)
         except KeyError as error:

@@ -23,6 +23,8 @@ END = "__end"
 """Column of a batch that goes on to another stage: the known end of life, int64, where there is one."""
 
 
+RESULT = "result"
+"""The root of a stage that has one."""
 SOURCE = "__source"
 """Column of a batch of keys: the number of the source's partition that they came from."""
 
@@ -50,12 +52,30 @@ class StageInput:
 
 @dataclass(frozen=True)
 class Stage:
-    """One partition's program: the operators' root, its inputs, and whether they wait for safe time."""
+    """One partition's program: the operators' roots by name, and the inputs they read.
 
-    root: Node
+    Each root has a clock of its own, the least progress of its own inputs. A query has one root, ``RESULT``.
+    """
+
+    roots: dict[str, Node]
     inputs: tuple[StageInput, ...]
-    waits: bool = True
     tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
+
+    @property
+    def root(self) -> Node:
+        """The root of a stage that has one."""
+        (root,) = self.roots.values()
+        return root
+
+    @property
+    def waits(self) -> bool:
+        """Whether some root waits for safe time."""
+        return any(map(waits, self.roots.values()))
+
+
+def waits(node: Node) -> bool:
+    """Whether it or a node below it needs its input in timestamp order, whole instants at a time."""
+    return node.waits or any(map(waits, node.inputs))
 
 
 @dataclass(frozen=True)
@@ -81,17 +101,45 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class StepOutput:
-    """The result elements of a step (``TS``, ``SIGN``, then the root's schema), in timestamp order.
+class RootOutput:
+    """The result elements of a root in a step (``TS``, ``SIGN``, then its schema), in timestamp order.
 
-    Every later element has a timestamp of at least ``progress``. The engine's state depends on nothing
-    that arrived before step ``needs_from`` (steps count from 0), given a replay of what arrived since.
-    ``first`` is the instant of the query's first input, as far as it is known.
-    ``late`` are the rows that came too late to be placed, by input.
+    Every later element has a timestamp of at least ``progress``. ``first`` is the instant of the root's
+    first input, as far as it is known. ``late`` are the rows that came too late to be placed, by input.
     """
 
     batch: pa.RecordBatch
     progress: int
-    needs_from: int
     first: int | None = None
     late: dict[str, pa.RecordBatch] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """What a step returns, by root, and which part of the log a rebuild needs.
+
+    A rebuild needs no step before ``needs_from`` (steps count from 0). After a snapshot of the operators that
+    depend on all of their input it would need none before ``replay_from``.
+    """
+
+    roots: dict[str, RootOutput]
+    needs_from: int
+    replay_from: int
+
+    @property
+    def only(self) -> RootOutput:
+        """The output of a stage that has one root."""
+        (output,) = self.roots.values()
+        return output
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of an engine at ``version``; a rebuild from it replays the steps from ``start`` on.
+
+    It is needed as long as ``StepOutput.needs_from`` is at most its version.
+    """
+
+    version: int
+    start: int
+    data: bytes

@@ -10,7 +10,7 @@ from penstock.cost import weights
 from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
-from penstock.engine.stage import Stage, StageInput
+from penstock.engine.stage import RESULT, Stage, StageInput
 from penstock.plan import logical
 from penstock.plan.budgeted import budgeted
 from penstock.plan.build import Builder, to_stream
@@ -83,7 +83,7 @@ class _Compiler:
 
     def _first(self, root: Node) -> PlannedStage:
         root, taken, inputs = shared(root, self._builder.stage_inputs, self._builder.host_inputs)
-        stage = Stage(root, taken, _waits(root))
+        stage = Stage({RESULT: root}, taken)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
@@ -94,7 +94,7 @@ class _Compiler:
         builder = Builder(self._time, exchange=source, filters=self._filters, chooser=self._chooser)
         root = self._to_stream(builder.exact(stages.second))
         incoming = StageInput(EXCHANGE, first.schema, "exchange", upstream=self._partitions)
-        stage = Stage(root, (incoming,), _waits(root))
+        stage = Stage({RESULT: root}, (incoming,))
         partitions = self._partitions if stages.by else 1
         yield PlannedStage(stage, partitions, (ExchangeInput(EXCHANGE, stages.by),))
 
@@ -109,7 +109,3 @@ def _cube(scheme: Scheme) -> Iterator[str]:
         columns = [" = ".join(dict.fromkeys(map(str, equal))) for equal in zip(*keys, strict=True)]
         names.append(f"{share} by {', '.join(columns) or 'rows'}")
     yield f"cube: {' × '.join(names)}"
-
-
-def _waits(root: Node) -> bool:
-    return root.waits or any(_waits(i) for i in root.inputs)

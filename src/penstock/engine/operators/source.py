@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk, Pattern
+from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 
 
 @dataclass(frozen=True)
 class Source(Node):
-    """An input of the stage, by name: a stream, a static table or an earlier stage's relation."""
+    """An input of the stage, by name: a stream, a static table or an earlier stage's relation.
+
+    ``of`` are the columns that are read of it.
+    """
 
     input: str
     of: pa.Schema
@@ -48,10 +51,15 @@ class Source(Node):
 class _Source(Operator):
     def __init__(self, node: Source) -> None:
         self._changing = node.changes is Pattern.CHANGING
+        self._schema, self._names = node.schema, node.schema.names
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        """The released chunk itself."""
-        return inputs[0]
+        (chunk,) = inputs
+        if chunk.columns.schema.names == self._names:
+            return chunk
+        # Other roots read other columns of the same input.
+        columns = [chunk.column(name) for name in self._names]
+        return chunk.with_columns(batch_of(columns, self._schema, len(chunk)))
 
     def horizon(self) -> int:
         """A relation's rows may leave at any time after they came: what is built on it needs them all."""

@@ -324,6 +324,7 @@ class Stub(Stateful):
     """
 
     saved = ("frontier", "due_from", "passed", "turns")
+    bound_to = ("store",)
 
     def __init__(
         self,

@@ -149,14 +149,13 @@ class Visit:
             snapshot = self._snapshot(sock, result)
         self.log.commit(result.head["header"], result.head["needs_from"])
         if snapshot is not None:
-            self.log.put_snapshot(snapshot.body, snapshot.head["size"])
+            self.log.put_snapshot(snapshot.body, snapshot.head["size"], snapshot.head["start"])
         return result
 
     def _snapshot(self, sock: Any, result: Message) -> Message | None:
-        state_bytes = result.head["state_bytes"]
-        if not self.log.wants_snapshot(result.head["needs_from"], state_bytes):
-            return None
-        return connection.ask(sock, Kind.SNAPSHOT)
+        head = result.head
+        wanted = self.log.wanted_snapshot(head["needs_from"], head["replay_from"], head["state_bytes"])
+        return None if wanted is None else connection.ask(sock, Kind.SNAPSHOT, {"whole": wanted == "whole"})
 
     def _rebuild(self, sock: Any) -> None:
         """Bring the engine to the version of the log: the base, then every step since."""

@@ -6,8 +6,8 @@ snapshot under a negative step; and, under a step of its own, the control: how m
 entries exist with their sizes and checksums, the engine's header, and who wrote it.
 
 Rebuilding is: a new engine, given the newest header, takes the steps from ``needs_from`` on again; or, while
-a snapshot is still needed (the engine says so by needing the first step after it), the snapshot and the
-steps since.
+a snapshot is still needed (``needs_from`` is at most its version), it is given the snapshot and takes the
+steps from ``needs_from`` on, of which those before the snapshot are for the operators that are not in it.
 
 Spark makes the changes of a task's attempt durable together or not at all, so the log is always that of
 a whole number of steps. Entries that the engine no longer needs are deleted during the next step, while the
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from penstock import __version__
 from penstock.errors import CatalogError, EngineError
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.settings import LOG_PIECE_BYTES, SNAPSHOT_LOG_BYTES
+from penstock.spark.settings import LOG_PIECE_BYTES, SNAPSHOT_LOG_BYTES, SNAPSHOT_LOG_PER_STATE
 
 FORMAT = 5
 """Raised when a log of the version before can no longer be read."""
@@ -145,18 +145,27 @@ class StateLog:
         self.control = replace(self.control, version=version, header=header, needs_from=needs_from)
         self._write_control()
 
-    def wants_snapshot(self, needs_from: int, state_bytes: int) -> bool:
-        """Whether replaying the log would cost more than writing the state."""
-        needed = sum(s.size for s in self.control.steps if s.step >= needs_from)
-        return needed > max(SNAPSHOT_LOG_BYTES, 2 * state_bytes)
+    def wanted_snapshot(self, needs_from: int, replay_from: int, state_bytes: int) -> str | None:
+        """``"partial"`` or ``"whole"`` if replaying the log would cost more than writing the state, or None.
 
-    def put_snapshot(self, data: memoryview, raw_size: int) -> None:
-        """Store a snapshot of the version just committed; it replaces the log and any older snapshot."""
-        control = self.control
+        The log so stays within twice the state, and a small constant. What a partial snapshot leaves to be
+        replayed must be half of that at most, or the next one would follow at once.
+        """
+        most = max(SNAPSHOT_LOG_BYTES, SNAPSHOT_LOG_PER_STATE * state_bytes)
+        if self._bytes_from(needs_from) <= most:
+            return None
+        return "partial" if 2 * self._bytes_from(replay_from) <= most else "whole"
+
+    def _bytes_from(self, step: int) -> int:
+        return sum(s.size for s in self.control.steps if s.step >= step)
+
+    def put_snapshot(self, data: memoryview, raw_size: int, start: int) -> None:
+        """Store a snapshot of the version just committed; the one before and the steps before start go."""
         self._drop_snapshot()
-        self._remove(control.steps)
-        stored = self._write(_snapshot_key(control.version), [data])
-        self.control = replace(control, snapshot=stored, snapshot_raw=raw_size, steps=())
+        self.control = replace(self.control, needs_from=start)
+        self._trim()
+        stored = self._write(_snapshot_key(self.control.version), [data])
+        self.control = replace(self.control, snapshot=stored, snapshot_raw=raw_size)
         self._write_control()
 
     def base(self) -> tuple[int, bytes, memoryview]:
@@ -164,7 +173,7 @@ class StateLog:
         control = self.control
         snapshot = control.snapshot
         if snapshot is not None and control.needs_from <= _snapshot_key(snapshot.step):
-            return _snapshot_key(snapshot.step), b"", self._read(snapshot)
+            return control.needs_from, b"", self._read(snapshot)
         return control.needs_from, control.header, memoryview(b"")
 
     def entries(self) -> Iterator[Entry]:

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.engine.command import Command
-from penstock.engine.stage import Arrival, Stage, StepOutput
+from penstock.engine.stage import Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.measurement import Reading
 from penstock.routing import partition_numbers, split_by
 from penstock.spark.resident.late_rows import LateRows
@@ -24,11 +24,11 @@ class EngineLike(Protocol):
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Take one step."""
 
-    def snapshot(self) -> bytes:
-        """The whole state."""
+    def snapshot(self, whole: bool) -> Snapshot:
+        """The whole state, or that of the operators that depend on all of their input."""
 
     def restore(self, snapshot: bytes) -> None:
-        """Make a new engine what the one was that the snapshot was taken of."""
+        """Make a new engine ready to replay the steps from the snapshot's ``start`` on."""
 
     def measure(self) -> Iterable[Reading]:
         """What its entities publish."""
@@ -76,7 +76,7 @@ class Program:
         """A record's blobs as what the engine takes."""
         return [_arrival(envelope, data) for envelope, data in record.items]
 
-    def outputs(self, output: StepOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
+    def outputs(self, output: RootOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
         """A step's result as blobs for the partitions of the next stage."""
         assert self.downstream is not None
         for target, batch in enumerate(_split(output.batch, self.downstream)):

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.stage import StepOutput
+from penstock.engine.stage import RootOutput, StepOutput
 from penstock.errors import DataError, EngineError, PenstockError
 from penstock.measurement import Kind as EntityKind
 from penstock.measurement import Property, Reading, encode, under
@@ -116,12 +116,13 @@ class ResidentEngine:
         assert self.engine is not None and self.program is not None
         if self.program.late is not None:
             step = f"{message.head['query']}-s{self.stage}p{self.partition}v{message.head['version']}"
-            self.program.late.write(output.late, step)
-        places, parts = self._result(output)
+            self.program.late.write(output.only.late, step)
+        places, parts = self._result(output.only)
         seconds = time.perf_counter() - started
         self._publish(encode([*self.engine.measure(), *self._measure(seconds)]))
         head = {
             "needs_from": output.needs_from,
+            "replay_from": output.replay_from,
             "header": self.engine.header(),
             "state_bytes": self.engine.state_bytes(),
             "places": places,
@@ -137,7 +138,7 @@ class ResidentEngine:
         self.version = version + 1
         return output
 
-    def _result(self, output: StepOutput) -> tuple[list[Any], list[Any]]:
+    def _result(self, output: RootOutput) -> tuple[list[Any], list[Any]]:
         """Places (partition, envelope, size) and blobs; for the final stage one plain IPC stream."""
         assert self.program is not None
         if self.program.downstream is None:
@@ -151,9 +152,9 @@ class ResidentEngine:
 
     def _snapshot(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
         assert self.engine is not None
-        raw = self.engine.snapshot()
-        packed = pa.compress(raw, _CODEC)
-        return Kind.SNAPSHOT, {"size": len(raw), "version": self.version}, [memoryview(packed)]
+        taken = self.engine.snapshot(message.head["whole"])
+        packed = pa.compress(taken.data, _CODEC)
+        return Kind.SNAPSHOT, {"size": len(taken.data), "start": taken.start}, [memoryview(packed)]
 
     def too_large(self) -> PenstockError:
         """What is said where memory does not suffice; what there was is given up."""

@@ -1,0 +1,134 @@
+"""The roots of a stage that read the same inputs, and so have one clock: the least progress of those inputs.
+
+A stream that is silent holds back the roots that read it and no others. Within a group equal nodes run once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
+from penstock.engine.input_manager import InputManager, Progress
+from penstock.engine.operator import Clock, Node, StartContext
+from penstock.engine.operators.source import Source
+from penstock.engine.scheduler import Entity, Graph, Scheduler
+from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, Stage, StageInput, waits
+from penstock.measurement import Kind, Property, Reading, under
+
+
+class ClockGroup:
+    """Roots with their operators and the input manager that feeds them."""
+
+    def __init__(
+        self,
+        roots: dict[str, Node],
+        inputs: Sequence[StageInput],
+        tables: dict[str, pa.Table],
+        context: StartContext,
+        first: int,
+    ) -> None:
+        self.graph = Graph(roots, context, first)
+        nodes = [e.node for e in self.graph.entities]
+        self._waits = any(n.waits for n in nodes)
+        self._lag = sum(n.lag for n in nodes)
+        self._tables = [(i, tables[i.name]) for i in inputs if i.kind == "table"]
+        self._fed = False
+        self._names = {i.name for i in inputs}
+        self.inputs = InputManager(inputs, self._waits, any(n.reads_instants for n in nodes))
+
+    def own(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
+        """The arrivals of its inputs."""
+        return [a for a in arrivals if a.input in self._names]
+
+    def step(self, own: Sequence[Arrival], memory: int | None, scheduler: Scheduler) -> dict[str, RootOutput]:
+        """Take in a step's arrivals; what each root returns."""
+        clock, released = self.inputs.accept(own)
+        clock = replace(clock, memory=memory)
+        for name, chunk in released.items():
+            self.graph.feed(name, chunk)
+        self._run(clock, scheduler)
+        # Also where results are not held back: each has a part that is yet to come, so none is older.
+        late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
+        chunks = self.graph.take()
+        return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
+
+    def _run(self, clock: Clock, scheduler: Scheduler) -> None:
+        self._feed_tables(clock)
+        scheduler.step(self.graph, clock)
+
+    def _feed_tables(self, clock: Clock) -> None:
+        """Static rows come once: at once, or where instants are completed, with the first of them."""
+        begun = clock.first is not None and clock.first < clock.now
+        if self._fed or (self._waits and not begun):
+            return
+        self._fed = True
+        for input, table in self._tables:
+            columns = [table.column(f.name).combine_chunks() for f in input.schema]
+            ts = np.full(table.num_rows, BEFORE_TIME)
+            self.graph.feed(input.name, Chunk.of(ts, batch_of(columns, input.schema, len(ts))))
+
+    def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler) -> None:
+        """Make new operators ready for a replay of what came after ``progress``."""
+        self.inputs.progress = p = progress
+        # What exists over nothing since the first input exists again; it is not returned a second time.
+        self._run(Clock(p.now, p.now, p.first, share=p.share, memory=memory), scheduler)
+        self.graph.take()
+
+    def horizon(self, without: Collection[Entity] = ()) -> int:
+        """The smallest timestamp of an arrival that the state depends on, that of some operators aside."""
+        reaches = [e.operator.horizon() for e in self.graph.entities if e not in without]
+        if not without and self.graph.unreplayable():
+            return int(BEFORE_TIME)
+        oldest = min(reaches, default=int(FOREVER))
+        if BEFORE_TIME + self._lag < oldest < FOREVER:
+            oldest -= self._lag
+        return min(self.inputs.horizon(), oldest)
+
+    def rows(self) -> int:
+        """Rows in synopses, and those that wait for safe time."""
+        return sum(e.operator.rows() for e in self.graph.entities) + self.inputs.rows()
+
+    def state_bytes(self) -> int:
+        """Bytes of synopses and of what waits for safe time."""
+        return sum(e.operator.bytes() for e in self.graph.entities) + self.inputs.nbytes()
+
+    def measure(self) -> Iterator[Reading]:
+        """Late rows by input, and what the operators publish."""
+        for name, rows in self.inputs.progress.late.items():
+            yield from under(f"input/{name}", Kind.INPUT, [Reading(Property.LATE, rows)])
+        for entity in self.graph.entities:
+            yield from entity.measure()
+
+
+def clock_groups(stage: Stage) -> list[ClockGroup]:
+    """A stage's roots by the inputs they read. An input that no root reads counts in every clock.
+
+    A store is read and filled by one clock, so each group has its own.
+    """
+    reads = {name: _leaves(root) for name, root in stage.roots.items()}
+    unread = {i.name for i in stage.inputs} - set().union(*reads.values())
+    alike: dict[tuple[frozenset[str], bool], dict[str, Node]] = {}
+    for name, root in stage.roots.items():
+        alike.setdefault((frozenset(reads[name]), waits(root)), {})[name] = root
+    groups: list[ClockGroup] = []
+    for (names, _), roots in alike.items():
+        inputs = [i for i in stage.inputs if i.kind != "keys" and i.name in names | unread]
+        first = sum(len(g.graph.entities) for g in groups)
+        groups.append(ClockGroup(roots, inputs, stage.tables, StartContext(), first))
+    return groups
+
+
+def _leaves(node: Node) -> set[str]:
+    return {node.input} if isinstance(node, Source) else set().union(*(_leaves(i) for i in node.inputs))
+
+
+def _batch(chunk: Chunk) -> pa.RecordBatch:
+    columns = {TS: pa.array(chunk.ts), SIGN: pa.array(chunk.sign)}
+    if chunk.end is not None:
+        columns[END] = pa.array(chunk.end)
+    payload = zip(chunk.columns.schema.names, chunk.columns.columns, strict=True)
+    return pa.RecordBatch.from_pydict(columns | dict(payload))
