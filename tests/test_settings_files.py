@@ -23,8 +23,6 @@ WITHOUT = (
     "approx/maximize.py",
     "approx/sampler.py",
     "approx/shedding.py",
-    "plan/explain_running.py",
-    "plan/explain_budget.py",
 )
 """Generated streams have parameters of their own."""
 FIXED = {

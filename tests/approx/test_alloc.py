@@ -99,5 +99,5 @@ def test_a_query_takes_what_the_session_has() -> None:
     assert len(penstock.evaluate(f"SET penstock.memory = '8 MB'; {text} MAXIMIZE RESULTS", rows)) == exact
     with pytest.raises(PenstockError, match="SET penstock.memory = '256 MB' first"):
         penstock.evaluate(f"{text} MAXIMIZE RESULTS USING AGE", rows)
-    with pytest.raises(PenstockError, match="there is no WITHIN MEMORY"):
+    with pytest.raises(PenstockError, match="SAMPLE needs WITHIN MEMORY"):
         penstock.evaluate(f"SET penstock.memory = '8 MB'; {text} SAMPLE", rows)

@@ -28,6 +28,7 @@ CASTS = Theme("Casts", "As ANSI SQL has them: what cannot be converted is an err
 WIDE = Context(prec=80, rounding=ROUND_HALF_UP)
 """Decimal arithmetic wide enough that nothing is rounded before the result is."""
 
+
 def family(type_: pa.DataType) -> str:
     """The kind of type that decides how a cast is computed."""
     if pa.types.is_integer(type_):

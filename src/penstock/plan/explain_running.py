@@ -18,16 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
+from penstock.plan.settings import CURVE_BARS, SHOWN_DECISIONS, SHOWN_OVERHEAD_FROM_S
 from penstock.streamon.advice import late, skew
 from penstock.streamon.framework import PROCESSING
 
-_DECISIONS = 3
-"""Newest decisions of each order that are shown."""
-_ENOUGH = 1.0
-"""Seconds from which on the share of time is shown: before, it is that of a first look at the filters."""
 _BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 32
-"""Bars of a curve: both streams' fit into a line."""
 _SHARES = (
     Property.EXPECTED_RECALL,
     Property.MEASURED_RECALL,
@@ -83,7 +78,7 @@ def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:
         f"      {order.text(Property.ALGORITHM)}: {order.value(Property.EVALUATIONS) / tuples:.2f} filters "
         f"per tuple, {changed}{from_log}, {_adapting(order)}"
     )
-    for made in list(decisions.by_entity().values())[-_DECISIONS:]:
+    for made in list(decisions.by_entity().values())[-SHOWN_DECISIONS:]:
         drops = ", ".join(f"{name} {share:.0%}" for name, share in made.values(Property.STATISTIC).items())
         plan = made.text(Property.DECIDED_AT) + (" (recalled)" if made.value(Property.FROM_LOG) else "")
         yield f"      tuple {made.value(Property.DECIDED_AT):,.0f}: dropped by {drops} -> {plan}"
@@ -91,7 +86,7 @@ def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:
 
 def _adapting(order: Measurements) -> str:
     seconds = order.total(Property.CPU_SECONDS)
-    if seconds < _ENOUGH:
+    if seconds < SHOWN_OVERHEAD_FROM_S:
         return f"too early to say what adapting takes ({seconds:.2f} s so far)"
     processing = order.values(Property.CPU_SECONDS)[PROCESSING]
     return f"{1 - processing / seconds:.1%} of the time on adapting"
@@ -123,7 +118,7 @@ def _listed(values: Mapping[str, float]) -> str:
 
 def _drawn(curve: Sequence[float]) -> str:
     """A curve as a line of bars, each the mean of as many values."""
-    each = -(-len(curve) // _WIDTH) or 1
+    each = -(-len(curve) // CURVE_BARS) or 1
     means = [fmean(curve[i : i + each]) for i in range(0, len(curve), each)]
     top = max(means, default=0.0) or 1.0
     return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in means)

@@ -29,9 +29,7 @@ NOT_DONE = """any_value approx_count_distinct array_agg bit_and bit_or bit_xor b
 """Aggregates of Spark and others that CQL does not have."""
 
 
-def call(
-    name: str, args: Sequence[Expression], node: exp.Expr, registered: Iterable[str] = ()
-) -> Expression:
+def call(name: str, args: Sequence[Expression], node: exp.Expr, registered: Iterable[str] = ()) -> Expression:
     """The bound call of a scalar function, by the name as written; ``registered`` are the user's."""
     function = functions.called(name)
     if name.lower() in REFUSED:
