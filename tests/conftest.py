@@ -53,3 +53,26 @@ def spark() -> Iterator[Any]:
     session = new_local_spark(2)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def session(spark: Any) -> Iterator[Any]:
+    """A session with two partitions, whose queries and engines end with the test."""
+    from stage_on_spark import until
+
+    from penstock.spark.driver.session import Session
+
+    session = Session(spark, 2)
+    yield session
+    for query in spark.streams.active:
+        query.stop()
+    session.close()
+    until(lambda: not session.metrics())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    """A stream of files."""
+    from stage_on_spark import Files
+
+    return Files(tmp_path / "S")

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from penstock import cql
 from penstock.catalog import Definition, Input, InputOptions, TableDef
+from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, changes, own_columns, read_inputs
 from penstock.plan import compile
@@ -91,7 +92,7 @@ class Packed:
 
     case: int
 
-    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
+    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame({"case": [self.case], "blob": [bytes(result.body)]})
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,20 @@ class GreedyEngine(CountingEngine):
         if self.key in output.only.batch.column("k").to_pylist():
             self.hoard = np.ones(1 << 28)
         return output
+
+
+class ListeningEngine(CountingEngine):
+    """Shows for every row what its commands added up to: wrong if one is lost, doubled or out of order."""
+
+    heard = 0
+
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
+        for command in commands:
+            self.heard = 10 * self.heard + command.payload["bytes"]
+        out = super().step(arrivals, commands)
+        column = pa.array([self.heard] * out.batch.num_rows, pa.int64())
+        return replace(out, batch=out.batch.set_column(3, "total", column))
+
+
+def listening(stage: Stage) -> ListeningEngine:
+    return ListeningEngine(stage, reach=None)

@@ -13,7 +13,7 @@ import pytest
 from fixture_files import read_file
 from test_fixtures import FILES, FUNCTIONS
 
-from penstock import cql, local
+from penstock import cql, in_process
 from penstock.catalog import Input, InputOptions
 from penstock.engine.engine import Engine
 from penstock.engine.stage import Arrival, Stage, StepOutput
@@ -67,7 +67,7 @@ class Recorded(Engine):
 def modules(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
     """Modules of an interpreter that ran the programs of all fixtures, and those not loaded before."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(local, "Engine", Recorded)
+    patch.setattr(in_process, "Engine", Recorded)
     for fixture in (f for path in FILES for f in read_file(path) if not f.functions):
         finite = read_inputs(fixture.elements(), fixture.schemas(), TimeDomain())
         catalog: dict[str, Any] = {**finite.catalog(), **FUNCTIONS}

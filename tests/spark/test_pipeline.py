@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fake_engine
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
+from stage_on_spark import Files, until
 
 from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import RESULT, Stage, StageInput
@@ -31,49 +30,6 @@ from penstock.spark.resident.directory import Process
 from penstock.spark.wire.record import Envelope
 
 pytestmark = pytest.mark.spark
-
-Rows = list[tuple[int, int | None]]
-
-
-@pytest.fixture
-def session(spark: Any) -> Iterator[Session]:
-    session = Session(spark, 2)
-    yield session
-    for query in spark.streams.active:
-        query.stop()
-    session.close()
-    until(lambda: not session.metrics())
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
-
-
-class Files:
-    """A stream of files, one a micro-batch."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.count = root, 0
-        root.mkdir()
-
-    def add(self, rows: Rows) -> None:
-        """Rows of (k, t)."""
-        table = pa.table(
-            {"k": pa.array([k for k, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.int64())}
-        )
-        path = self.root / f"{self.count:04}.parquet"
-        pq.write_table(table, self.root / ".new")
-        os.utime(self.root / ".new", (self.count, self.count))
-        (self.root / ".new").rename(path)
-        self.count += 1
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path / "S")
 
 
 def plan(spark: Any, files: Files, partitions: int = 2, minimum: int | None = None) -> PhysicalPlan:

@@ -1,10 +1,8 @@
-"""A checkpoint of another query is refused when a query starts, before Spark has touched anything.
+"""Which query a checkpoint belongs to: a file beside Spark's own holds the fingerprints of its stages.
 
-Spark has no hook for that, so the result of ``Session.sql`` is a DataFrame whose writer looks first: a file
-beside Spark's own in the checkpoint says which stages it is of. A DataFrame derived from it
-(``df.filter(...)``) has Spark's writer, and a checkpoint may have no such file; then the first step refuses,
-in the tasks, before it changes their state (:mod:`penstock.spark.relay.state_log`).
-A query's fingerprint, made here of its plan, is what both compare.
+A checkpoint of another query is refused when a query starts, before Spark has touched anything. Where there
+is no such file the first step refuses, in the tasks, before it changes their state
+(:mod:`penstock.spark.relay.state_log`). Both compare the query's fingerprint, computed here from its plan.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import SparkSession
 
 from penstock import __version__
 from penstock.catalog import Input
@@ -30,79 +25,15 @@ from penstock.spark.relay.fingerprint import Fingerprint, check_all
 from penstock.spark.relay.state_log import FORMAT, check_format
 
 FILE = "penstock.json"
-_LOCATION = "checkpointlocation"
 _FREE = frozenset({"filters"})
 """Fields of operators that may differ after a restart."""
 
 
-class QueryFrame(ClassicDataFrame):
-    """The streaming DataFrame of a query, which knows what a checkpoint of it must agree with."""
-
-    def __init__(self, df: DataFrame, fingerprints: Sequence[Fingerprint]) -> None:
-        super().__init__(df._jdf, df.sparkSession)
-        self._fingerprints = tuple(fingerprints)
-
-    @property
-    def writeStream(self) -> DataStreamWriter:
-        """As any DataFrame's, but ``start`` refuses a checkpoint of another query."""
-        return _Writer(self, self._fingerprints)
-
-
-class _Writer(DataStreamWriter):
-    """Spark's writer, which remembers where the checkpoint is to be."""
-
-    def __init__(self, df: DataFrame, fingerprints: tuple[Fingerprint, ...]) -> None:
-        super().__init__(df)
-        self._fingerprints = fingerprints
-        self._location: str | None = None
-        self._name: str | None = None
-
-    def option(self, key: str, value: Any) -> DataStreamWriter:
-        if key.lower() == _LOCATION and value is not None:
-            self._location = str(value)
-        return super().option(key, value)
-
-    def options(self, **options: Any) -> DataStreamWriter:
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def queryName(self, queryName: str) -> DataStreamWriter:
-        self._name = queryName
-        return super().queryName(queryName)
-
-    def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
-        self._check(_named(args, given), given)
-        return super().start(path, *args, **given)
-
-    def toTable(self, tableName: str, *args: Any, **given: Any) -> StreamingQuery:
-        self._check(_named(args, given), given)
-        return super().toTable(tableName, *args, **given)
-
-    def _check(self, name: str | None, given: dict[str, Any]) -> None:
-        """As Spark finds the place; one that is made up for this start has nothing in it."""
-        told = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
-        location = told[0] if told else self._location
-        base = self._spark.conf.get("spark.sql.streaming.checkpointLocation", None)
-        called = name or self._name
-        if location is None and base is not None and called is not None:
-            location = f"{base}/{called}"
-        if location is not None:
-            agree(self._spark, location, self._fingerprints)
-
-
-def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:
-    """The query's name among the arguments: the fourth after the first, for those who count."""
-    name = args[3] if len(args) > 3 else given.get("queryName")
-    return None if name is None else str(name)
-
-
-def agree(spark: SparkSession, location: str, query: Sequence[Fingerprint]) -> None:
+def agree(place: Directory, query: Sequence[Fingerprint]) -> None:
     """Refuse a checkpoint that another query has written; say in a new one whose it is.
 
     As long as no batch has been committed there is no state, and any query may begin.
     """
-    place = _Directory(spark, location)
     if any(name.isdigit() for name in place.names("commits")):
         written = _decode(place.read(FILE))
         if written is not None:
@@ -126,7 +57,7 @@ def _decode(text: str | None) -> list[Fingerprint] | None:
     return [Fingerprint.from_json(stage) for stage in found["stages"]]
 
 
-class _Directory:
+class Directory:
     """A directory on any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -156,12 +87,16 @@ class _Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Make or replace a file."""
-        stream = self._files.create(self._below(name), True)
+        """Make or replace a file: whole or not at all."""
+        path = self._below(name)
+        fresh = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.new")
+        stream = self._files.create(fresh, True)
         try:
             stream.write(text.encode())
         finally:
             stream.close()
+        self._files.delete(path, False)
+        self._files.rename(fresh, path)
 
 
 def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:

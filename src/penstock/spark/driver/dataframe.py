@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +16,11 @@ from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
 from penstock.spark.driver import exchange
-from penstock.spark.driver.checkpoint import QueryFrame, fingerprint
+from penstock.spark.driver.checkpoint import fingerprint
+from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
+from penstock.spark.driver.query_frame import QueryFrame
+from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Relay
 from penstock.spark.relay.result import Forward, Rows
 from penstock.spark.resident.late_rows import Declared, LateRows
@@ -26,36 +29,42 @@ from penstock.spark.resident.program import Downstream, Program
 
 def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: Any) -> DataFrame:
     """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
-    given = settings or Settings()
+    if not plan.stages:
+        raise EngineError("a plan without stages")
     fingerprints = [fingerprint(s, number) for number, s in enumerate(plan.stages)]
-    placements = [partition_keys(s.partitions) for s in plan.stages]
-    schema = result_schema(plan)
-    df: DataFrame | None = None
+    relays = _relays(plan, fingerprints, settings or Settings(), engine)
+    schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result_schema(plan))]
+
+    def build(commands: CommandStream) -> DataFrame:
+        df = commands.rows(relays[0].keys)
+        for planned, relay, schema in zip(plan.stages, relays, schemas, strict=True):
+            sources = _sources(planned)
+            blobs = exchange.pack(sources, relay.keys).unionAll(df) if sources else df
+            df = blobs.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
+        return df
+
+    spark = _sources(plan.stages[0])[0].stream.source.df.sparkSession
+    return QueryFrame(spark, build, fingerprints)
+
+
+def _relays(
+    plan: PhysicalPlan, fingerprints: Sequence[Fingerprint], settings: Settings, engine: dict[str, Any]
+) -> list[Relay]:
+    """The processors of the stages, each with its program."""
+    keys = [partition_keys(s.partitions) for s in plan.stages]
+    relays = []
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
-        late = late_rows(given.late_rows, planned)
-        own = {"memory": given.engine_memory, "late": late, **engine}
-        relayed = replace(program(plan, number), **own)
-        finish: Finish = Rows(schema, plan.kind) if last else Forward(placements[number + 1])
-        output = from_arrow_schema(schema) if last else exchange.BLOBS
-        keys = placements[number]
+        own = {"memory": settings.engine_memory, "late": late_rows(settings.late_rows, planned), **engine}
+        relayed = cloudpickle.dumps(replace(program(plan, number), **own))
+        finish: Finish = Rows(result_schema(plan), plan.kind) if last else Forward(keys[number + 1])
         memory = plan.shared_memory if number == 0 else None
-        relay = Relay(cloudpickle.dumps(relayed), number, keys, fingerprints[number], finish, memory)
-        blobs = _blobs(planned, keys, df)
-        df = blobs.groupBy("partition").transformWithStateInPandas(relay, output, "Append", "None")
-    if df is None:
-        raise EngineError("a plan without stages")
-    return QueryFrame(df, fingerprints)
+        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, memory))
+    return relays
 
 
-def _blobs(planned: PlannedStage, keys: tuple[int, ...], before: DataFrame | None) -> DataFrame:
-    """Everything that a stage reads, as one DataFrame of blobs."""
-    sources = [i for i in planned.inputs if isinstance(i, SourceInput)]
-    parts = [exchange.pack(sources, keys)] if sources else []
-    if any(isinstance(i, ExchangeInput) for i in planned.inputs):
-        assert before is not None
-        parts.append(before)
-    return reduce(DataFrame.unionAll, parts)
+def _sources(planned: PlannedStage) -> list[SourceInput]:
+    return [i for i in planned.inputs if isinstance(i, SourceInput)]
 
 
 def program(plan: PhysicalPlan, number: int) -> Program:
@@ -83,7 +92,7 @@ def late_rows(directory: str | None, planned: PlannedStage) -> LateRows | None:
     """Where the late rows of a stage's inputs go; None if they are only counted."""
     if directory is None:
         return None
-    sources = [i for i in planned.inputs if isinstance(i, SourceInput) and i.stream.options.timestamp]
+    sources = [i for i in _sources(planned) if i.stream.options.timestamp]
     return LateRows(directory, {i.name: _declared(i) for i in sources})
 
 

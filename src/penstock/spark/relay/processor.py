@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark import TaskContext
@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from penstock.engine.command import Command
 from penstock.errors import EngineError
 from penstock.spark.process import keep_freed_memory, readable, settle
 from penstock.spark.relay.fingerprint import Fingerprint
@@ -33,7 +34,7 @@ from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
 from penstock.spark.settings import STEP_ATTEMPTS, STEP_RETRY_S
 from penstock.spark.wire.protocol import Kind, Message, send
-from penstock.spark.wire.record import Envelope, Record
+from penstock.spark.wire.record import Envelope, Record, command_from_json, is_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,10 +49,10 @@ ENTRY_VALUE = _row(data=BinaryType())
 
 
 class Finish(Protocol):
-    """Turns an engine's answer into what the processor gives Spark."""
+    """Turns an engine's answer into what the processor returns to Spark; ``commands`` are to be passed on."""
 
-    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
-        """No frame at all if there is nothing to give."""
+    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
+        """Frames; none if there is nothing to return."""
 
 
 class Relay(StatefulProcessor):
@@ -86,12 +87,15 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One partition's step."""
-        log = StateLog(self.entries, self.fingerprint)
-        visit = Visit(log, self.program, self._engine_id(self.keys.index(key[0])))
-        commands = []
+        partition = self.keys.index(key[0])
+        visit = Visit(StateLog(self.entries, self.fingerprint), self.program, self._engine_id(partition))
+        items, commands = _received(rows)
+        own = []
         if self.memory is not None:
-            commands.append(allotment(self.memory, len(self.keys), visit.home, visit.engine_id))
-        yield from self.finish(visit.step(Record.of(_items(rows), commands)))
+            own = [allotment(self.memory, len(self.keys), visit.home, visit.engine_id)]
+        result = visit.step(Record.of(items, [*commands, *own]))
+        # All partitions of a stage get the same commands, so one of them passes them on.
+        yield from self.finish(result, () if partition else commands)
         settle()
 
     def close(self) -> None:
@@ -105,10 +109,16 @@ class Relay(StatefulProcessor):
         return EngineId(run_id, self.stage, partition, query_id)
 
 
-def _items(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[Envelope, bytes]]:
+def _received(frames: Iterable[pd.DataFrame]) -> tuple[list[tuple[Envelope, bytes]], list[Command]]:
+    """The blobs of a batch, and its commands."""
+    items, commands = [], []
     for frame in frames:
         for envelope, data in zip(frame["envelope"], frame["blob"], strict=True):
-            yield Envelope.from_json(envelope), data
+            if is_command(envelope):
+                commands.append(command_from_json(envelope))
+            else:
+                items.append((Envelope.from_json(envelope), data))
+    return items, commands
 
 
 class Visit:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.engine.command import Command
 from penstock.engine.element import operation
 from penstock.engine.stage import SIGN, TS
 from penstock.spark.settings import RESULT_FRAME_ROWS
 from penstock.spark.wire.protocol import Message
+from penstock.spark.wire.record import command_to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +25,11 @@ class Forward:
 
     keys: tuple[int, ...]
 
-    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
-        """One row a blob."""
+    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
+        """A row per blob, and one per command and partition."""
         import pandas as pd
 
-        rows, start = [], 0
+        rows, start = [(key, command_to_json(c), b"") for c in commands for key in self.keys], 0
         for target, envelope, size in result.head["places"]:
             rows.append((self.keys[target], envelope, bytes(result.body[start : start + size])))
             start += size
@@ -41,7 +43,7 @@ class Rows:
     schema: pa.Schema
     kind: str
 
-    def __call__(self, result: Message) -> Iterator[pd.DataFrame]:
+    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
         """Arrow columns in pandas clothes: pyspark turns them back without a copy."""
         import pandas as pd
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
 
@@ -100,3 +100,18 @@ def binary_column(blobs: list[pa.Buffer]) -> pa.Array:
         return pa.array([b.to_pybytes() for b in blobs], pa.binary())
     offsets = pa.array([0, blobs[0].size], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, blobs[0]])
+
+
+def command_to_json(command: Command) -> str:
+    """As a command is kept beside a checkpoint, and as it travels in the place of an envelope."""
+    return json.dumps(asdict(command))
+
+
+def command_from_json(text: str) -> Command:
+    """The inverse of ``command_to_json``."""
+    return Command(**json.loads(text))
+
+
+def is_command(text: str) -> bool:
+    """Whether the text is a command's, a JSON object, and not an envelope's, a list."""
+    return text.startswith("{")

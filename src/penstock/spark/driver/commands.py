@@ -1,0 +1,125 @@
+"""A query's command stream: numbered commands beside its checkpoint, and the source that delivers them.
+
+A checkpoint freezes a query's sources, so every query has one more from its first start on. The source is
+Spark's own memory stream: it costs nothing in a batch without commands, and its offset n stands for the first
+n + 1 commands. Which commands a batch has is therefore decided by Spark's offsets alone. A command is written
+to a file ``commands/<number>.json`` of the checkpoint before the source has it, and a restart gives the
+source the same commands at the same offsets, so each is delivered exactly once.
+
+Every partition of a stage gets the commands with the batch's rows; they are part of the step's record
+(:mod:`penstock.spark.wire.record`) and applied in sequence (:mod:`penstock.engine.command`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine.command import Command, CommandState
+from penstock.errors import CatalogError, EngineError
+from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.wire.record import command_from_json, command_to_json
+
+FOLDER = "commands"
+"""The folder of a checkpoint that holds its commands."""
+
+
+class CommandStream:
+    """The commands of one query, as a source of its DataFrame.
+
+    Without a directory (Spark made the checkpoint up, and removes it with the query) they are not kept.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        strings = jvm.org.apache.spark.sql.Encoders.STRING()
+        runtime = jvm.org.apache.spark.sql.execution.streaming.runtime
+        self._source = runtime.MemoryStream.apply(strings, spark._jsparkSession)
+        self._to_seq = jvm.PythonUtils.toSeq
+        self._df = DataFrame(self._source.toDF(), spark)
+        self._directory: Directory | None = None
+        self._last = 0
+        self._query: StreamingQuery | None = None
+        self._writers = 0
+        self._lock = threading.Lock()
+
+    def rows(self, keys: Sequence[int]) -> DataFrame:
+        """A row for each command and partition, in the columns of ``exchange.BLOBS``."""
+        each = F.explode(F.array(*(F.lit(key) for key in keys)))
+        return self._df.select(each, F.col("value"), F.lit(b""))
+
+    def open(self, directory: Directory | None) -> None:
+        """Before a start: deliver what the checkpoint has, at the offsets it had."""
+        if self._query is not None and self._query.isActive:
+            self._writers += 1  # a second start of one writer: which query a command is for is unknown
+            return
+        self._directory, self._writers, self._last = directory, 1, 0
+        self._source.reset()
+        for command in stored(directory) if directory is not None else []:
+            self._deliver(command)
+
+    def started(self, query: StreamingQuery) -> None:
+        """After a start: commands for this query are accepted from now on."""
+        self._query = query
+        for run_id in [r for r, stream in _streams.items() if not stream.runs]:
+            del _streams[run_id]
+        _streams[str(query.runId)] = self
+
+    @property
+    def runs(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    def append(self, kind: str, payload: dict[str, Any]) -> Command:
+        """Write the next command to the checkpoint, then hand it to the source."""
+        if self._writers > 1:
+            raise CatalogError(
+                "two queries were started from one writer and share a command stream; start each from its "
+                "own df.writeStream"
+            )
+        with self._lock:
+            command = Command(self._last + 1, kind, payload)
+            CommandState().apply([command])  # what an engine would reject must not get into the stream
+            if self._directory is not None:
+                self._directory.write(_file(command.sequence), command_to_json(command))
+            self._deliver(command)
+        return command
+
+    def _deliver(self, command: Command) -> None:
+        self._source.addData(self._to_seq([command_to_json(command)]))
+        self._last = command.sequence
+
+
+_streams: dict[str, CommandStream] = {}
+"""The command streams of this process's queries by run."""
+
+
+def append(query: StreamingQuery, kind: str, payload: dict[str, Any]) -> Command:
+    """Send a command to every engine of a running query; each applies it once, in sequence."""
+    stream = _streams.get(str(query.runId))
+    if stream is None or not stream.runs:
+        raise CatalogError(
+            f"query {query.name or query.id} takes no commands; it must be running, and started from the "
+            "DataFrame that Session.sql returned"
+        )
+    return stream.append(kind, payload)
+
+
+def stored(directory: Directory) -> list[Command]:
+    """The commands of a checkpoint, in sequence."""
+    numbers = sorted(int(name.partition(".")[0]) for name in directory.names(FOLDER) if name[0].isdigit())
+    found = [command_from_json(directory.read(_file(n)) or "") for n in numbers]
+    if [c.sequence for c in found] != list(range(1, len(found) + 1)):
+        raise EngineError(
+            f"the checkpoint is damaged: its commands are numbered {numbers}, not 1 to {len(numbers)}; "
+            "restore the checkpoint from a copy, or use a new one"
+        )
+    return found
+
+
+def _file(sequence: int) -> str:
+    return f"{FOLDER}/{sequence:08}.json"

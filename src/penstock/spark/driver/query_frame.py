@@ -1,0 +1,101 @@
+"""The DataFrame that ``Session.sql`` returns, and its writer.
+
+Spark has no hook for the start of a query, so the writer is a subclass of Spark's: it finds where the
+checkpoint will be, refuses one of another query, and gives the command stream what the checkpoint has. A
+DataFrame derived from this one (``df.filter(...)``) has Spark's own writer; its query runs as well, and gets
+no commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.driver.checkpoint import Directory, agree
+from penstock.spark.driver.commands import CommandStream
+from penstock.spark.relay.fingerprint import Fingerprint
+
+_LOCATION = "checkpointlocation"
+
+
+class QueryFrame(ClassicDataFrame):
+    """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
+
+    ``build`` makes the DataFrame with a command stream; each writer, as each query, has a stream of its own.
+    """
+
+    def __init__(
+        self, spark: SparkSession, build: Callable[[CommandStream], DataFrame], query: Sequence[Fingerprint]
+    ) -> None:
+        self._commands: CommandStream | None = CommandStream(spark)
+        self._build, self._fingerprints = build, tuple(query)
+        super().__init__(build(self._commands)._jdf, spark)
+
+    @property
+    def writeStream(self) -> DataStreamWriter:
+        """As any DataFrame's, but ``start`` refuses a checkpoint of another query."""
+        if self._commands is None:
+            return QueryFrame(self.sparkSession, self._build, self._fingerprints).writeStream
+        commands, self._commands = self._commands, None
+        return _Writer(self, self._fingerprints, commands)
+
+
+class _Writer(DataStreamWriter):
+    """Spark's writer, which remembers where the checkpoint is to be."""
+
+    def __init__(self, df: DataFrame, fingerprints: tuple[Fingerprint, ...], commands: CommandStream) -> None:
+        super().__init__(df)
+        self._fingerprints = fingerprints
+        self._commands = commands
+        self._location: str | None = None
+        self._name: str | None = None
+
+    def option(self, key: str, value: Any) -> DataStreamWriter:
+        if key.lower() == _LOCATION and value is not None:
+            self._location = str(value)
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> DataStreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def queryName(self, queryName: str) -> DataStreamWriter:
+        self._name = queryName
+        return super().queryName(queryName)
+
+    def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
+        self._check(_named(args, given), given)
+        return self._started(super().start(path, *args, **given))
+
+    def toTable(self, tableName: str, *args: Any, **given: Any) -> StreamingQuery:
+        self._check(_named(args, given), given)
+        return self._started(super().toTable(tableName, *args, **given))
+
+    def _started(self, query: StreamingQuery) -> StreamingQuery:
+        self._commands.started(query)
+        return query
+
+    def _check(self, name: str | None, given: dict[str, Any]) -> None:
+        """Find the checkpoint as Spark does; one that Spark makes up for this start has nothing in it."""
+        told = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
+        location = told[0] if told else self._location
+        base = self._spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        called = name or self._name
+        if location is None and base is not None and called is not None:
+            location = f"{base}/{called}"
+        directory = None if location is None else Directory(self._spark, location)
+        if directory is not None:
+            agree(directory, self._fingerprints)
+        self._commands.open(directory)
+
+
+def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:
+    """The query's name among the arguments: the fourth after the first, for those who count."""
+    name = args[3] if len(args) > 3 else given.get("queryName")
+    return None if name is None else str(name)
