@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -219,6 +220,29 @@ def test_the_codec_keeps_every_kind_of_value() -> None:
     assert decode(encode(nothing)).num_rows == 3
 
 
+@dataclass(frozen=True)
+class Rates:
+    a: float
+    b: tuple[float, ...]
+
+
+class Chance(Stateful):
+    saved = ("random", "rates", "both")
+
+    def __init__(self) -> None:
+        self.random = [np.random.default_rng(s) for s in (1, 2)]
+        self.rates, self.both = Rates(0.0, (1.0, 2.0)), (Part(), Part())
+
+
+def test_random_generators_dataclasses_and_tuples_go_on_as_they_were() -> None:
+    one, again = Chance(), Chance()
+    one.random[1].random(7)
+    one.rates, one.both[1].name = Rates(0.5, (3.0, 4.0)), "x"
+    again.restore(decode(encode(one)))
+    assert [g.random() for g in again.random] == [g.random() for g in one.random]
+    assert again.rates == one.rates and again.both[1].name == "x"
+
+
 def test_what_is_shared_is_written_once() -> None:
     part = Part()
     part.values = np.zeros((1000, 2), np.int64)
@@ -232,7 +256,7 @@ def test_what_is_shared_is_written_once() -> None:
     [
         ("values", np.zeros((3, 2), np.float64), r"has float64\[2\] array for .* is int64\[2\] array"),
         ("values", np.zeros((3, 5), np.int64), r"has int64\[5\] array for Part.values"),
-        ("name", 3, "has int for Part.name, which is str"),
+        ("name", 3, "has number for Part.name, which is str"),
     ],
 )
 def test_what_does_not_fit_is_refused(attribute: str, value: Any, message: str) -> None:

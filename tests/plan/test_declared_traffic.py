@@ -18,8 +18,8 @@ from strategies import Case
 from penstock import evaluation
 from penstock.catalog import InputOptions
 from penstock.cql import bind
+from penstock.engine.arrivals import SourcePartitions
 from penstock.engine.engine import Engine
-from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.errors import DataError
 from penstock.in_process import InProcessRun

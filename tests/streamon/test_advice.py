@@ -10,7 +10,7 @@ import pytest
 
 from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
-from penstock.engine.received import Received
+from penstock.engine.arrivals import Received
 from penstock.engine.stage import Arrival, StageInput
 from penstock.measurement import Kind, Measurements, Property, Reading, measured, under
 from penstock.plan import compile, explain

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.engine.arrivals import Received, SourcePartitions
 from penstock.engine.clock_group import clock_groups
 from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.input_manager import Progress
-from penstock.engine.received import Received
 from penstock.engine.scheduler import Entity, ProducersFirst, Scheduler
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
-from penstock.engine.source_partitions import SourcePartitions
 from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.errors import EngineError
 from penstock.measurement import Kind, Property, Reading, under

@@ -27,7 +27,7 @@ import json
 import pickle
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +43,8 @@ _RESTORED = "#restored"
 """In the state of an object that several others hold: what it was given to."""
 
 State = Any
-"""None, bool, int, float, str, NumPy or Arrow array, RecordBatch, Chunk, Stateful; lists, dicts by name."""
+"""None, bool, int, float, str, NumPy or Arrow arrays, RecordBatch, Chunk, Stateful, random generators;
+lists, tuples and dataclasses of them, dicts by name."""
 
 
 class SnapshotError(EngineError):
@@ -95,21 +96,42 @@ def _restored(current: Any, state: State, what: str) -> Any:
         except SnapshotError as error:
             raise SnapshotError(f"{error}, in {what}") from None
         return current
-    if isinstance(current, list) and any(isinstance(c, Stateful) for c in current):
+    if isinstance(current, tuple) or (isinstance(current, list) and any(map(_has_parts, current))):
         if not isinstance(state, list) or len(state) != len(current):
             raise SnapshotError(f"has not the {len(current)} parts of {what}")
-        for i, (part, its) in enumerate(zip(current, state, strict=True)):
-            _restored(part, its, f"{what}[{i}]")
+        places = enumerate(zip(current, state, strict=True))
+        parts = [_restored(part, its, f"{what}[{i}]") for i, (part, its) in places]
+        if isinstance(current, tuple):
+            return tuple(parts)
+        current[:] = parts  # others may hold the list too
         return current
+    if isinstance(current, np.random.Generator):
+        current.bit_generator.state = state
+        return current
+    if is_dataclass(current) and not isinstance(current, type | Chunk):
+        return replace(current, **_fields(current, state, what))
     if current is not None and state is not None and _kind(current) != _kind(state):
         raise SnapshotError(f"has {_kind(state)} for {what}, which is {_kind(current)}")
     return state
 
 
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, Stateful | np.random.Generator) or is_dataclass(value)
+
+
+def _fields(current: Any, state: State, what: str) -> dict[str, Any]:
+    """The fields of a dataclass, which is a value: a new one takes its place."""
+    names = [f.name for f in fields(current)]
+    if not isinstance(state, dict) or set(state) != set(names):
+        raise SnapshotError(f"has not the fields {names} of {what}")
+    return {n: _restored(getattr(current, n), state[n], f"{what}.{n}") for n in names}
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape[1:]) or ''} array"
-    return "int" if isinstance(value, np.integer) else type(value).__name__
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return "number" if number else type(value).__name__
 
 
 @dataclass(frozen=True)
@@ -172,6 +194,10 @@ class _Writer:
                 return {"batch": self._put("arrow", [value.num_rows], _ipc(value))}
             case Chunk():
                 return {"chunk": self._map(vars(value))}
+            case np.random.Generator():
+                return self.tree(value.bit_generator.state)
+            case _ if is_dataclass(value):
+                return {"map": self._map({f.name: getattr(value, f.name) for f in fields(value)})}
             case Pickled():
                 return {"pickle": self._put("pickle", [], memoryview(value.data))}
         raise TypeError(f"a {type(value).__name__} is not state: {value!r}")
