@@ -8,7 +8,7 @@ import pytest
 
 from penstock import cql
 from penstock.cql.clauses.from_clause import Catalog
-from penstock.plan.logical import Query, ToStream, Window, inputs, show
+from penstock.plan.logical import Query, ToStream, Window, show
 from penstock.schema import TIMESTAMP_TIME, TimeDomain
 
 
@@ -114,7 +114,7 @@ def test_section_2_3_1_grouped_window(catalog: Catalog) -> None:
 
 def windows(bound: Query) -> list[Window]:
     def below(node: object) -> list[Window]:
-        return [node] if isinstance(node, Window) else [w for i in inputs(node) for w in below(i)]  # type: ignore[arg-type]
+        return [node] if isinstance(node, Window) else [w for i in node.inputs for w in below(i)]  # type: ignore[arg-type]
 
     return below(bound.root)
 

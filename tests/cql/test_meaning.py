@@ -105,11 +105,9 @@ def conjunction(conjuncts: tuple[Expression, ...]) -> str:
 
 def written(node: Logical) -> str:
     """A plan as Spark SQL."""
-    below = [f"({written(i)})" for i in logical.inputs(node)]
+    below = [f"({written(i)})" for i in node.inputs]
     match node:
-        case (
-            logical.StreamSource(stream=source, alias=alias) | logical.TableSource(table=source, alias=alias)
-        ):
+        case logical.StreamSource(alias, source) | logical.TableSource(alias, source):
             named = ", ".join(f"{n} AS {quote(f'{alias}.{n}')}" for n in source.schema.names)
             return f"SELECT {named} FROM {source.name}"
         case logical.Window() | logical.ToStream() | logical.Single():

@@ -10,7 +10,6 @@ from sqlglot import exp
 from penstock.catalog import ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
-from penstock.cql.clauses.streams import is_static, only_grows
 from penstock.cql.clauses.within import bind_within
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.statements import CreateView, SelectStatement, parse
@@ -53,7 +52,7 @@ def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
 
 def _filled_in(root: Logical, context: Context) -> Logical:
     """The default: what only grows is streamed."""
-    if isinstance(root, ToStream) or not only_grows(root):
+    if root.is_stream or not root.only_grows:
         return root
     context.note("the result only grows, so it is streamed: ISTREAM is filled in")
     return ToStream(root, "istream")
@@ -63,7 +62,7 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
     """The catalog's entry of a view or derived stream; what is wrong in its query is found here."""
     context = Context(catalog)
     root = bind_query(statement.expression, context)
-    is_stream = isinstance(root, ToStream) or (only_grows(root) and not is_static(root))
+    is_stream = root.is_stream or (root.only_grows and not root.is_static)
     if statement.kind == "stream" and not is_stream:
         raise error(
             f"the query of stream '{statement.name}' returns a relation",

@@ -9,22 +9,19 @@ from penstock.budget import Sample
 from penstock.cost import weights
 from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
+from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import RESULT, Stage, StageInput
 from penstock.plan import logical
 from penstock.plan.budgeted import budgeted
-from penstock.plan.build import Builder, to_stream
+from penstock.plan.build import Builder
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, choose
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 from penstock.plan.sampled import sampled
-from penstock.plan.second_stage import TwoStages
+from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
-from penstock.plan.update_patterns import distinct_lives
 from penstock.settings import Settings
-
-EXCHANGE = "stage 1"
-"""The name under which a second stage knows the first."""
 
 
 def compile(
@@ -33,14 +30,14 @@ def compile(
     settings: Settings | None = None,
     rates: Mapping[str, float] | None = None,
 ) -> PhysicalPlan:
-    """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows a second."""
+    """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
     root = optimize(query.root)
     if query.within is not None and isinstance(query.within.goal, Sample):
         root = sampled(root, query.within.goal)
     root = logical.numbered(root)
     scheme = _spread(query, root, partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
-    kind = "stream" if isinstance(root, logical.ToStream) else "relation"
+    kind = "stream" if root.is_stream else "relation"
     shared = settings.memory if settings and query.within and query.within.shared else None
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared)
 
@@ -59,44 +56,52 @@ class _Compiler:
     def __init__(
         self, query: logical.Query, root: logical.Logical, scheme: Scheme, settings: Settings
     ) -> None:
-        self._time, self._filters, self._scheme = query.time, settings.filters, scheme
-        self._relation, self._kind, self._every = root, None, None
-        if isinstance(root, logical.ToStream):
-            self._relation, self._kind, self._every = root.input, root.kind, root.every
+        self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
-        # A clock that ticks at every instant with input must see also those of rows that a filter drops.
-        by_instants = self._kind == "rstream" and self._every is None and query.time.kind == "timestamp"
         self._chooser = ByCost(weights.load())
-        routed = (query.time, scheme.routes, None)
-        self._builder = Builder(*routed, not by_instants, settings.filters, self._chooser)
-        if query.within is not None:
-            self._builder.budgeted = partial(budgeted, query.within, settings, query.time, root)
+        # A clock that ticks at every instant with input must see also those of rows that a filter drops.
+        self._host_filters = not any(n.reads_instants(query.time) for n in logical.walk(root))
 
     def stages(self) -> Iterator[PlannedStage]:
-        if self._scheme.stages is None:
-            yield self._first(self._to_stream(self._builder.exact(self._relation)))
-        else:
-            yield from self._two(self._scheme.stages)
+        """One after the other; each reads the streams it names and the stages before it."""
+        relations = self._scheme.stages or (StageRelation(self._root),)
+        exchanges: dict[str, Node] = {}
+        for number, stage in enumerate(relations):
+            builder = self._builder(exchanges)
+            last = number == len(relations) - 1
+            root = _result(builder, stage.relation) if last else builder.exact(stage.relation)
+            yield self._planned(root, builder, stage) if number else self._first(root, builder)
+            exchanges[stage_name(number)] = Source(stage_name(number), root.schema, root.pattern)
 
-    def _to_stream(self, node: Node) -> Node:
-        return to_stream(node, self._kind, self._every, self._time, distinct_lives(self._relation))
+    def _builder(self, exchanges: Mapping[str, Node]) -> Builder:
+        settings, query = self._settings, self._query
+        routes = {} if exchanges else self._scheme.routes
+        builder = Builder(query.time, routes, exchanges, self._host_filters, settings.filters, self._chooser)
+        if query.within is not None and not exchanges:
+            builder.budgeted = partial(budgeted, query.within, settings, query.time, self._root)
+        return builder
 
-    def _first(self, root: Node) -> PlannedStage:
-        root, taken, inputs = shared(root, self._builder.stage_inputs, self._builder.host_inputs)
+    def _first(self, root: Node, builder: Builder) -> PlannedStage:
+        root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
         stage = Stage({RESULT: root}, taken)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
-    def _two(self, stages: TwoStages) -> Iterator[PlannedStage]:
-        first = self._builder.exact(stages.first)
-        yield self._first(first)
-        source = Source(EXCHANGE, first.schema, first.pattern)
-        builder = Builder(self._time, exchange=source, filters=self._filters, chooser=self._chooser)
-        root = self._to_stream(builder.exact(stages.second))
-        incoming = StageInput(EXCHANGE, first.schema, "exchange", upstream=self._partitions)
-        stage = Stage({RESULT: root}, (incoming,))
-        partitions = self._partitions if stages.by else 1
-        yield PlannedStage(stage, partitions, (ExchangeInput(EXCHANGE, stages.by),))
+    def _planned(self, root: Node, builder: Builder, stage: StageRelation) -> PlannedStage:
+        """A stage after the first: it reads exchanges alone."""
+        read = [n for n in logical.walk(stage.relation) if isinstance(n, logical.Exchange)]
+        incoming = tuple(
+            StageInput(e.alias, builder.exchanges[e.alias].schema, "exchange", upstream=self._partitions)
+            for e in read
+        )
+        partitions = self._partitions if stage.by else 1
+        inputs = tuple(ExchangeInput(e.alias, stage.by) for e in read)
+        return PlannedStage(Stage({RESULT: root}, incoming), partitions, inputs)
+
+
+def _result(builder: Builder, root: logical.Logical) -> Node:
+    """What the user gets: a stream, or the changes of a relation."""
+    return builder.exact(root) if root.is_stream else Changelog(builder.changing(builder.exact(root)))
 
 
 def _cube(scheme: Scheme) -> Iterator[str]:

@@ -25,9 +25,10 @@ import pyarrow as pa
 
 from penstock import budget
 from penstock.budget import Sample
-from penstock.expression import Call, Column, Expression, Literal, columns
+from penstock.expression import Call, Column, Expression, Literal
 from penstock.plan import logical
-from penstock.plan.logical import Aggregate, AggregateCall, Join, Logical, Project, Sampled, Select, ToStream
+from penstock.plan.facts import reads
+from penstock.plan.logical import Aggregate, AggregateCall, Join, Logical, Project, Sampled
 
 DOUBLE = pa.float64()
 WEIGHT, CLUSTER = Column(budget.WEIGHT, DOUBLE), Column(budget.CLUSTER, pa.int64())
@@ -36,33 +37,31 @@ WEIGHT, CLUSTER = Column(budget.WEIGHT, DOUBLE), Column(budget.CLUSTER, pa.int64
 def sampled(root: Logical, goal: Sample) -> Logical:
     """The plan over a sample of its join."""
     z = NormalDist().inv_cdf((1 + goal.confidence) / 2)
-    return _over_sample(root, z, _estimates(root))
+    calls = {name for aggregate in _aggregates(root) for name, _ in aggregate.calls}
+    sample = logical.rewrite(root, lambda n: Sampled(n) if isinstance(n, Join) else n)
+    estimated = logical.rewrite(
+        sample, lambda n: _estimated(n, z) if isinstance(n, Aggregate) and _over_sample(n) else n
+    )
+    return logical.rewrite(
+        estimated, lambda n: _projected(n, calls) if isinstance(n, Project) and _over_sample(n) else n
+    )
 
 
 def constant_in_clusters(root: Logical) -> bool:
     """Whether what is aggregated comes from one side of the join alone, so that its clusters are alike."""
-    joins = [n for n in logical.walk(root) if isinstance(n, Join)]
-    for aggregate in (n for n in logical.walk(root) if isinstance(n, Aggregate)):
-        read = set().union(*(columns(c.argument) for _, c in aggregate.calls if c.argument is not None))
-        return bool(read) and any(read <= set(i.schema.names) for j in joins for i in j.inputs)
+    for aggregate in _aggregates(root):
+        read = reads(c.argument for _, c in aggregate.calls if c.argument is not None)
+        sides = [i.schema.names for n in logical.walk(root) if isinstance(n, Join) for i in n.parts]
+        return bool(read) and any(read.issubset(names) for names in sides)
     return False
 
 
-def _estimates(root: Logical) -> set[str]:
-    return {name for n in logical.walk(root) if isinstance(n, Aggregate) for name, _ in n.calls}
+def _aggregates(root: Logical) -> list[Aggregate]:
+    return [n for n in logical.walk(root) if isinstance(n, Aggregate)]
 
 
-def _over_sample(node: Logical, z: float, calls: set[str]) -> Logical:
-    match node:
-        case Join():
-            return Sampled(node)
-        case ToStream() | Select():
-            return replace(node, input=_over_sample(node.input, z, calls))
-        case Aggregate():
-            return _estimated(replace(node, input=_over_sample(node.input, z, calls)), z)
-        case Project():
-            return _projected(replace(node, input=_over_sample(node.input, z, calls)), calls)
-    raise AssertionError(f"{type(node).__name__} over a sampled join")
+def _over_sample(node: Logical) -> bool:
+    return any(isinstance(n, Sampled) for n in logical.walk(node))
 
 
 def _projected(node: Project, calls: set[str]) -> Project:

@@ -9,7 +9,6 @@ Below an aggregation that works for equality only: the subquery then has its gro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -19,33 +18,24 @@ from penstock.cql.names.scope import Named, Outer, inner_columns, outer_columns
 from penstock.cql.syntax.errors import unsupported
 from penstock.expression import Call, Column, Expression, Literal, transform
 from penstock.functions.types import BIGINT
+from penstock.plan.facts import equal_sides
 from penstock.plan.logical import Logical, Project
 
 Part = tuple[Expression, Expression]
 """What a correlated condition needs of a subquery's rows, and that same over what is projected."""
 
 
-@dataclass(frozen=True)
-class Equality:
-    """``outer = inner``: an expression of the enclosing query and one of the subquery."""
-
-    outer: Expression
-    inner: Expression
+def equality(conjunct: Expression) -> tuple[Expression, Expression] | None:
+    """The sides of an equality between the enclosing query and the subquery, in that order."""
+    return equal_sides(conjunct, _of_outer, _of_inner)
 
 
-def equality(conjunct: Expression) -> Equality | None:
-    """A conjunct as an equality between the enclosing query and the subquery, if it is one."""
-    if not isinstance(conjunct, Call) or conjunct.function != "=":
-        return None
-    for outer, inner in (conjunct.args, conjunct.args[::-1]):
-        if (
-            not inner_columns(outer)
-            and outer_columns(outer)
-            and not outer_columns(inner)
-            and inner_columns(inner)
-        ):
-            return Equality(outer, inner)
-    return None
+def _of_outer(e: Expression) -> bool:
+    return bool(outer_columns(e)) and not inner_columns(e)
+
+
+def _of_inner(e: Expression) -> bool:
+    return bool(inner_columns(e)) and not outer_columns(e)
 
 
 def needed(correlated: Sequence[Expression]) -> list[Expression]:
@@ -53,7 +43,7 @@ def needed(correlated: Sequence[Expression]) -> list[Expression]:
     parts = list[Expression]()
     for conjunct in correlated:
         pair = equality(conjunct)
-        parts += [pair.inner] if pair else inner_columns(conjunct)
+        parts += [pair[1]] if pair else inner_columns(conjunct)
     return list(dict.fromkeys(parts))
 
 

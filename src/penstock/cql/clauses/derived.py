@@ -21,8 +21,7 @@ from penstock.cql.names.scope import Item
 from penstock.cql.syntax.errors import error, place
 from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CQLError
-from penstock.expression import Column
-from penstock.plan.logical import Distinct, Logical, Project, SetOperation, Single, ToStream
+from penstock.plan.logical import Logical, renamed
 
 
 def derived_table(node: exp.Subquery, query: exp.Expr, context: Context) -> Item:
@@ -53,10 +52,10 @@ def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
 
 def _item(root: Logical, alias: str, names: Sequence[exp.Expr], node: exp.Expr, context: Context) -> Item:
     window = node.args.get("window")
-    if window is not None and not isinstance(root, ToStream):
+    if window is not None and not root.is_stream:
         root = as_stream(root, alias, window, context)
-    item = Item.of(alias, requalified(root, alias, _renamed(root, names, node)))
-    return windowed(item, window, context) if isinstance(root, ToStream) else item
+    item = Item.of(alias, requalified(root, alias, _column_names(root, names, node)))
+    return windowed(item, window, context) if root.is_stream else item
 
 
 def _columns(node: exp.Expr) -> Sequence[exp.Expr]:
@@ -64,7 +63,7 @@ def _columns(node: exp.Expr) -> Sequence[exp.Expr]:
     return (alias.args.get("columns") or ()) if alias else ()
 
 
-def _renamed(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[str]:
+def _column_names(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[str]:
     """The columns' names, or those that the alias gives them."""
     own = root.schema.names
     if not names:
@@ -76,13 +75,4 @@ def _renamed(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[s
 
 def requalified(node: Logical, alias: str, names: Sequence[str]) -> Logical:
     """The plan of a query with its columns named ``alias.name``."""
-    match node:
-        case Project(_, columns):
-            qualified = (f"{alias}.{name}" for name in names)
-            return replace(node, columns=tuple(zip(qualified, (e for _, e in columns), strict=True)))
-        case Distinct() | Single() | ToStream():
-            return replace(node, input=requalified(node.input, alias, names))
-        case SetOperation():
-            return replace(node, left=requalified(node.left, alias, names))
-    fields = zip(names, node.schema, strict=True)
-    return Project(node, tuple((f"{alias}.{n}", Column(f.name, f.type)) for n, f in fields))
+    return renamed(node, [f"{alias}.{name}" for name in names])

@@ -13,7 +13,7 @@ from penstock.cql.clauses.derived import common_table, derived_table, view
 from penstock.cql.clauses.joins import Joined, join
 from penstock.cql.clauses.windows import windowed
 from penstock.cql.names.context import Catalog, Context
-from penstock.cql.names.scope import Item, lookup, qualify
+from penstock.cql.names.scope import Item, lookup
 from penstock.cql.syntax.ddl_parser import DEFINED
 from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.plan.logical import RelationSource, StreamSource, TableSource
@@ -121,7 +121,7 @@ def _refuse_window(node: exp.Table, name: str, what: str) -> None:
 def _table(node: exp.Table, table: TableDef, context: Context) -> Item:
     alias = _own_alias(node, table.name)
     _refuse_window(node, table.name, "table")
-    return Item.of(alias, TableSource(table, alias, qualify(alias, table.schema)))
+    return Item.of(alias, TableSource(alias, table))
 
 
 def _input(node: exp.Table, input: Input, context: Context) -> Item:
@@ -130,7 +130,7 @@ def _input(node: exp.Table, input: Input, context: Context) -> Item:
         _refuse_window(node, input.name, "relation")
     context.meet(input, node)
     kind = RelationSource if input.is_relation else StreamSource
-    item = Item.of(alias, kind(input, alias, qualify(alias, input.schema)))
+    item = Item.of(alias, kind(alias, input))
     return item if input.is_relation else windowed(item, node.args.get("window"), context)
 
 

@@ -59,7 +59,7 @@ def _confidence(clause: GoalClause) -> float:
 def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
     """Only what can be estimated: plain rows, or SUM, COUNT and AVG, each by itself."""
     for n in logical.walk(root):
-        if isinstance(n, logical.Distinct | logical.SetOperation | logical.Single):
+        if not n.can_sample:
             raise unsupported("SAMPLE of a query with DISTINCT, set operations or scalar subqueries", at)
     aggregates = [n for n in logical.walk(root) if isinstance(n, logical.Aggregate)]
     if not aggregates and at.args.get("confidence") is not None:
@@ -72,12 +72,12 @@ def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
             if call.function not in ESTIMATED or call.distinct:
                 hint = "SUM, COUNT and AVG can be"
                 raise error(f"{call} cannot be estimated from a sample", at, hint)
-        _check_alone(root, {name for name, _ in aggregate.calls}, at)
+        top = root.inputs[0] if root.is_stream else root
+        _check_alone(top, {name for name, _ in aggregate.calls}, at)
 
 
-def _check_alone(root: logical.Logical, calls: set[str], at: exp.Expr) -> None:
+def _check_alone(top: logical.Logical, calls: set[str], at: exp.Expr) -> None:
     """Bounds are those of an aggregate, not of what is computed from several."""
-    top = root.input if isinstance(root, logical.ToStream) else root
     if not isinstance(top, logical.Project):
         return
     for name, e in top.columns:

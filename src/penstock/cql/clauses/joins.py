@@ -18,6 +18,7 @@ from penstock.cql.names.scope import Item, Named, Scope
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.expression import Call, Expression, columns, conjuncts
 from penstock.functions.types import BOOLEAN
+from penstock.plan.facts import Equivalence
 from penstock.plan.logical import Join, Logical, OuterJoin, Select, SemiJoin
 
 
@@ -72,25 +73,17 @@ class Joined:
 def _check_linked(joined: Joined, conjuncts: Sequence[Expression]) -> None:
     """Every input is linked to the others by some conjunct, or by a CROSS JOIN in so many words."""
     aliases = [i.alias for i in joined.inputs]
-    groups = [{a} for a in aliases]
-    for linked in (*joined.crossed, *(_aliases(c, joined.inputs) for c in conjuncts)):
-        groups = _merged(groups, linked)
-    if len(groups) > 1:
-        firsts = [min(map(aliases.index, g)) for g in groups]
+    linked = Equivalence[str]()
+    for group in (*({a} for a in aliases), *joined.crossed, *(_aliases(c, joined.inputs) for c in conjuncts)):
+        linked.equate(*(a for a in aliases if a in group))
+    if len(linked.classes) > 1:
+        firsts = sorted(min(map(aliases.index, c)) for c in linked.classes)
         *names, last = (f"'{aliases[i]}'" for i in firsts)
         raise error(
             f"{', '.join(names)} and {last} have no join predicate",
             joined.inputs[firsts[1]].at,
             "write CROSS JOIN if every pair is meant",
         )
-
-
-def _merged(groups: list[set[str]], linked: set[str]) -> list[set[str]]:
-    touched = [g for g in groups if g & linked]
-    if len(touched) < 2:
-        return groups
-    merged = set().union(*touched)
-    return [merged if g is touched[0] else g for g in groups if g is touched[0] or g not in touched]
 
 
 def _aliases(conjunct: Expression, inputs: Sequence[JoinInput]) -> set[str]:

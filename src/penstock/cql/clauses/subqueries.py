@@ -24,8 +24,9 @@ from penstock.cql.expressions.coercion import comparands
 from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Outer, Scope, as_own, inner_columns, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.expression import Call, Column, Expression, Literal, columns, transform
+from penstock.expression import Call, Column, Expression, Literal, transform
 from penstock.functions.types import BIGINT, BOOLEAN
+from penstock.plan.facts import apart_from, equal_sides, over
 from penstock.plan.logical import (
     Aggregate,
     AggregateCall,
@@ -146,7 +147,8 @@ class Attachments:
         self, subquery: Subquery, node: exp.Expr, arguments: Sequence[Expression | None]
     ) -> list[Column]:
         """Counts of a subquery's rows, for each value of what its conjuncts compare."""
-        pairs = [_sides(c, subquery) for c in subquery.conjuncts]
+        names = subquery.node.schema.names
+        pairs = [equal_sides(c, apart_from(names), over(names)) for c in subquery.conjuncts]
         if not all(pairs):
             hint = "make it a conjunct of its own, or correlate it by equality"
             raise unsupported("EXISTS or IN as a value and not correlated by equality", node, hint)
@@ -239,14 +241,3 @@ def _or_unknown(matches: Sequence[Expression]) -> list[Expression]:
 
 def _or_zero(count: Expression) -> Expression:
     return Call("coalesce", (count, Literal(0, BIGINT)), BIGINT)
-
-
-def _sides(conjunct: Expression, subquery: Subquery) -> tuple[Expression, Expression] | None:
-    """An equality's side of the query around and its side of the subquery."""
-    inner = set(subquery.node.schema.names)
-    if not isinstance(conjunct, Call) or conjunct.function != "=":
-        return None
-    for outer, own in (conjunct.args, conjunct.args[::-1]):
-        if columns(own) and columns(own) <= inner and columns(outer).isdisjoint(inner):
-            return outer, own
-    return None

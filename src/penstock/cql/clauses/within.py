@@ -98,18 +98,24 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
 
 def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None:
     """One join of two windows, of time where memory is limited; everything else may stand above it."""
-    joins = [
-        n for n in logical.walk(root) if isinstance(n, logical.Join | logical.OuterJoin | logical.SemiJoin)
-    ]
+    joins = [n for n in logical.walk(root) if isinstance(n, logical.AnyJoin)]
     if not joins:
         raise error("WITHIN applies to a join, and this query has none", at, "leave WITHIN out")
-    if len(joins) > 1 or not isinstance(joins[0], logical.Join) or len(joins[0].inputs) != 2:
+    if len(joins) > 1 or not _is_inner(joins[0]) or len(joins[0].inputs) != 2:
         raise unsupported("WITHIN for anything but one join of two streams", at,
                           "leave it out, or join two streams in a query of its own")  # fmt: skip
     for side in joins[0].inputs:
-        specs = [n.spec for n in logical.walk(side) if isinstance(n, logical.Window)]
+        specs = _windows(side)
         if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:
             raise unsupported("WITHIN over windows other than [RANGE ...] and [ROWS n]", at)
         if specs[0].by_rows and memory is not None:
             raise error("WITHIN MEMORY does not apply to [ROWS n]", memory,
                         "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip
+
+
+def _windows(node: logical.Logical) -> list[logical.WindowSpec]:
+    return [n.spec for n in logical.walk(node) if isinstance(n, logical.Window)]
+
+
+def _is_inner(join: logical.AnyJoin) -> bool:
+    return isinstance(join, logical.Join)

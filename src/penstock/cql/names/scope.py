@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef
@@ -17,11 +16,6 @@ from penstock.plan.logical import Logical
 
 T = TypeVar("T")
 Named = tuple[str, Expression]
-
-
-def qualify(alias: str, schema: pa.Schema) -> pa.Schema:
-    """A schema with every name qualified by an alias."""
-    return pa.schema([f.with_name(f"{alias}.{f.name}") for f in schema])
 
 
 def lookup(names: Mapping[str, T], name: str) -> T | None:

@@ -21,12 +21,16 @@ from penstock.engine.synopses.directory import Directory
 
 @dataclass(frozen=True)
 class Antijoin(Node):
-    """``left`` rows without (``anti``) or with a match among ``matches``, told by column ``id``."""
+    """``left`` rows without (``anti``) or with a match among ``matches``, told by column ``id``.
+
+    ``static``: matches are with a table, so no row gets its first match after it came.
+    """
 
     left: Node
     matches: Node
     id: str
     anti: bool = True
+    static: bool = False
 
     name = "antijoin"
 
@@ -43,7 +47,8 @@ class Antijoin(Node):
     @property
     def pattern(self) -> Pattern:
         """A row comes and goes with its matches."""
-        return Pattern.CHANGING
+        grows = all(i.pattern is Pattern.APPEND for i in self.inputs) and (self.static or not self.anti)
+        return Pattern.APPEND if grows else Pattern.CHANGING
 
     @property
     def waits(self) -> bool:

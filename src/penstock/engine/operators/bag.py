@@ -34,7 +34,8 @@ class Bag(Node):
     @property
     def pattern(self) -> Pattern:
         """A row comes and goes with its counts."""
-        return Pattern.CHANGING
+        grows = all(p.pattern is Pattern.APPEND for p in self.parts)
+        return Pattern.APPEND if grows else Pattern.CHANGING
 
     @property
     def waits(self) -> bool:

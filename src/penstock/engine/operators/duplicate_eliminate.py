@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.element import Int64s, Pattern
+from penstock.engine.element import Int64s
 from penstock.engine.operators.bag import Bag
 
 
@@ -17,11 +17,6 @@ class DuplicateEliminate(Bag):
     static: bool = False
 
     name = "duplicate-eliminate"
-
-    @property
-    def pattern(self) -> Pattern:
-        """A row comes with the first of its equals and goes with the last, if they go."""
-        return Pattern.APPEND if self.parts[0].pattern is Pattern.APPEND else Pattern.CHANGING
 
     @property
     def waits(self) -> bool:

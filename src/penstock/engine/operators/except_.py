@@ -6,17 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.element import Int64s
+from penstock.engine.element import Int64s, Pattern
 from penstock.engine.operators.bag import Bag
 
 
 @dataclass(frozen=True)
 class Except(Bag):
-    """EXCEPT ALL, or EXCEPT if not ``all``."""
+    """EXCEPT ALL, or EXCEPT if not ``all``. ``static``: the right side is of tables alone."""
 
     all: bool = True
+    static: bool = False
 
     name = "except"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row goes when its equal comes on the right."""
+        return super().pattern if self.static else Pattern.CHANGING
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         """As often as the left has it more often; or once if only the left has it."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.expression import Expression, columns
+from dataclasses import replace
+
+from penstock.expression import Expression
+from penstock.plan.facts import home
 from penstock.plan.logical import Join, Logical, Select
 
 
@@ -10,12 +13,11 @@ def push_select_below_join(node: Logical) -> Logical:
     """Join: conjuncts over a single input become a select on it."""
     if not isinstance(node, Join):
         return node
-    own: list[list[Expression]] = [[] for _ in node.inputs]
+    own: list[list[Expression]] = [[] for _ in node.parts]
     rest: list[Expression] = []
-    names = [set(i.schema.names) for i in node.inputs]
+    schemas = [i.schema.names for i in node.parts]
     for conjunct in node.conjuncts:
-        reads = columns(conjunct)
-        home = [k for k, n in enumerate(names) if reads and reads <= n]
-        (own[home[0]] if home else rest).append(conjunct)
-    inputs = tuple(Select(i, tuple(c)) if c else i for i, c in zip(node.inputs, own, strict=True))
-    return Join(inputs, tuple(rest), node.cross)
+        place = home(conjunct, schemas)
+        (rest if place is None else own[place]).append(conjunct)
+    parts = tuple(Select(i, tuple(c)) if c else i for i, c in zip(node.parts, own, strict=True))
+    return replace(node, parts=parts, conjuncts=tuple(rest))

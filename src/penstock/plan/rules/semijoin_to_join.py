@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.expression import Call, Column, Expression, columns
+from penstock.expression import Call, Column
+from penstock.plan.facts import equal_sides, over
 from penstock.plan.logical import Distinct, Join, Logical, Project, SemiJoin
 
 
@@ -17,7 +18,8 @@ def semijoin_to_join(node: Logical) -> Logical:
     """SemiJoin (not anti) on equalities between its sides: Project over Join with Distinct."""
     if not isinstance(node, SemiJoin) or node.anti:
         return node
-    sides = [_sides(c, node) for c in node.conjuncts]
+    left, right = over(node.left.schema.names), over(node.right.schema.names)
+    sides = [equal_sides(c, left, right) for c in node.conjuncts]
     pairs = [s for s in sides if s is not None]
     if not pairs or len(pairs) < len(sides):
         return node
@@ -26,21 +28,10 @@ def semijoin_to_join(node: Logical) -> Logical:
     whole = node.right.schema.names == names
     looked_up = Distinct(node.right if whole else Project(node.right, tuple(zip(names, keys, strict=True))))
     equal = [Call("=", (outer, Column(str(key), key.type)), pa.bool_()) for outer, key in pairs]
-    left = _unwrapped(node.left)
-    inside = left if isinstance(left, Join) else Join((left,))
-    joined = Join((*inside.inputs, looked_up), (*inside.conjuncts, *equal), inside.cross)
+    rows = _unwrapped(node.left)
+    inside = rows if isinstance(rows, Join) else Join((rows,))
+    joined = Join((*inside.parts, looked_up), (*inside.conjuncts, *equal), inside.cross)
     return Project(joined, tuple((f.name, Column(f.name, f.type)) for f in node.left.schema))
-
-
-def _sides(conjunct: Expression, node: SemiJoin) -> tuple[Expression, Expression] | None:
-    """An equality's expression over the left side and over the right side."""
-    if not (isinstance(conjunct, Call) and conjunct.function == "="):
-        return None
-    left, right = set(node.left.schema.names), set(node.right.schema.names)
-    for outer, key in (conjunct.args, conjunct.args[::-1]):
-        if columns(outer) and columns(outer) <= left and columns(key) and columns(key) <= right:
-            return outer, key
-    return None
 
 
 def _unwrapped(node: Logical) -> Logical:

@@ -12,7 +12,25 @@ import pyarrow as pa
 
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.functions.aggregates import AGGREGATES
-from penstock.plan.logical import AggregateCall
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate function of an expression (``count`` with none is COUNT(*)).
+
+    ``count``, ``sum``, ``avg``, ``min``, ``max``, ``stddev`` and ``variance`` (of a sample), ``stddev_pop``,
+    ``var_pop``; with ``distinct``, of the distinct values.
+    """
+
+    function: str
+    argument: Expression | None
+    type: pa.DataType
+    distinct: bool = False
+
+    def __str__(self) -> str:
+        inside = "*" if self.argument is None else str(self.argument)
+        return f"{self.function.upper()}({'DISTINCT ' if self.distinct else ''}{inside})"
+
 
 PartialCall = tuple[str, str, Expression | None, pa.DataType]
 """Name, function, argument, type of a partial column."""

@@ -1,0 +1,134 @@
+"""Facts about expressions: what they read, where they belong, what equals what, who may evaluate them.
+
+The one place that answers these questions. The binder, the rewrite rules, the join graph, the logical
+operators and the schemes ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from penstock.expression import Call, Column, Expression, columns, transform
+from penstock.functions import for_catalyst, may_raise
+
+T = TypeVar("T", bound=Hashable)
+Named = tuple[tuple[str, Expression], ...]
+"""Expressions with the names of the columns they become."""
+Origin = tuple[int, Expression]
+"""The number of a stream or relation, and an expression over its columns."""
+Origins = dict[str, Origin]
+"""For the columns of a plan that come from one stream each: from where."""
+
+
+# what an expression reads
+
+
+def reads(expressions: Iterable[Expression]) -> set[str]:
+    """The names of the columns that expressions read."""
+    return set().union(*(columns(e) for e in expressions))
+
+
+def over(names: Collection[str]) -> Callable[[Expression], bool]:
+    """Whether an expression reads columns, and only these."""
+    return lambda e: bool(read := columns(e)) and read.issubset(names)
+
+
+def apart_from(names: Collection[str]) -> Callable[[Expression], bool]:
+    """Whether an expression reads none of these columns."""
+    return lambda e: columns(e).isdisjoint(names)
+
+
+def home(expression: Expression, schemas: Sequence[Collection[str]]) -> int | None:
+    """The input that an expression reads, by its place among the inputs' column names; None if not one."""
+    return next((i for i, names in enumerate(schemas) if over(names)(expression)), None)
+
+
+# what equals what
+
+
+def equality(conjunct: Expression) -> tuple[Expression, Expression] | None:
+    """The two sides of an equality."""
+    if isinstance(conjunct, Call) and conjunct.function == "=":
+        left, right = conjunct.args
+        return left, right
+    return None
+
+
+def equal_columns(conjuncts: Iterable[Expression]) -> Iterator[tuple[Column, Column]]:
+    """The pairs of columns of one type that conjuncts make equal."""
+    for left, right in filter(None, map(equality, conjuncts)):
+        if isinstance(left, Column) and isinstance(right, Column) and left.type == right.type:
+            yield left, right
+
+
+def equal_sides(
+    conjunct: Expression, here: Callable[[Expression], bool], there: Callable[[Expression], bool]
+) -> tuple[Expression, Expression] | None:
+    """The sides of an equality between what is here and what is there, in that order."""
+    sides = equality(conjunct)
+    for a, b in (sides, sides[::-1]) if sides else ():
+        if here(a) and there(b):
+            return a, b
+    return None
+
+
+class Equivalence(Generic[T]):
+    """Classes of what is equal.
+
+    >>> equal = Equivalence[str]()
+    >>> for pair in ("ab", "cd", "bc"):
+    ...     equal.equate(*pair)
+    >>> equal.classes
+    [['a', 'b', 'c', 'd']]
+    """
+
+    def __init__(self) -> None:
+        self.classes: list[list[T]] = []
+
+    def equate(self, *members: T) -> None:
+        """Join the classes of these; the newest class is the last."""
+        touched = [c for c in self.classes if any(m in c for m in members)]
+        self.classes = [c for c in self.classes if c not in touched]
+        if members:
+            self.classes.append(list(dict.fromkeys([m for c in (*touched, members) for m in c])))
+
+
+def conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
+    """Several predicates as one."""
+    return reduce(lambda a, b: Call("and", (a, b), pa.bool_()), conjuncts) if conjuncts else None
+
+
+# who may evaluate it
+
+
+def for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
+    """The predicates that Catalyst evaluates.
+
+    Registered functions run in the engine. So does what may fail on rows that another predicate keeps
+    from it (``b <> 0 AND a / b > 1``): Spark promises no order.
+    """
+    plain = [c for c in conjuncts if for_catalyst(c)]
+    return tuple(c for c in plain if len(conjuncts) == 1 or not may_raise(c))
+
+
+# where it comes from
+
+
+def origin(expression: Expression, known: Mapping[str, Origin]) -> Origin | None:
+    """Where an expression comes from, if it is one that a host can evaluate on every row."""
+    read = columns(expression)
+    sources = {known[c][0] for c in read if c in known}
+    if len(sources) != 1 or not read <= known.keys():
+        return None
+    traced = transform(expression, lambda e: known[e.name][1] if isinstance(e, Column) else None)
+    return (sources.pop(), traced) if for_catalyst(traced) and not may_raise(traced) else None
+
+
+def origins_of(shown: Named, known: Mapping[str, Origin]) -> Origins:
+    """Where named expressions come from."""
+    traced = {name: origin(e, known) for name, e in shown}
+    return {name: o for name, o in traced.items() if o is not None}

@@ -1,0 +1,59 @@
+"""The logical plan: what a bound query asks for, in the papers' algebra, one operator a file.
+
+``operator.py`` is the contract. An operator that is not listed here works as well: nothing looks it up.
+"""
+
+from penstock.plan.logical.aggregate import Aggregate
+from penstock.plan.logical.aggregate_call import AggregateCall
+from penstock.plan.logical.distinct import Distinct, Single
+from penstock.plan.logical.join import AnyJoin, Join, Sampled
+from penstock.plan.logical.operator import Leaf, Logical, Query, leaves, rewrite, show, walk
+from penstock.plan.logical.outer_join import OuterJoin
+from penstock.plan.logical.project import Project, renamed
+from penstock.plan.logical.select import Select
+from penstock.plan.logical.semi_join import SemiJoin
+from penstock.plan.logical.set_operation import SetOperation
+from penstock.plan.logical.sources import (
+    Exchange,
+    RelationSource,
+    Source,
+    StreamSource,
+    TableSource,
+    numbered,
+    sources,
+)
+from penstock.plan.logical.to_stream import ToStream
+from penstock.plan.logical.window import Window, WindowSpec
+
+__all__ = [
+    "Aggregate",
+    "AggregateCall",
+    "AnyJoin",
+    "Distinct",
+    "Exchange",
+    "Join",
+    "Leaf",
+    "Logical",
+    "OuterJoin",
+    "Project",
+    "Query",
+    "RelationSource",
+    "Sampled",
+    "Select",
+    "SemiJoin",
+    "SetOperation",
+    "Single",
+    "Source",
+    "StreamSource",
+    "TableSource",
+    "ToStream",
+    "Window",
+    "WindowSpec",
+    "leaves",
+    "numbered",
+    "renamed",
+    "rewrite",
+    "show",
+    "sources",
+    "walk",
+]

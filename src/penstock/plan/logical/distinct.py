@@ -1,0 +1,68 @@
+"""Each row once, and one row at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import duplicate_eliminate, single
+from penstock.expression import Column, Expression
+from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases
+from penstock.plan.logical.operator import Logical, Needed, Unary, grows_if
+from penstock.plan.logical.project import renamed
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class Distinct(Unary):
+    """Each row once."""
+
+    in_chain = True
+
+    def with_names(self, names: Sequence[str]) -> Logical:
+        return replace(self, input=renamed(self.input, names))
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row comes with the first of its equals, and goes with the last."""
+        return grows_if(self.input.only_grows)
+
+    @property
+    def meets_by(self) -> tuple[Expression, ...]:
+        return tuple(Column(f.name, f.type) for f in self.schema)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        if below[0].held is None:
+            raise Cannot("equal rows of DISTINCT are in several partitions")
+        return below[0]
+
+    def two_phases(self, joins: bool) -> TwoPhases:
+        """Both stages do it."""
+        return TwoPhases(self.with_inputs, self.with_inputs, tuple(self.schema.names))
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        below = context.changing(context.exact(self.input))
+        return duplicate_eliminate.DuplicateEliminate((below,), self.is_static)
+
+
+@dataclass(frozen=True)
+class Single(Unary):
+    """At most one row: a scalar subquery's relation. More than one at an instant is an error."""
+
+    def with_names(self, names: Sequence[str]) -> Logical:
+        return replace(self, input=renamed(self.input, names))
+
+    @property
+    def pattern(self) -> Pattern:
+        return grows_if(self.input.only_grows)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        raise Cannot("a scalar subquery's rows are counted in one place")
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        return single.Single(context.changing(context.build(self.input, needed)))

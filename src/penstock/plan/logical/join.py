@@ -1,0 +1,133 @@
+"""Joins: what all of them have in common, and the inner join of any number of relations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.budget import CLUSTER, WEIGHT
+from penstock.engine.element import Pattern
+from penstock.expression import Column, Expression
+from penstock.plan.distribution import Cannot, Distribution, Held, Spread
+from penstock.plan.facts import Origin, equality, origin, reads
+from penstock.plan.join_graph import join_graph
+from penstock.plan.logical.operator import Logical, Needed, Unary, combined
+from penstock.plan.logical.select import said
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+EqualKeys = dict[int, Expression]
+"""For inputs of a join by number: the expressions that the join makes equal."""
+
+
+class AnyJoin(Logical):
+    """A join: ``conjuncts`` are what the rows of its inputs must satisfy together."""
+
+    conjuncts: tuple[Expression, ...]
+
+    def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
+        known = {name: o for below in self.inputs for name, o in below.origins.items()}
+        for left, right in filter(None, map(equality, self.conjuncts)):
+            yield origin(left, known), origin(right, known)
+
+    def equal_keys(self) -> list[EqualKeys]:
+        """The classes of keys that the join makes equal."""
+        graph = join_graph([i.schema.names for i in self.inputs], self.conjuncts)
+        derived = [dict(d) for d in graph.derived]
+
+        def expression(k: int, name: str) -> Expression:
+            return derived[k].get(name) or Column(name, self.inputs[k].schema.field(name).type)
+
+        return [{k: expression(k, name) for k, name in members} for members in graph.classes]
+
+    def aligned(self, spreads: Sequence[Spread], otherwise: str) -> Held:
+        """What rows that may join are all split by, where every split input is by equal keys."""
+        classes = self.equal_keys()
+        split = {k: s.held for k, s in enumerate(spreads) if not s.everywhere}
+        if any(held is None for held in split.values()) or len({len(h or ()) for h in split.values()}) != 1:
+            raise Cannot(otherwise)
+        found: list[frozenset[Expression]] = []
+        for place in range(len(next(iter(split.values())) or ())):
+            alike = {k: held[place] for k, held in split.items() if held is not None}
+            common = [c for c in classes if all(c.get(k) in h for k, h in alike.items())]
+            if not common:
+                raise Cannot(otherwise)
+            found.append(frozenset().union(*alike.values(), *(c.values() for c in common)))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Join(AnyJoin):
+    """Inner join of any number of relations; ``cross`` if the user asked for a cross product by name."""
+
+    parts: tuple[Logical, ...]
+    conjuncts: tuple[Expression, ...] = ()
+    cross: bool = False
+
+    can_sample = True
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        return self.parts
+
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        return replace(self, parts=inputs)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([f for i in self.parts for f in i.schema])
+
+    def describe(self) -> str:
+        return " ".join(["Join", *["CROSS"] * self.cross, said(self.conjuncts)]).strip()
+
+    @property
+    def pattern(self) -> Pattern:
+        return combined(self.parts)
+
+    def tells_lives(self, shown: Collection[str]) -> bool:
+        return all(i.tells_lives(shown) for i in self.parts)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        """One input split and the others everywhere, or several split by keys that the join makes equal."""
+        split = [k for k, s in enumerate(below) if not s.everywhere]
+        if len(split) > 1:
+            return Spread(held=self.aligned(below, "no key is common to all streams of the join"))
+        (k,), classes = split, self.equal_keys()
+        held = below[k].held
+        if held is None:
+            return below[k]
+        return Spread(held=tuple(h.union(*(c.values() for c in classes if c.get(k) in h)) for h in held))
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        inputs, lifted = zip(*(i.lifted(context.host_filters) for i in self.parts), strict=True)
+        conjuncts = (*self.conjuncts, *(c for own in lifted for c in own))
+        wanted = {*needed, *reads(conjuncts)}
+        parts = [context.build(i, wanted) for i in inputs]
+        output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
+        return context.budgeted(context.joined(parts, inputs, conjuncts, output))
+
+
+@dataclass(frozen=True)
+class Sampled(Unary):
+    """A join of which the query takes a sample: each row with its weight and the number of its cluster."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, (WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
+
+    def describe(self) -> str:
+        return "Sample"
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """The join as it is: that it is sampled, it knows by its budget."""
+        return context.build(self.input, [n for n in needed if n in self.input.schema.names])

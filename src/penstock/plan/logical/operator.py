@@ -1,0 +1,261 @@
+"""The contract of a logical operator: one frozen class that answers every question about itself.
+
+The binder in ``cql`` builds the plan, the rules in ``plan/rules`` rewrite it, ``compile`` spreads it and
+builds what ``engine`` runs. None of them knows the operators: they ask. What a class does not say has a
+default that is right for any operator, and slow: it changes in any way, runs on one partition, and is no
+part of what a second stage combines. ``Unary`` and ``PerRow`` have better ones.
+
+Column names are unique within a node's schema. Below the topmost project they are qualified by the
+alias under which their source appears (``"C.pid"``); the topmost project gives them their output names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.budget import Within
+from penstock.engine.element import Pattern
+from penstock.expression import Expression
+from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases
+from penstock.plan.facts import Origin, Origins
+from penstock.schema import TimeDomain
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+Needed = Collection[str]
+"""The columns of an operator's output that someone reads."""
+
+
+@dataclass(frozen=True)
+class Logical(ABC):
+    """A logical operator."""
+
+    is_stream: ClassVar[bool] = False
+    """Whether it yields a stream instead of a relation."""
+    in_chain: ClassVar[bool] = False
+    """Whether it may stand in the chain of operators with one input above a query's body."""
+    can_sample: ClassVar[bool] = False
+    """Whether it may stand in a query under SAMPLE."""
+
+    # what it is
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Logical, ...]:
+        """The operators it reads."""
+
+    @abstractmethod
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        """The same operator reading others."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Names and types of its columns."""
+
+    def describe(self) -> str:
+        """Its line in a plan."""
+        return type(self).__name__
+
+    @property
+    def described_inputs(self) -> tuple[Logical, ...]:
+        """The inputs that have lines of their own below it."""
+        return self.inputs
+
+    def with_names(self, names: Sequence[str]) -> Logical | None:
+        """The same with its columns named so, or None if that takes a projection."""
+        return None
+
+    # how it changes
+
+    @property
+    def pattern(self) -> Pattern:
+        """How its relation changes: only grows, ends known on arrival, or in any way."""
+        return Pattern.CHANGING
+
+    @property
+    def only_grows(self) -> bool:
+        """Whether rows, once in the relation, stay in it."""
+        return self.is_static or self.pattern is Pattern.APPEND
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it never changes: nothing but tables is below."""
+        return bool(self.inputs) and all(i.is_static for i in self.inputs)
+
+    def tells_lives(self, shown: Collection[str]) -> bool:
+        """Whether rows that are equal in these columns begin and end together."""
+        return False
+
+    def reads_instants(self, time: TimeDomain) -> bool:
+        """Whether it has output at every instant with input, whatever that input is."""
+        return False
+
+    # where its rows are
+
+    @property
+    def origins(self) -> Origins:
+        """For its columns that come from one stream each: from where."""
+        return {name: o for below in self.inputs for name, o in below.origins.items()}
+
+    def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
+        """What of its inputs must be equal for their rows to meet, in pairs."""
+        return iter(())
+
+    @property
+    def meets_by(self) -> tuple[Expression, ...]:
+        """Over its input: rows that are equal in these must meet."""
+        return ()
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        """Where its relation is, from where its inputs are; not all of them are everywhere.
+
+        Raises ``Cannot`` where the results of the partitions together would not be the result.
+        """
+        raise Cannot(f"{type(self).__name__.lower()} needs all rows in one partition")
+
+    def two_phases(self, joins: bool) -> TwoPhases:
+        """How two stages share it where its input is spread so that its rows do not meet.
+
+        For operators in the chain whose ``spread`` may raise. ``joins``: the first stage joins.
+        """
+        raise Cannot(f"{type(self).__name__.lower()} cannot be combined from partial results")
+
+    # how it runs
+
+    def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
+        """As an input of a join: the operator without those of its predicates that the join may test."""
+        return self, ()
+
+    @abstractmethod
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """The physical operators, whose output has at least the needed columns."""
+
+
+@dataclass(frozen=True)
+class Leaf(Logical):
+    """An operator that reads none: ``alias`` is what it is called in the plan."""
+
+    alias: str
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        return ()
+
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        return self
+
+    def called(self, what: str) -> str:
+        """A description with the alias, where that is not the name in it."""
+        return what if what.split(" ", 1)[0] == self.alias else f"{what} AS {self.alias}"
+
+
+@dataclass(frozen=True)
+class Unary(Logical):
+    """An operator with one input, whose columns it has unless it says otherwise."""
+
+    input: Logical
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        return (self.input,)
+
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        (input,) = inputs
+        return replace(self, input=input)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class PerRow(Unary):
+    """An operator that takes one row after the other: of each row in its input come none, one or several."""
+
+    in_chain = can_sample = True
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+    def tells_lives(self, shown: Collection[str]) -> bool:
+        return self.input.tells_lives(shown)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return below[0]
+
+
+@dataclass(frozen=True)
+class Binary(Logical):
+    """An operator of two inputs."""
+
+    left: Logical
+    right: Logical
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.left.schema
+
+
+def grows_if(condition: bool) -> Pattern:
+    """The pattern of an operator whose ends are never known on arrival."""
+    return Pattern.APPEND if condition else Pattern.CHANGING
+
+
+def combined(inputs: Sequence[Logical]) -> Pattern:
+    """The pattern of rows that are there while all their parts are: that of the least orderly input."""
+    patterns = {Pattern.APPEND if i.only_grows else i.pattern for i in inputs}
+    least_orderly = (Pattern.CHANGING, Pattern.EXPIRING, Pattern.APPEND)
+    return next(p for p in least_orderly if p in patterns)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A bound query: its plan, the time it runs in, what was filled in for the user, what it may use."""
+
+    root: Logical
+    time: TimeDomain
+    notes: tuple[str, ...] = field(default=())
+    within: Within | None = None
+
+
+def walk(node: Logical) -> Iterator[Logical]:
+    """A node and all below it, what reads before what is read, from left to right."""
+    yield node
+    for below in node.inputs:
+        yield from walk(below)
+
+
+def leaves(node: Logical) -> list[Leaf]:
+    """The streams, relations and tables below a node, from left to right."""
+    return [n for n in walk(node) if isinstance(n, Leaf)]
+
+
+def rewrite(node: Logical, rule: Callable[[Logical], Logical]) -> Logical:
+    """Apply a rule to every node, inputs first."""
+    return rule(node.with_inputs(*(rewrite(i, rule) for i in node.inputs)))
+
+
+def show(node: Logical, indent: str = "") -> str:
+    """A plan as text, one node a line, inputs below what reads them.
+
+    The notation is the algebra's: ``Project C.size AS size``, ``Window C [RANGE 10 MINUTES]``.
+    """
+    below = (show(i, indent + "  ") for i in node.described_inputs)
+    return "\n".join([f"{indent}{node.describe()}", *below])

@@ -1,0 +1,84 @@
+"""Outer joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import antijoin, project, union
+from penstock.expression import Column, Expression, Literal
+from penstock.plan.distribution import SOMEHOW, Cannot, Distribution, Spread
+from penstock.plan.facts import reads
+from penstock.plan.logical.join import AnyJoin
+from penstock.plan.logical.operator import Binary, Needed, grows_if
+from penstock.plan.logical.select import said
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+_IDS = {"left": "#left", "right": "#right"}
+"""Columns that number the rows of the sides."""
+
+
+@dataclass(frozen=True)
+class OuterJoin(Binary, AnyJoin):
+    """``left``, ``right`` or ``full`` outer join; columns of the side without a match are NULL."""
+
+    kind: str
+    conjuncts: tuple[Expression, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.left.schema, *self.right.schema])
+
+    def describe(self) -> str:
+        return f"{self.kind.capitalize()} outer join {said(self.conjuncts)}"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row without a match goes when one comes, unless the other side is static."""
+        sides = {"left": (self.left, self.right), "right": (self.right, self.left)}
+        if self.kind == "full":
+            return grows_if(self.is_static)
+        kept, other = sides[self.kind]
+        return grows_if(kept.only_grows and other.is_static)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        """Who has no match is told where all rows of the other side are that could be one."""
+        left, right = below
+        if right.everywhere and self.kind == "left":
+            return left
+        if left.everywhere and self.kind == "right":
+            return right
+        if left.everywhere or right.everywhere:
+            raise Cannot(f"rows of a {self.kind} outer join without a match are told by no single partition")
+        self.aligned(below, "no key is common to both sides of the outer join")
+        # The other side's key is NULL in rows without a match, so it does not say where they are.
+        return {"left": left, "right": right, "full": SOMEHOW}[self.kind]
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
+        wanted = {*needed, *reads(self.conjuncts)}
+        sides = {
+            side: context.identified(context.build(i, wanted), _IDS[side])
+            for side, i in zip(_IDS, self.inputs, strict=True)
+        }
+        kept = ("left", "right") if self.kind == "full" else (self.kind,)
+        shown = pa.schema([f for f in self.schema if f.name in needed])
+        output = (*shown.names, *(_IDS[k] for k in kept))
+        pairs = context.changing(context.joined(list(sides.values()), self.inputs, self.conjuncts, output))
+        alone = [antijoin.Antijoin(sides[k], pairs, _IDS[k], static=self.only_grows) for k in kept]
+        return union.Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
+
+
+def _padded(node: Node, schema: pa.Schema) -> Node:
+    """The columns of a schema, NULL where the node has none."""
+    have = set(node.schema.names)
+    columns = [(f.name, Column(f.name, f.type) if f.name in have else Literal(None, f.type)) for f in schema]
+    return project.Project(node, tuple(columns))

@@ -1,0 +1,63 @@
+"""Projection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.engine.operators import project
+from penstock.expression import Column, Expression
+from penstock.plan.distribution import Distribution, Spread
+from penstock.plan.facts import Named, Origins, origins_of, reads
+from penstock.plan.logical.operator import Logical, Needed, PerRow
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class Project(PerRow):
+    """Duplicate-preserving projection to named expressions."""
+
+    columns: Named
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, e.type) for name, e in self.columns])
+
+    def describe(self) -> str:
+        return "Project " + ", ".join(f"{e} AS {name}" for name, e in self.columns)
+
+    def with_names(self, names: Sequence[str]) -> Logical:
+        return replace(self, columns=tuple(zip(names, (e for _, e in self.columns), strict=True)))
+
+    def tells_lives(self, shown: Collection[str]) -> bool:
+        below = {e.name for name, e in self.columns if isinstance(e, Column) and name in shown}
+        return self.input.tells_lives(below)
+
+    @property
+    def origins(self) -> Origins:
+        return origins_of(self.columns, self.input.origins)
+
+    @property
+    def meets_by(self) -> tuple[Expression, ...]:
+        """Equal rows, which a query above may have to bring together."""
+        return tuple(e for _, e in self.columns)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return below[0].renamed(self.columns)
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        shown = tuple((name, e) for name, e in self.columns if name in needed)
+        return project.Project(context.build(self.input, reads(e for _, e in shown)), shown)
+
+
+def renamed(node: Logical, names: Sequence[str]) -> Logical:
+    """A plan with its columns named so: by its own topmost projection where it has one."""
+    own = tuple((name, Column(f.name, f.type)) for name, f in zip(names, node.schema, strict=True))
+    return node.with_names(names) or Project(node, own)

@@ -1,0 +1,41 @@
+"""Selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.engine.operators import select
+from penstock.expression import Expression
+from penstock.plan.facts import conjunction, for_host, reads
+from penstock.plan.logical.operator import Needed, PerRow
+from penstock.plan.logical.sources import FilteredByHost
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class Select(PerRow):
+    """Rows for which every conjunct is true."""
+
+    conjuncts: tuple[Expression, ...]
+
+    def describe(self) -> str:
+        return f"Select {said(self.conjuncts)}"
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """What stands right on a stream or table is left to the host as far as it can evaluate it."""
+        if not (isinstance(self.input, FilteredByHost) and context.host_filters):
+            below = context.build(self.input, {*needed, *reads(self.conjuncts)})
+            return select.Select(below, self.conjuncts, context.filters)
+        host = for_host(self.conjuncts)
+        rest = tuple(c for c in self.conjuncts if c not in host)
+        below = self.input.build_filtered(context, {*needed, *reads(rest)}, conjunction(host))
+        return select.Select(below, rest, context.filters) if rest else below
+
+
+def said(conjuncts: tuple[Expression, ...]) -> str:
+    """Conjuncts as text."""
+    return " AND ".join(f"({c})" if getattr(c, "function", "") == "or" else str(c) for c in conjuncts)

@@ -1,0 +1,63 @@
+"""Semijoins and antijoins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import antijoin
+from penstock.expression import Expression
+from penstock.plan.distribution import Cannot, Distribution, Spread
+from penstock.plan.facts import Origins, reads
+from penstock.plan.logical.join import AnyJoin
+from penstock.plan.logical.operator import Binary, Needed, grows_if
+from penstock.plan.logical.select import said
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+_ID = "#left"
+"""Column that numbers the rows of the left side."""
+
+
+@dataclass(frozen=True)
+class SemiJoin(Binary, AnyJoin):
+    """Rows of ``left`` that have a match in ``right``; with ``anti``, those that have none.
+
+    EXISTS and IN; NOT EXISTS and, with conjuncts that are true also where a comparison is NULL, NOT IN.
+    """
+
+    conjuncts: tuple[Expression, ...]
+    anti: bool = False
+
+    def describe(self) -> str:
+        return f"{'Antijoin' if self.anti else 'Semijoin'} {said(self.conjuncts)}"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row goes with its last match; of an antijoin, when the first match comes."""
+        right = self.right.is_static if self.anti else self.right.only_grows
+        return grows_if(self.left.only_grows and right)
+
+    @property
+    def origins(self) -> Origins:
+        return self.left.origins
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        left, right = below
+        if right.everywhere:
+            return left
+        if left.everywhere:
+            raise Cannot("a match of a subquery's row is told by no single partition")
+        self.aligned(below, "the subquery is not correlated by a key that both sides are spread by")
+        return left
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        wanted = {*needed, *reads(self.conjuncts)}
+        left = context.identified(context.build(self.left, wanted), _ID)
+        right = context.build(self.right, wanted)
+        pairs = context.changing(context.joined([left, right], self.inputs, self.conjuncts, (_ID,)))
+        return antijoin.Antijoin(left, pairs, _ID, self.anti, self.right.is_static)

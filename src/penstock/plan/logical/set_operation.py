@@ -1,0 +1,93 @@
+"""UNION, EXCEPT and INTERSECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import duplicate_eliminate, except_, intersect, union
+from penstock.expression import Column
+from penstock.plan.distribution import Cannot, Distribution, Held, Spread
+from penstock.plan.facts import Origin, Origins
+from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
+from penstock.plan.logical.project import renamed
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class SetOperation(Binary):
+    """``union``, ``except`` or ``intersect`` of two relations, column by column; as bags if ``all``.
+
+    Both inputs have the same column types; the names are the left one's.
+    """
+
+    kind: str
+    all: bool
+
+    def describe(self) -> str:
+        return self.kind.capitalize() + (" all" if self.all else "")
+
+    def with_names(self, names: Sequence[str]) -> Logical:
+        return replace(self, left=renamed(self.left, names))
+
+    @property
+    def pattern(self) -> Pattern:
+        """What EXCEPT leaves of the left side goes when its equal comes on the right."""
+        if self.kind == "union" and self.all and self.left.pattern is self.right.pattern:
+            return self.left.pattern
+        right = self.right.is_static if self.kind == "except" else self.right.only_grows
+        return grows_if(self.left.only_grows and right)
+
+    @property
+    def origins(self) -> Origins:
+        return self.left.origins
+
+    def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
+        left, right = self.left.origins, self.right.origins
+        for a, b in zip(self.left.schema.names, self.right.schema.names, strict=True):
+            yield left.get(a), right.get(b)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        left, right = below
+        if not left.everywhere and not right.everywhere:
+            held = self._by_position(left, right)
+            if held is None and not (self.kind == "union" and self.all):
+                raise Cannot(f"equal rows of the sides of {self.kind.upper()} are in several partitions")
+            return Spread(held=held)
+        split = right if left.everywhere else left
+        # Rows of the side that is everywhere count where the other side's rows that equal them are.
+        if split.held is None or self.kind == "union" or (self.kind == "except" and left.everywhere):
+            raise Cannot(f"one side of {self.kind.upper()} is in every partition")
+        return left if right.everywhere else Spread(held=self._as_left(split.held))
+
+    def _by_position(self, left: Spread, right: Spread) -> Held | None:
+        """The columns of the left side that both sides' rows are split by, position by position."""
+        if left.held is None or right.held is None or len(left.held) != len(right.held):
+            return None
+        held = [a & b for a, b in zip(left.held, self._as_left(right.held) or (), strict=False)]
+        return tuple(held) if len(held) == len(left.held) and all(held) else None
+
+    def _as_left(self, held: Held) -> Held | None:
+        """What the right side is split by, in terms of the left side's columns."""
+        pairs = zip(self.right.schema, self.left.schema, strict=True)
+        own = {Column(theirs.name, theirs.type): Column(f.name, f.type) for theirs, f in pairs}
+        found = [frozenset(own[e] for e in h if isinstance(e, Column) and e in own) for h in held]
+        return tuple(found) if all(found) else None
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        left, right = (context.exact(side) for side in self.inputs)
+        changing = (context.changing(left), context.changing(right))
+        match self.kind:
+            case "except":
+                return except_.Except(changing, self.all, self.right.is_static)
+            case "intersect":
+                return intersect.Intersect(changing, self.all)
+        both = union.Union((left, right) if left.pattern is right.pattern else changing)
+        if self.all:
+            return both
+        return duplicate_eliminate.DuplicateEliminate((context.changing(both),))

@@ -1,0 +1,162 @@
+"""The leaves: registered streams, relations and tables, and what an earlier stage hands on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.catalog import Input, TableDef
+from penstock.engine.element import Pattern
+from penstock.expression import Column, Expression
+from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
+from penstock.plan.facts import Origins
+from penstock.plan.logical.operator import Leaf, Logical, Needed, rewrite, walk
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+class FilteredByHost(ABC):
+    """A leaf whose rows the host may filter before they come."""
+
+    @abstractmethod
+    def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
+        """The source of the rows for which the filter is true."""
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """The source of all rows."""
+        return self.build_filtered(context, needed, None)
+
+
+@dataclass(frozen=True)
+class Source(Leaf):
+    """A stream or relation: its rows a host sends to partitions.
+
+    ``number`` tells the places at which they stand in a plan apart, once it is ``numbered``.
+    """
+
+    definition: Input
+    number: int = 0
+
+    can_sample = True
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return _qualified(self.alias, self.definition.schema)
+
+    @property
+    def origins(self) -> Origins:
+        return {f.name: (self.number, Column(f.name, f.type)) for f in self.schema}
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return distribution.leaf(self.number)
+
+
+@dataclass(frozen=True)
+class StreamSource(FilteredByHost, Source):
+    """A stream as it stands in FROM."""
+
+    is_stream = True
+
+    def describe(self) -> str:
+        return f"Stream {self.called(self.definition.name)}"
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.APPEND
+
+    def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
+        return context.source(self, needed, filter)
+
+
+@dataclass(frozen=True)
+class RelationSource(Source):
+    """A relation that changes over time as it stands in FROM: its rows are marked + and −."""
+
+    def describe(self) -> str:
+        return f"Relation {self.called(self.definition.name)}"
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        # Every column is needed to know which row leaves.
+        return context.source(self, self.schema.names, None, Pattern.CHANGING)
+
+
+@dataclass(frozen=True)
+class TableSource(FilteredByHost, Leaf):
+    """A static table as it stands in FROM."""
+
+    definition: TableDef
+
+    can_sample = True
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return _qualified(self.alias, self.definition.schema)
+
+    def describe(self) -> str:
+        return f"Table {self.called(self.definition.name)}"
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.APPEND
+
+    @property
+    def is_static(self) -> bool:
+        return True
+
+    def tells_lives(self, shown: Collection[str]) -> bool:
+        return True
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return EVERYWHERE
+
+    def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
+        return context.table(self, needed, filter)
+
+
+@dataclass(frozen=True)
+class Exchange(Leaf):
+    """What an earlier stage hands on; ``alias`` names that stage."""
+
+    columns: pa.Schema
+    changes: Pattern
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.columns
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.changes
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return distribution.exchanged
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        return context.exchanges[self.alias]
+
+
+def sources(root: Logical) -> list[Source]:
+    """The streams and relations of a plan, from left to right."""
+    return [node for node in walk(root) if isinstance(node, Source)]
+
+
+def numbered(root: Logical) -> Logical:
+    """The same plan, each stream and relation with the number of its place."""
+    places = count()
+
+    def number(node: Logical) -> Logical:
+        return replace(node, number=next(places)) if isinstance(node, Source) else node
+
+    return rewrite(root, number)
+
+
+def _qualified(alias: str, schema: pa.Schema) -> pa.Schema:
+    return pa.schema([f.with_name(f"{alias}.{f.name}") for f in schema])

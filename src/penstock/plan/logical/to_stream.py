@@ -1,0 +1,74 @@
+"""relation-to-stream: ISTREAM, DSTREAM, RSTREAM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import d_stream, i_stream, r_stream
+from penstock.plan.distribution import Cannot, Distribution, Spread
+from penstock.plan.logical.operator import Logical, Needed, Unary
+from penstock.plan.logical.project import renamed
+from penstock.schema import TimeDomain
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class ToStream(Unary):
+    """relation-to-stream: ``kind`` is ``"istream"``, ``"dstream"`` or ``"rstream"``.
+
+    ``every`` is the period of RSTREAM's clock in ticks, where the query names one.
+    """
+
+    kind: str
+    every: int | None = None
+
+    is_stream = can_sample = True
+
+    def describe(self) -> str:
+        return self.kind.capitalize() + (f" every {self.every}" if self.every else "")
+
+    def with_names(self, names: Sequence[str]) -> Logical:
+        return replace(self, input=renamed(self.input, names))
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.APPEND
+
+    def reads_instants(self, time: TimeDomain) -> bool:
+        return self.kind == "rstream" and self.every is None and time.kind == "timestamp"
+
+    @property
+    def shows_at_once(self) -> bool:
+        """Whether results are shown as they are found, so that none can cancel another.
+
+        RSTREAM shows what is there, row by row; ISTREAM does where rows only enter or no two that are equal
+        meet.
+        """
+        return self.kind == "rstream" or (
+            self.kind == "istream" and (self.input.only_grows or self._distinct_lives)
+        )
+
+    @property
+    def _distinct_lives(self) -> bool:
+        return self.input.tells_lives(self.schema.names)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        if below[0].held is None and not self.shows_at_once:
+            raise Cannot(f"equal rows under {self.kind.upper()} may cancel and are in several partitions")
+        return below[0]
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        below = context.exact(self.input)
+        match self.kind:
+            case "istream":
+                return i_stream.IStream(below, self._distinct_lives)
+            case "dstream":
+                return d_stream.DStream(context.changing(below))
+        every = self.every or (1 if context.time.kind == "integer" else None)
+        return r_stream.RStream(context.changing(below), every)
