@@ -39,7 +39,7 @@ FIXED = {
     "engine/kernels/probing.py": {"_BLOCK"},
     "engine/kernels/t_tree.py": {"HEAD", "_INSIDE", "_DEEPEST"},
     "engine/snapshot.py": {"_ALIGNED"},
-    "plan/bands.py": {"_FAR"},  # ticks in 64 bits
+    "plan/join_graph.py": {"_FAR"},  # ticks in 64 bits
     "routing.py": {"EVERYWHERE"},
     "spark/driver/exchange.py": {"_BITS", "_SEED"},  # Spark's hash
     "spark/process.py": {"_TRIM_THRESHOLD", "_MMAP_THRESHOLD"},  # glibc's

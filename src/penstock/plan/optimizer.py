@@ -20,8 +20,8 @@ RULES: tuple[Callable[[Logical], Logical], ...] = (
 )
 
 
-def optimize(root: Logical, upto: int = len(RULES)) -> Logical:
-    """Apply the rules, or the first ``upto`` of them."""
-    for rule in RULES[:upto]:
+def optimize(root: Logical) -> Logical:
+    """Apply the rules."""
+    for rule in RULES:
         root = rewrite(root, rule)
     return root

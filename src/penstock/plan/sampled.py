@@ -19,6 +19,7 @@ So a SUM becomes two aggregates, by cluster and then over clusters, of which ``<
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from statistics import NormalDist
 
 import pyarrow as pa
@@ -38,13 +39,21 @@ def sampled(root: Logical, goal: Sample) -> Logical:
     """The plan over a sample of its join."""
     z = NormalDist().inv_cdf((1 + goal.confidence) / 2)
     calls = {name for aggregate in _aggregates(root) for name, _ in aggregate.calls}
-    sample = logical.rewrite(root, lambda n: Sampled(n) if isinstance(n, Join) else n)
-    estimated = logical.rewrite(
-        sample, lambda n: _estimated(n, z) if isinstance(n, Aggregate) and _over_sample(n) else n
-    )
-    return logical.rewrite(
-        estimated, lambda n: _projected(n, calls) if isinstance(n, Project) and _over_sample(n) else n
-    )
+    for rule in (_sample_join, partial(_estimate, z=z), partial(_show_bounds, calls=calls)):
+        root = logical.rewrite(root, rule)
+    return root
+
+
+def _sample_join(node: Logical) -> Logical:
+    return Sampled(node) if isinstance(node, Join) else node
+
+
+def _estimate(node: Logical, z: float) -> Logical:
+    return _estimated(node, z) if isinstance(node, Aggregate) and _over_sample(node) else node
+
+
+def _show_bounds(node: Logical, calls: set[str]) -> Logical:
+    return _projected(node, calls) if isinstance(node, Project) and _over_sample(node) else node
 
 
 def constant_in_clusters(root: Logical) -> bool:

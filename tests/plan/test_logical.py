@@ -1,0 +1,281 @@
+"""A logical operator answers for itself: one that exists only here runs everywhere, and no list knows any."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+import penstock
+from penstock.catalog import Input, TableDef
+from penstock.cql import bind
+from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Unary as UnaryNode
+from penstock.plan import compile, explain, logical, optimizer
+from penstock.plan.build import Builder
+from penstock.plan.logical.operator import Logical, Needed, PerRow, Unary
+from penstock.plan.optimizer import optimize
+
+if TYPE_CHECKING:
+    from penstock.engine.stage import Stage
+
+SOURCE = Path(penstock.__file__).parent
+
+
+# an operator of two classes: a logical one and a physical one
+
+
+@dataclass(frozen=True)
+class Repeated(PerRow):
+    """Each row several times, with the number of the copy."""
+
+    times: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, ("copy", pa.int64())])
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        return Repeat(context.exact(self.input), self.times)
+
+
+@dataclass(frozen=True)
+class Repeat(UnaryNode):
+    """The physical operator."""
+
+    times: int
+    name = "repeat"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, ("copy", pa.int64())])
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+    def describe(self) -> str:
+        return f"{self.times} times"
+
+    def start(self, context: StartContext) -> Operator:
+        return Repeating(self)
+
+
+class Repeating(Operator):
+    """The running operator."""
+
+    def __init__(self, node: Repeat) -> None:
+        self._schema, self._times = node.schema, node.times
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        many = inputs[0].take(np.repeat(np.arange(len(inputs[0])), self._times))
+        copies = pa.array(np.tile(np.arange(self._times), len(inputs[0])))
+        return many.with_columns(batch_of([*many.columns.columns, copies], self._schema, len(many)))
+
+
+ROWS = [(t, {"a": t % 3, "b": t % 2}) for t in range(9)]
+QUERIES = {
+    "changes": "SELECT a FROM S [RANGE 2]",
+    "ends learned": "SELECT a, b FROM S [ROWS 2]",
+    "only grows": "SELECT a, b FROM S WHERE b = 1",
+    "groups": "SELECT a, COUNT(*) AS n FROM S [RANGE 3] GROUP BY a",
+    "a join": "SELECT S.a FROM S [RANGE 2], S [RANGE 1] AS T WHERE S.a = T.a",
+    "istream": "SELECT ISTREAM(a, b) FROM S [RANGE 2]",
+}
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever is projected at the top of a query, twice."""
+
+    def rule(node: Logical) -> Logical:
+        return Repeated(node, 2) if isinstance(node, logical.Project) else node
+
+    # Engine processes cannot import this file, so what is defined in it travels whole.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(optimizer, "RULES", (*optimizer.RULES, rule))
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def changes(found: list) -> list:
+    return sorted((ts, sign, sorted(row.items())) for ts, sign, row in found)
+
+
+@pytest.fixture
+def once(request: pytest.FixtureRequest) -> dict[str, list]:
+    """The results without the operator."""
+    return {query: penstock.evaluate(query, {"S": ROWS}) for query in QUERIES.values()}
+
+
+def twice(found: list) -> list:
+    return changes([(ts, sign, {**row, "copy": copy}) for ts, sign, row in found for copy in (0, 1)])
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_an_operator_of_this_test_runs_on_the_engine(
+    once: dict[str, list], repeated: None, query: str, partitions: int
+) -> None:
+    assert changes(penstock.evaluate(query, {"S": ROWS}, partitions=partitions)) == twice(once[query])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["groups", "istream"])
+def test_an_operator_of_this_test_runs_on_spark(
+    once: dict[str, list], repeated: None, spark: object, name: str
+) -> None:
+    found = penstock.evaluate(QUERIES[name], {"S": ROWS}, on="spark", partitions=2)
+    assert changes(found) == twice(once[QUERIES[name]])
+
+
+def test_an_operator_of_this_test_is_explained(repeated: None) -> None:
+    query = bind("SELECT a, COUNT(*) AS n FROM S [RANGE 3] GROUP BY a", CATALOG)
+    assert "Repeated" in logical.show(optimize(query.root))
+    lines = [line.strip() for line in explain(compile(query, 2)).splitlines()]
+    assert "repeat 2 times" in lines
+    assert any(line.startswith("stage 1  on 2 partitions") for line in lines)
+
+
+@dataclass(frozen=True)
+class Bare(Unary):
+    """An operator that says nothing but how it is built."""
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        return context.changing(context.build(self.input, needed))
+
+
+def test_what_an_operator_does_not_say_is_right_and_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        optimizer, "RULES", (lambda n: Bare(n) if isinstance(n, logical.Window) else n, *optimizer.RULES)
+    )
+    query = bind("SELECT a FROM S [RANGE 3]", CATALOG)
+    assert "stage 1  on 1 partition: bare needs all rows in one partition" in explain(compile(query, 4))
+    found = penstock.evaluate("SELECT a FROM S [RANGE 3]", {"S": ROWS}, partitions=4)
+    monkeypatch.undo()
+    assert changes(found) == changes(penstock.evaluate("SELECT a FROM S [RANGE 3]", {"S": ROWS}))
+
+
+# whether a result only grows is said in one place
+
+CATALOG = {
+    **{n: Input(n, pa.schema([("a", pa.int64()), ("b", pa.int64())])) for n in ("R", "S")},
+    "T": TableDef("T", pa.schema([("a", pa.int64()), ("c", pa.int64())])),
+}
+GROW = """
+SELECT a FROM S
+SELECT DISTINCT a FROM S
+SELECT S.a, T.c FROM S LEFT JOIN T ON S.a = T.a
+SELECT S.a, T.c FROM T RIGHT JOIN S ON S.a = T.a
+SELECT a FROM S WHERE a NOT IN (SELECT a FROM T)
+SELECT a FROM S WHERE EXISTS (SELECT 1 FROM R WHERE R.a < S.a)
+SELECT a FROM S UNION SELECT a FROM T
+SELECT a FROM S EXCEPT SELECT a FROM T
+SELECT a FROM S INTERSECT ALL SELECT a FROM R
+SELECT S.a FROM S, (SELECT DISTINCT a FROM R) AS r WHERE S.a = r.a
+""".strip().splitlines()
+SHRINK = """
+SELECT DISTINCT a FROM S [RANGE 5]
+SELECT COUNT(*) AS n FROM S
+SELECT S.a, R.b FROM S LEFT JOIN R ON S.a = R.a
+SELECT S.a, T.c FROM T LEFT JOIN S ON S.a = T.a
+SELECT S.a, T.c FROM S FULL JOIN T ON S.a = T.a
+SELECT a FROM S WHERE a NOT IN (SELECT a FROM R)
+SELECT a FROM T EXCEPT SELECT a FROM S
+SELECT a FROM S UNION ALL SELECT a FROM R [RANGE 1]
+""".strip().splitlines()
+
+
+def node_below_result(stage: Stage) -> Node:
+    """The operator whose relation the result shows."""
+    (below,) = stage.root.inputs
+    return below
+
+
+@pytest.mark.parametrize(("query", "grows"), [*((q, True) for q in GROW), *((q, False) for q in SHRINK)])
+def test_binder_plan_and_engine_agree_on_what_only_grows(query: str, grows: bool) -> None:
+    bound = bind(query, CATALOG)
+    assert isinstance(bound.root, logical.ToStream) == grows  # ISTREAM is filled in
+    relation = bound.root.input if isinstance(bound.root, logical.ToStream) else bound.root
+    assert relation.only_grows == grows
+    (planned,) = compile(bound).stages
+    assert (node_below_result(planned.stage).pattern is Pattern.APPEND) == grows
+
+
+def test_results_of_only_growing_relations_do_not_cancel() -> None:
+    """So no second stage nets them, also where a projection hides what they are spread by."""
+    query = bind("SELECT x.b FROM (SELECT DISTINCT a, b FROM S) AS x", CATALOG)
+    assert len(compile(query, 4).stages) == 1
+
+
+# no case list over logical operators outside their own files
+
+OPERATORS = {
+    name for name, kind in vars(logical).items() if isinstance(kind, type) and issubclass(kind, Logical)
+} - {"Logical", "Leaf", "Source", "AnyJoin"}
+
+
+def modules() -> list[Path]:
+    own = (SOURCE / "plan" / "logical", SOURCE / "plan" / "rules")
+    return [p for p in SOURCE.rglob("*.py") if not any(p.is_relative_to(o) for o in own)]
+
+
+def logical_names(tree: ast.Module) -> set[str]:
+    """The names under which a module knows logical operators."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.plan.logical"):
+            found |= {a.asname or a.name for a in node.names if a.name in OPERATORS}
+    return found
+
+
+def told_apart(function: ast.AST, known: set[str]) -> set[str]:
+    """The logical operators that a function tells apart, by ``isinstance`` or ``match``."""
+    found = set()
+    for node in ast.walk(function):
+        kinds: list[ast.AST] = []
+        if isinstance(node, ast.MatchClass):
+            kinds = [node.cls]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            kinds = [node.args[1]]
+        for kind in (n for k in kinds for n in ast.walk(k)):
+            if isinstance(kind, ast.Name) and kind.id in known:
+                found.add(kind.id)
+            if isinstance(kind, ast.Attribute) and ast.unparse(kind.value) == "logical":
+                found |= {kind.attr} & OPERATORS
+    return found
+
+
+def case_lists(text: str) -> list[str]:
+    tree = ast.parse(text)
+    known = logical_names(tree)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    return [f"{f.name}: {sorted(t)}" for f in functions if len(t := told_apart(f, known)) > 1]
+
+
+def test_nothing_takes_logical_operators_apart() -> None:
+    found = {str(p.relative_to(SOURCE)): c for p in modules() if (c := case_lists(p.read_text()))}
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "isinstance(node, logical.Join | logical.Select)",
+        "isinstance(node, Window) or isinstance(node, (logical.Join,))",
+        "[n for n in node if isinstance(n, Window)] + [n for n in node if isinstance(n, logical.Join)]",
+    ],
+)
+def test_a_case_list_would_be_found(body: str) -> None:
+    text = "from penstock.plan import logical\nfrom penstock.plan.logical import Window\n"
+    assert case_lists(f"{text}def f(node):\n    return {body}\n")
+    assert not case_lists(f"{text}def f(node):\n    return isinstance(node, Window)\n")
