@@ -140,8 +140,9 @@ class ListeningEngine(CountingEngine):
         for command in commands:
             self.heard = 10 * self.heard + command.payload["bytes"]
         out = super().step(arrivals, commands)
-        column = pa.array([self.heard] * out.batch.num_rows, pa.int64())
-        return replace(out, batch=out.batch.set_column(3, "total", column))
+        column = pa.array([self.heard] * out.only.batch.num_rows, pa.int64())
+        shown = replace(out.only, batch=out.only.batch.set_column(3, "total", column))
+        return replace(out, roots={RESULT: shown})
 
 
 def listening(stage: Stage) -> ListeningEngine:

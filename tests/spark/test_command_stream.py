@@ -14,7 +14,7 @@ from stage_on_spark import Files, until
 from test_pipeline import Run, pids, plan
 
 from penstock.engine.operators.source import Source
-from penstock.engine.stage import Stage, StageInput
+from penstock.engine.stage import RESULT, Stage, StageInput
 from penstock.errors import CatalogError, EngineError
 from penstock.plan.physical import ExchangeInput, PlannedStage
 from penstock.spark.driver import commands
@@ -29,7 +29,7 @@ def listening(spark: Any, files: Files, stages: int = 1) -> Any:
     """A query that shows with every row the digits of the commands that were applied before it."""
     found = plan(spark, files)
     if stages == 2:
-        stage = Stage(Source("E", fake_engine.ROW), (StageInput("E", fake_engine.ROW, "exchange"),))
+        stage = Stage({RESULT: Source("E", fake_engine.ROW)}, (StageInput("E", fake_engine.ROW, "exchange"),))
         found = replace(found, stages=(*found.stages, PlannedStage(stage, 2, (ExchangeInput("E", ("k",)),))))
     return dataframe(found, build=fake_engine.listening)
 
