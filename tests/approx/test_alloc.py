@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ from penstock.approx.recall import alloc
 from penstock.budget import Maximize, Within
 from penstock.engine.operator import Clock
 from penstock.errors import PenstockError
-from penstock.measurement import Kind, Property, Reading, curve, encode, under
-from penstock.spark.relay.shared_memory import allotment, demand
-from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory
+from penstock.measurement import Kind, Measurements, Property, Reading, curve, measured, under
+from penstock.spark.driver.shared_memory import demand, parts
 
 LENGTH, RATE, WINDOWS = 400, 4, 12
 
@@ -66,28 +64,23 @@ def test_weights_are_heeded_while_running() -> None:
     assert more == pytest.approx(2 * less, rel=0.15)
 
 
-def test_relays_share_the_memory_out(tmp_path: Path) -> None:
-    place = ResidentDirectory(Process(1, "0"), tmp_path)
-    orders = [EngineId("one", 0, 0), EngineId("two", 0, 0)]
+def published(partition: int, *memories: float) -> Measurements:
+    """What an engine publishes that has recalls of 0, 0.5 and 1 with some parts of a shared memory."""
+    own = [Reading(Property.SHARED_MEMORY, 1000), Reading(Property.WEIGHT, 1)]
+    recall = curve(Property.RECALL_AT_BYTES, (0.0, 0.5, 1.0), memories)
+    return measured(under("join.1/budget", Kind.ADAPTIVE, [*own, *recall]), "q", 1, partition)
 
-    def part(order: EngineId) -> int:
-        command = allotment(1000, 2, place, order)
-        assert (command.sequence, command.kind) == (0, "memory")
-        return int(command.payload["bytes"])
 
-    assert part(orders[0]) == 500  # two partitions start, and nothing is known yet
-    told = {"one": [0.0, 500.0, 1000.0], "two": [0.0, 900.0, 1800.0]}
-    for order in orders:
-        run = place.run(order.run_id)
-        run.mkdir(parents=True)
-        own = [Reading(Property.SHARED_MEMORY, 1000), Reading(Property.WEIGHT, 1)]
-        recall = curve(Property.RECALL_AT_BYTES, (0.0, 0.5, 1.0), told[order.run_id])
-        readings = under("join.1/budget", Kind.ADAPTIVE, [*own, *recall])
-        (run / "s0p0.json").write_bytes(encode(readings))
-    parts = [part(o) for o in orders]
-    assert sum(parts) <= 1000
-    assert parts[0] / 1000 == pytest.approx(parts[1] / 1800, abs=0.01)
-    assert part(EngineId("three", 0, 0)) == 333
+def test_the_driver_shares_the_memory_out() -> None:
+    one = demand(published(0, 0, 500, 1000), 1000)
+    two = demand(Measurements([*published(0, 0, 400, 800), *published(1, 0, 500, 1000)]), 1000)
+    assert demand(published(0, 0, 500, 1000), 2000) is None
+    assert parts(1000, [None, None]) == [500, 500]  # nothing is known yet
+    first, second = parts(1000, [one, two])
+    assert 990 < first + second <= 1000
+    assert first / 1000 == pytest.approx(second / 1800, abs=0.01)
+    assert parts(1000, [one, None, two])[1] == 333
+    assert parts(10_000, [one, two]) == [1000 + 3600, 1800 + 3600]  # what nobody needs goes to all alike
 
 
 def test_a_query_takes_what_the_session_has() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from killing import World, command_line, residents
 from standalone import HOME, standalone
@@ -23,6 +26,61 @@ CONF = {
 }
 REPOSITORY = Path(__file__).parent.parent.parent
 EVERYTHING = pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only by make faults")
+
+
+MEASURED = """
+import json, sys
+from pyspark.sql import SparkSession
+import penstock
+from penstock.measurement import Property
+from penstock.spark.driver.local_spark import LOCAL
+
+root, conf = sys.argv[1], json.loads(sys.argv[2])
+builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+for key, value in {**LOCAL, **conf, "spark.sql.shuffle.partitions": "2"}.items():
+    builder = builder.config(key, value)
+ps = penstock.connect(builder.getOrCreate(), 2)
+for name in "AB":
+    ps.sql(f"CREATE STREAM {name} (t BIGINT, k BIGINT) TIMESTAMP BY t FROM PARQUET '{root}/{name}'")
+ps.sql("SET penstock.memory = '64 KB'")
+df = ps.sql("SELECT ISTREAM(A.k) FROM A [RANGE 50], B [RANGE 50] WHERE A.k = B.k MAXIMIZE RESULTS")
+query = df.writeStream.format("noop").option("checkpointLocation", f"{root}/checkpoint").start()
+query.processAllAvailable()
+found = ps.metrics()
+print(json.dumps({
+    "engines": [place[1:] for place in found.by_engine()],
+    "pids": [m.value for m in found.of(Property.PID)],
+    "received": found.total(Property.RECEIVED),
+    "memory": [m.value for m in found.of(Property.SHARED_MEMORY)],
+    "explained": ps.explain(query),
+}), flush=True)
+sys.stdin.readline()
+query.stop()
+"""
+
+
+@EVERYTHING
+def test_measurements_come_from_every_executor(tmp_path: Path) -> None:
+    for name in "AB":
+        (tmp_path / name).mkdir()
+        pq.write_table(
+            pa.table({"t": range(400), "k": [n % 50 for n in range(400)]}), tmp_path / name / "1.parquet"
+        )
+    command = [sys.executable, "-c", MEASURED, str(tmp_path), json.dumps(CONF)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin is not None and program.stdout is not None
+        found = json.loads(program.stdout.readline())
+        family = psutil.Process(program.pid).children(recursive=True)
+        executors = [p for p in family if "CoarseGrainedExecutorBackend" in " ".join(command_line(p))]
+        engines = [{e.pid for e in residents(executor.pid)} for executor in executors]
+        program.stdin.write("\n")
+    assert len(engines) == 2
+    assert found["engines"] == [[1, 0], [1, 1]]
+    assert all(own & set(found["pids"]) for own in engines), "an engine of each executor"
+    assert found["received"] == 800
+    assert found["memory"] == [64 << 10] * 2
+    assert "stage 1, partition 1: " in found["explained"]
+    assert list((tmp_path / "checkpoint" / "commands").glob("*.json")), "the driver sent a part of the memory"
 
 
 @EVERYTHING

@@ -31,7 +31,7 @@ from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket
 from penstock.spark.resident.program import Program
-from penstock.spark.wire.protocol import Kind
+from penstock.spark.wire.protocol import Kind, Message
 from penstock.spark.wire.record import Envelope, Record
 
 pytestmark = pytest.mark.slow  # each test starts processes
@@ -108,11 +108,17 @@ def step(
     store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: EngineId = ORDER
 ) -> list[int]:
     """One relayed step; the running totals that came back."""
-    visit = Visit(StateLog(store, QUERY), program(build), order)
-    result = visit.step(record(*keys))
-    store.commit()
-    with pa.ipc.open_stream(result.body) as reader:
+    with pa.ipc.open_stream(relayed(store, *keys, build=build, order=order).body) as reader:
         return reader.read_next_batch().column("total").to_pylist()
+
+
+def relayed(
+    store: FakeStore, *keys: int, build: Any = fake_engine.forgetful, order: EngineId = ORDER
+) -> Message:
+    """What comes back from one step."""
+    result = Visit(StateLog(store, QUERY), program(build), order).step(record(*keys))
+    store.commit()
+    return result
 
 
 def engine_pid(place: ResidentDirectory, order: EngineId = ORDER) -> int:
@@ -154,8 +160,7 @@ def test_a_rebuild_is_as_long_as_the_reach(place: ResidentDirectory) -> None:
     for n in range(8):
         step(store, n)
     os.kill(engine_pid(place), signal.SIGKILL)
-    step(store, 8)
-    found = measured(decode(engine_socket(place.run("run"), 0, 0).with_suffix(".json").read_bytes()))
+    found = measured(decode(relayed(store, 8).head["measured"]))
     assert found.value(Property.REPLAYED_STEPS) == 2
     assert found.value(Property.REBUILD_SECONDS) > 0
 

@@ -170,7 +170,7 @@ class Keeper(ABC):
         if within.rows is not None:
             self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
-            mine = within.bytes * clock.share if clock.memory is None else clock.memory
+            mine = (within.bytes if clock.memory is None else clock.memory) * clock.share
             self._rows = max(int(mine / self._row_bytes), 1)
 
     def _take(self, i: int, new: Arrivals) -> None:

@@ -33,7 +33,7 @@ class Command:
 class CommandState:
     """The effect of all commands so far.
 
-    ``applied`` is the last sequence number that was applied; ``memory`` is how many bytes the engine may use
+    ``applied`` is the last sequence number that was applied; ``memory`` is how many bytes the query may use
     of a memory that several queries share, None if it shares none.
     """
 

@@ -34,8 +34,8 @@ class Clock:
     query's first input, None while there was none. ``instants`` are those of this step that have
     input, for nodes that read them. ``share`` is the part of the stage's rows that comes to this partition,
     as counted up to now: the shares of all partitions sum to 1, so what is given to a query as a whole, a
-    budget, is divided by them. ``memory``: the bytes of a memory that several queries share which are this
-    engine's now, if its host says so.
+    budget, is divided by them. ``memory``: this query's part, in bytes, of a memory that several queries
+    share, if it was sent one.
     """
 
     before: int

@@ -2,6 +2,8 @@
 
 # Driver
 
+ALLOTMENT_CHANGE = 0.1
+"""A query is sent its part of a shared memory when it changed by more: each costs a file and a batch."""
 ADVICE_INTERVAL_S = 30.0
 """Seconds between two checks of how evenly and how late a query's rows arrive."""
 FILE_TASKS_PER_CORE = 2

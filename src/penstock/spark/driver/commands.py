@@ -74,6 +74,10 @@ class CommandStream:
     def runs(self) -> bool:
         return self._query is not None and self._query.isActive
 
+    @property
+    def run_id(self) -> str:
+        return str(self._query.runId) if self._query is not None else ""
+
     def append(self, kind: str, payload: dict[str, Any]) -> Command:
         """Write the next command to the checkpoint, then hand it to the source."""
         if self._writers > 1:

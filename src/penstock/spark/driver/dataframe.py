@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import Accumulator, cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -19,9 +19,10 @@ from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import fingerprint
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
+from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query_frame import QueryFrame
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.relay.processor import Finish, Relay
+from penstock.spark.relay.processor import Finish, Published, Relay
 from penstock.spark.relay.result import Forward, Rows
 from penstock.spark.resident.late_rows import Declared, LateRows
 from penstock.spark.resident.program import Downstream, Program
@@ -32,7 +33,9 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
     if not plan.stages:
         raise EngineError("a plan without stages")
     fingerprints = [fingerprint(s, number) for number, s in enumerate(plan.stages)]
-    relays = _relays(plan, fingerprints, settings or Settings(), engine)
+    spark = _sources(plan.stages[0])[0].stream.source.df.sparkSession
+    measurements = Registry.of(spark.sparkContext).accumulator
+    relays = _relays(plan, fingerprints, settings or Settings(), measurements, engine)
     schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result_schema(plan))]
 
     def build(commands: CommandStream) -> DataFrame:
@@ -43,12 +46,15 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
             df = blobs.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
         return df
 
-    spark = _sources(plan.stages[0])[0].stream.source.df.sparkSession
-    return QueryFrame(spark, build, fingerprints)
+    return QueryFrame(spark, build, fingerprints, plan.shared_memory)
 
 
 def _relays(
-    plan: PhysicalPlan, fingerprints: Sequence[Fingerprint], settings: Settings, engine: dict[str, Any]
+    plan: PhysicalPlan,
+    fingerprints: Sequence[Fingerprint],
+    settings: Settings,
+    measurements: Accumulator[Published],
+    engine: dict[str, Any],
 ) -> list[Relay]:
     """The processors of the stages, each with its program."""
     keys = [partition_keys(s.partitions) for s in plan.stages]
@@ -58,8 +64,7 @@ def _relays(
         own = {"memory": settings.engine_memory, "late": late_rows(settings.late_rows, planned), **engine}
         relayed = cloudpickle.dumps(replace(program(plan, number), **own))
         finish: Finish = Rows(result_schema(plan), plan.kind) if last else Forward(keys[number + 1])
-        memory = plan.shared_memory if number == 0 else None
-        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, memory))
+        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, measurements))
     return relays
 
 

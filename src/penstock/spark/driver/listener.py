@@ -16,7 +16,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock.spark.driver.metrics import read_measurements
+from penstock.measurement import Measurements
+from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.resident import connection
 from penstock.spark.settings import ADVICE_INTERVAL_S
 from penstock.streamon.advice import late, skew
@@ -31,8 +33,9 @@ class EndEngines(StreamingQueryListener):
     ``runs`` are the runs of the session that have started and not ended.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, context: SparkContext, root: Path) -> None:
         self._root = root
+        self._registry, self._shared = Registry.of(context), SharedMemory.of(context)
         self.runs: set[str] = set()
         self._warned: set[tuple[str, str, str]] = set()
         self._looked = 0.0
@@ -48,6 +51,8 @@ class EndEngines(StreamingQueryListener):
         self._warn([run_id])  # a run may have been too short to be looked at before
         connection.quit_run(self._root, run_id)
         self.runs.discard(run_id)
+        self._registry.forget(run_id)
+        self._shared.rebalance()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Engines start when they are needed; only remember the run."""
@@ -58,14 +63,15 @@ class EndEngines(StreamingQueryListener):
         self.look()
 
     def look(self) -> None:
-        """Now and then, what there is to warn of in any run."""
+        """Share memory out anew; now and then, what there is to warn of in any run."""
+        self._shared.rebalance()
         if time.monotonic() - self._looked >= ADVICE_INTERVAL_S:
             self._looked = time.monotonic()
             self._warn(list(self.runs))
 
     def _warn(self, runs: Iterable[str]) -> None:
         """Once for each input: of a key with more rows than one partition should get, and of late rows."""
-        found = read_measurements(self._root, runs)
+        found = Measurements(m for run_id in runs for m in self._registry.latest(run_id))
         warnings = {("skew", s.query, s.input): s.advice for s in skew(found)}
         warnings |= {("late", *place): sentence for place, sentence in late(found).items()}
         for what, sentence in warnings.items():

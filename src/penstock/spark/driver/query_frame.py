@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.driver.checkpoint import Directory, agree
 from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.relay.fingerprint import Fingerprint
 
 _LOCATION = "checkpointlocation"
@@ -27,29 +28,42 @@ class QueryFrame(ClassicDataFrame):
     """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
 
     ``build`` makes the DataFrame with a command stream; each writer, as each query, has a stream of its own.
+    ``memory``: the bytes that the query shares with others, if it does.
     """
 
     def __init__(
-        self, spark: SparkSession, build: Callable[[CommandStream], DataFrame], query: Sequence[Fingerprint]
+        self,
+        spark: SparkSession,
+        build: Callable[[CommandStream], DataFrame],
+        query: Sequence[Fingerprint],
+        memory: int | None = None,
     ) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
-        self._build, self._fingerprints = build, tuple(query)
+        self._build, self._fingerprints, self._memory = build, tuple(query), memory
         super().__init__(build(self._commands)._jdf, spark)
 
     @property
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` refuses a checkpoint of another query."""
         if self._commands is None:
-            return QueryFrame(self.sparkSession, self._build, self._fingerprints).writeStream
+            return QueryFrame(self.sparkSession, self._build, self._fingerprints, self._memory).writeStream
         commands, self._commands = self._commands, None
-        return _Writer(self, self._fingerprints, commands)
+        return _Writer(self, self._fingerprints, commands, self._memory)
 
 
 class _Writer(DataStreamWriter):
     """Spark's writer, which remembers where the checkpoint is to be."""
 
-    def __init__(self, df: DataFrame, fingerprints: tuple[Fingerprint, ...], commands: CommandStream) -> None:
+    def __init__(
+        self,
+        df: DataFrame,
+        fingerprints: tuple[Fingerprint, ...],
+        commands: CommandStream,
+        memory: int | None,
+    ) -> None:
         super().__init__(df)
+        self._memory = memory
+        self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._fingerprints = fingerprints
         self._commands = commands
         self._location: str | None = None
@@ -79,6 +93,8 @@ class _Writer(DataStreamWriter):
 
     def _started(self, query: StreamingQuery) -> StreamingQuery:
         self._commands.started(query)
+        if self._memory is not None:
+            self._shared.started(self._commands, self._memory)
         return query
 
     def _check(self, name: str | None, given: dict[str, Any]) -> None:
@@ -93,6 +109,8 @@ class _Writer(DataStreamWriter):
         if directory is not None:
             agree(directory, self._fingerprints)
         self._commands.open(directory)
+        if self._memory is not None:
+            self._shared.open(self._commands, self._memory)
 
 
 def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:

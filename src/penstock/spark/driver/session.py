@@ -26,7 +26,7 @@ from penstock.spark.driver import dataframe, sources
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, is_local, local_spark, use_this_python
-from penstock.spark.driver.metrics import read_measurements
+from penstock.spark.driver.measurements import Registry
 from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
@@ -60,8 +60,8 @@ class Session:
         home = ResidentDirectory.of_jvm(_jvm_pid(spark))
         if is_local(spark):
             connection.prestart(home)
-        self._root = home.root
-        self._listener = EndEngines(home.root)
+        self._measurements = Registry.of(spark.sparkContext)
+        self._listener = EndEngines(spark.sparkContext, home.root)
         spark.streams.addListener(self._listener)
         atexit.register(self._stop_listening)
 
@@ -161,23 +161,23 @@ class Session:
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
 
-        Of a query that runs: what each engine on the driver's machine holds, the orders of filters and probes
-        it uses now, and the decisions that led to them.
+        Of a query that runs: what each engine keeps, the orders of filters and probes it uses now, and the
+        decisions that led to them.
         """
         if isinstance(query, str):
             return explain(self._compile(query))
-        return explain_running(read_measurements(self._root, [str(query.runId)]))
+        return explain_running(self._measurements.latest(str(query.runId)))
 
     def drop(self, name: str) -> None:
         """Forget a stream or table; running queries go on."""
         self._catalog.drop(name)
 
     def metrics(self) -> Measurements:
-        """What each engine published after its last step, as typed records (``penstock.measurement``).
+        """What each engine of the running queries published after its last step, on whichever machine.
 
-        Only engines on the driver's machine are seen.
+        The records are typed (``penstock.measurement``); ``rows()`` of them makes a DataFrame.
         """
-        return read_measurements(self._root, list(self._listener.runs))
+        return self._measurements.latest()
 
     def late_rows(self, name: str) -> DataFrame:
         """The rows of a stream that came too late for a query, as a streaming DataFrame.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark import TaskContext
+from pyspark import Accumulator, AccumulatorParam, TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import (
     BinaryType,
@@ -28,7 +28,6 @@ from penstock.engine.command import Command
 from penstock.errors import EngineError
 from penstock.spark.process import keep_freed_memory, readable, settle
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.relay.shared_memory import allotment
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
@@ -48,6 +47,20 @@ ENTRY_KEY = _row(step=LongType(), piece=IntegerType())
 ENTRY_VALUE = _row(data=BinaryType())
 
 
+Published = dict[tuple[str, int, int], tuple[int, bytes]]
+"""By query run, stage (from 1) and partition: when an engine published, and its encoded readings."""
+
+
+class Latest(AccumulatorParam[Published]):
+    """Measurements on their way to the driver, as a Spark accumulator: of each engine the latest."""
+
+    def zero(self, value: Published) -> Published:
+        return {}
+
+    def addInPlace(self, value1: Published, value2: Published) -> Published:
+        return value1 | value2
+
+
 class Finish(Protocol):
     """Turns an engine's answer into what the processor returns to Spark; ``commands`` are to be passed on."""
 
@@ -58,7 +71,7 @@ class Finish(Protocol):
 class Relay(StatefulProcessor):
     """One stage's processor. Pickled into every task, so the program stays packed until it is needed.
 
-    ``memory``: the bytes that its engines share with those of other queries, if they do.
+    ``measurements`` takes what its engines publish to the driver.
     """
 
     def __init__(
@@ -68,14 +81,14 @@ class Relay(StatefulProcessor):
         keys: tuple[int, ...],
         fingerprint: Fingerprint,
         finish: Finish,
-        memory: int | None = None,
+        measurements: Accumulator[Published] | None = None,
     ) -> None:
         self.program = program
         self.stage = stage
         self.keys = keys
         self.fingerprint = fingerprint
         self.finish = finish
-        self.memory = memory
+        self.measurements = measurements
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the one state variable."""
@@ -90,13 +103,16 @@ class Relay(StatefulProcessor):
         partition = self.keys.index(key[0])
         visit = Visit(StateLog(self.entries, self.fingerprint), self.program, self._engine_id(partition))
         items, commands = _received(rows)
-        own = []
-        if self.memory is not None:
-            own = [allotment(self.memory, len(self.keys), visit.home, visit.engine_id)]
-        result = visit.step(Record.of(items, [*commands, *own]))
+        result = visit.step(Record.of(items, commands))
+        self._publish(visit.engine_id, result.head["measured"])
         # All partitions of a stage get the same commands, so one of them passes them on.
         yield from self.finish(result, () if partition else commands)
         settle()
+
+    def _publish(self, engine: EngineId, readings: bytes) -> None:
+        if self.measurements is not None:
+            place = (engine.run_id, engine.stage + 1, engine.partition)
+            self.measurements.add({place: (time.time_ns() // 1000, readings)})
 
     def close(self) -> None:
         """Nothing is held between batches."""

@@ -2,7 +2,7 @@
 
 Every JVM that runs Spark tasks has its own directory, entered by its owner only, named by the JVM's
 process id and start time (ids are used again). A directory whose JVM is gone is swept by whoever
-comes next. Within it each query run has a directory with a socket and a metrics file for every engine.
+comes next. Within it each query run has a directory with a socket for every engine.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _become_engine(
 
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        engine = ResidentEngine(engine_id.stage, engine_id.partition, path.with_suffix(".json"))
+        engine = ResidentEngine(engine_id.stage, engine_id.partition)
         serve(listening, engine, Watchdog(idle_seconds, host))
     finally:
         os._exit(1)

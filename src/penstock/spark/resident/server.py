@@ -16,7 +16,6 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -66,10 +65,9 @@ class Watchdog(threading.Thread):
 class ResidentEngine:
     """The engine of one partition and what the messages do to it."""
 
-    def __init__(self, stage: int, partition: int, metrics_file: Path | None = None) -> None:
+    def __init__(self, stage: int, partition: int) -> None:
         self.stage = stage
         self.partition = partition
-        self.metrics_file = metrics_file
         self.version: int | None = None
         self.program: Program | None = None
         self.engine: EngineLike | None = None
@@ -119,12 +117,12 @@ class ResidentEngine:
             self.program.late.write(output.only.late, step)
         places, parts = self._result(output.only)
         seconds = time.perf_counter() - started
-        self._publish(encode([*self.engine.measure(), *self._measure(seconds)]))
         head = {
             "needs_from": output.needs_from,
             "replay_from": output.replay_from,
             "header": self.engine.header(),
             "state_bytes": self.engine.state_bytes(),
+            "measured": encode([*self.engine.measure(), *self._measure(seconds)]),
             "places": places,
         }
         return Kind.RESULT, head, parts
@@ -176,17 +174,6 @@ class ResidentEngine:
             Reading(Property.LATE_ROWS_KEPT, self.program is not None and self.program.late is not None),
         ]
         return under("engine", EntityKind.ENGINE, own)
-
-    def _publish(self, readings: bytes) -> None:
-        """The step's measurements for ``Session.metrics``; a full disk must not end a query."""
-        if self.metrics_file is None:
-            return
-        fresh = self.metrics_file.with_suffix(".new")
-        try:
-            fresh.write_bytes(readings)
-            fresh.replace(self.metrics_file)
-        except OSError:
-            pass
 
 
 def _limit_memory(limit: int | None) -> None:

@@ -1,0 +1,45 @@
+"""What the engines of all running queries last published, wherever they run.
+
+Relays add the encoded readings of their engines to a Spark accumulator. Spark brings them to the driver with
+the result of each task, before the batch ends, and only of tasks that succeeded. They are decoded when they
+are read; of each engine the latest is kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pyspark import SparkContext
+
+from penstock.measurement import Measurement, Measurements, decode, measured
+from penstock.spark.relay.processor import Latest, Published
+
+
+class Registry:
+    """The latest measurements of the engines of one Spark application, by query run, stage and partition."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self.accumulator = context.accumulator(Published(), Latest())
+
+    @staticmethod
+    def of(context: SparkContext) -> Registry:
+        """That of a Spark application."""
+        return _registry(context)
+
+    def latest(self, run_id: str | None = None) -> Measurements:
+        """All measurements, or those of one run."""
+        found: list[Measurement] = []
+        for (run, stage, partition), (time, readings) in sorted(self.accumulator.value.items()):
+            if run_id in (None, run):
+                found += measured(decode(readings), run, stage, partition, time)
+        return Measurements(found)
+
+    def forget(self, run_id: str) -> None:
+        """Drop what the engines of a run published: it has ended."""
+        kept = {place: own for place, own in self.accumulator.value.items() if place[0] != run_id}
+        self.accumulator.value = kept
+
+
+@lru_cache(maxsize=1)
+def _registry(context: SparkContext) -> Registry:
+    return Registry(context)

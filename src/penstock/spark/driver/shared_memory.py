@@ -1,0 +1,121 @@
+"""The memory that queries share under ``SET penstock.memory``, and each one's part of it (ALLOC, section 5).
+
+Engines publish what recall they would have with how much memory. The driver shares the memory out so that
+all queries have the same recall by their weights, over all executors, and sends a query its part as a command
+when it changes. So it is logged with the rows, and an engine that is rebuilt decides as it did before. Within
+a query each partition has the part that is its part of the rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyspark import SparkContext
+
+from penstock.approx.recall import Demand, Told, alloc
+from penstock.errors import PenstockError
+from penstock.measurement import Measurements, Property
+from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.measurements import Registry
+from penstock.spark.settings import ALLOTMENT_CHANGE
+
+_log = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class QueryDemand:
+    """What a query can do with how much memory: its partitions together."""
+
+    partitions: tuple[Told, ...]
+
+    @property
+    def weight(self) -> float:
+        return self.partitions[0].weight
+
+    def memory_for(self, recall: float) -> float:
+        return sum(p.memory_for(recall) for p in self.partitions)
+
+
+def demand(found: Measurements, total: int) -> QueryDemand | None:
+    """The demand of a query's engines that share a memory of ``total`` bytes, if some have published one."""
+    engines = [e for e in found.by_engine().values() if e.value(Property.SHARED_MEMORY) == total]
+    return QueryDemand(tuple(map(_told, engines))) if engines else None
+
+
+def _told(engine: Measurements) -> Told:
+    recall = {float(at): value for at, value in engine.values(Property.RECALL_AT_BYTES).items()}
+    return Told(tuple(recall), tuple(recall.values()), engine.value(Property.WEIGHT))
+
+
+def parts(total: int, demands: list[QueryDemand | None]) -> list[int]:
+    """Each query's part: an equal one until its demand is known, then what makes recalls equal by weight.
+
+    What nobody needs goes to all alike, since streams may grow.
+    """
+    equal = total // max(len(demands), 1)
+    known: list[Demand] = [d for d in demands if d is not None]
+    room = total - equal * (len(demands) - len(known))
+    given = alloc(known, room) if known else []
+    spare = max(room - sum(given), 0.0) / max(len(known), 1)
+    allotted = iter(given)
+    return [equal if d is None else int(next(allotted) + spare) for d in demands]
+
+
+class SharedMemory:
+    """The running queries of a Spark application that share a memory, and what each was last sent."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._sent: dict[int, dict[CommandStream, int]] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def of(context: SparkContext) -> SharedMemory:
+        """That of a Spark application."""
+        return _shared_memory(context)
+
+    def open(self, stream: CommandStream, total: int) -> None:
+        """Before a query starts: its first batch has a part already."""
+        with self._lock:
+            running = sum(s.runs for s in self._sent.get(total, {}))
+            _send(stream, total // (running + 1))
+
+    def started(self, stream: CommandStream, total: int) -> None:
+        """After a query started: it shares from now on."""
+        with self._lock:
+            self._sent.setdefault(total, {})[stream] = 0
+        self.rebalance()
+
+    def rebalance(self) -> None:
+        """Share out anew; queries whose part changed by more than a little are sent it."""
+        if not self._sent:
+            return
+        with self._lock:
+            for total in list(self._sent):
+                self._rebalance(total)
+
+    def _rebalance(self, total: int) -> None:
+        sent = {s: size for s, size in self._sent.pop(total).items() if s.runs}
+        if not sent:
+            return
+        self._sent[total] = sent
+        demands = [demand(self._registry.latest(s.run_id), total) for s in sent]
+        for stream, size in zip(list(sent), parts(total, demands), strict=True):
+            if abs(size - sent[stream]) > ALLOTMENT_CHANGE * max(sent[stream], 1):
+                _send(stream, size)
+                sent[stream] = size
+
+
+def _send(stream: CommandStream, size: int) -> None:
+    try:
+        stream.append("memory", {"bytes": size})
+    except PenstockError as error:
+        _log.warning("a query cannot be sent its part of penstock.memory: %s", error)
+
+
+@lru_cache(maxsize=1)
+def _shared_memory(context: SparkContext) -> SharedMemory:
+    return SharedMemory(Registry.of(context))
