@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from bench.paper.budget_joins import WINDOW, Experiment, seeded
 from bench.paper.figure import Scale
-from penstock.approx.keeper import Keeping
+from penstock.approx.memory_policy import MemoryBudget
+from penstock.budget import WEIGHT
 from penstock.engine.element import Chunk
-from penstock.engine.operators.budget_join import WEIGHT
 from penstock.measurement import Property
 from penstock.workloads.memory_limited import SECOND, by_value, correlated
 
@@ -58,8 +58,8 @@ class Aggregation:
     def picked(self, percent: float) -> str:
         """The scheme that SAMPLE takes for this average, where nothing is said."""
         node = self.run.plan(self.run.rows * percent / 100, "SAMPLE")
-        assert isinstance(node.keeps, Keeping)
-        _, found = self.run.run(replace(node, keeps=replace(node.keeps, aggregated=True, constant=True)))
+        assert isinstance(node.budget, MemoryBudget)
+        _, found = self.run.run(replace(node, budget=replace(node.budget, aggregated=True, constant=True)))
         return found.text(Property.POLICY).replace("_", "-")
 
     def error(self, percent: float, scheme: str, seeds: range) -> float:

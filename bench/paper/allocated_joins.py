@@ -51,7 +51,7 @@ class Budgeted:
         )
         shedding = Shedding(self.within, strategy, self.seconds, SECOND)
         equal = (((0, "A.k"), (1, "B.k")),)
-        return BinaryJoin(parts, ("A", "B"), equal, (), ("A.k",), shedding=shedding)
+        return BinaryJoin(parts, ("A", "B"), equal, (), ("A.k",), budget=shedding)
 
     def measured(self, strategy: str, seconds: int) -> float:
         """Results a second, over so many seconds of stream time after windows and rates have settled."""

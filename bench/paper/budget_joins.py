@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from bench.paper.figure import Scale
-from penstock.approx.keeper import Keeping
+from penstock.approx.memory_policy import MemoryBudget
 from penstock.cli.script import bound_queries
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Node, StartContext
-from penstock.engine.operators.budget_join import BudgetJoin
+from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.measurement import Measurements, measured
 from penstock.plan import compile
 from penstock.workloads.memory_limited import SECOND, Streams, results_of
@@ -54,7 +54,7 @@ class Experiment:
         ts = self.streams[0].ts
         return len(ts) * self.window * SECOND / int(ts[-1])
 
-    def plan(self, rows: float, goal: str) -> BudgetJoin:
+    def plan(self, rows: float, goal: str) -> BinaryJoin:
         """The join as it is planned; ``rows`` is what it may hold."""
         where = "S1.k = S2.k"
         if self.band is not None:
@@ -62,11 +62,11 @@ class Experiment:
         text = _QUERY.format(window=self.window, where=where, rows=max(round(rows), 1), goal=goal)
         ((bound, settings),) = bound_queries(text)
         node: Node = compile(bound, 1, settings).stages[0].stage.root
-        while not isinstance(node, BudgetJoin):
+        while not isinstance(node, BinaryJoin):
             (node,) = node.inputs
         return node
 
-    def run(self, node: BudgetJoin) -> tuple[Chunk, Measurements]:
+    def run(self, node: BinaryJoin) -> tuple[Chunk, Measurements]:
         """All results, and what the join publishes at the end."""
         running = Running(self, node)
         found = [running.step(stop) for stop in self.stops]
@@ -79,7 +79,7 @@ class Experiment:
         step = self.window * SECOND // 4
         return [*range(step, end, step), end]
 
-    def chunks(self, node: BudgetJoin, begin: int, stop: int) -> list[Chunk]:
+    def chunks(self, node: BinaryJoin, begin: int, stop: int) -> list[Chunk]:
         """What comes in a stretch of time."""
         chunks = []
         for part, tuples, size in zip(node.parts, self.streams, (self.window * SECOND, 0), strict=True):
@@ -109,7 +109,7 @@ class Experiment:
 class Running:
     """A join at work."""
 
-    def __init__(self, experiment: Experiment, node: BudgetJoin) -> None:
+    def __init__(self, experiment: Experiment, node: BinaryJoin) -> None:
         self._experiment, self._node, self._at = experiment, node, 0
         self._operator = node.start(StartContext())
 
@@ -126,10 +126,10 @@ class Running:
         return measured(self._operator.measure())
 
 
-def seeded(node: BudgetJoin, seed: int, by_value: bool = True) -> BudgetJoin:
+def seeded(node: BinaryJoin, seed: int, by_value: bool = True) -> BinaryJoin:
     """With other chance; not ``by_value``: as if nothing were known of how often values come."""
-    assert isinstance(node.keeps, Keeping)
-    return replace(node, keeps=replace(node.keeps, seed=seed, keyed=node.keeps.keyed and by_value))
+    assert isinstance(node.budget, MemoryBudget)
+    return replace(node, budget=replace(node.budget, seed=seed, keyed=node.budget.keyed and by_value))
 
 
 def percents(scale: Scale) -> Iterator[int]:

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.approx.keeper import Keeping
+from penstock.approx.memory_policy import MemoryBudget
 from penstock.budget import Maximize, Sample, Within
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Operator, StartContext
-from penstock.engine.operators.budget_join import BudgetJoin
+from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.measurement import Measurements, measured
@@ -60,7 +60,7 @@ def _in_ticks(streams: Streams) -> tuple[Stream, Stream]:
     return one, two
 
 
-def budget_join(rows: int, goal: Goal, lengths: tuple[int, int], **more: Any) -> BudgetJoin:
+def budget_join(rows: int, goal: Goal, lengths: tuple[int, int], **more: Any) -> BinaryJoin:
     """A join by key of two windows of so many ticks, of which it may hold ``rows``."""
     parts = tuple(
         SeqWindow(
@@ -68,15 +68,15 @@ def budget_join(rows: int, goal: Goal, lengths: tuple[int, int], **more: Any) ->
         )
         for n, t in zip("AB", lengths, strict=True)
     )
-    keeps = Keeping(Within(rows=rows, goal=goal), lengths, keyed=True, **more)
+    keeps = MemoryBudget(Within(rows=rows, goal=goal), lengths, keyed=True, **more)
     keys = (((0, "A.k"), (1, "B.k")),)
-    return BudgetJoin(parts, ("A", "B"), keys, (), ("A.n", "B.n"), keeps=keeps)
+    return BinaryJoin(parts, ("A", "B"), keys, (), ("A.n", "B.n"), budget=keeps)
 
 
 class Run:
     """The operator fed with two streams, in steps; what it gave, and the most rows that it held."""
 
-    def __init__(self, node: BudgetJoin, streams: Sequence[Stream], steps: int = 20) -> None:
+    def __init__(self, node: BinaryJoin, streams: Sequence[Stream], steps: int = 20) -> None:
         self.node, self.streams = node, streams
         self.operator: Operator = node.start(StartContext())
         self.most, self.chunks = 0, list[Chunk]()

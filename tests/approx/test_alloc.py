@@ -25,8 +25,8 @@ def together(shapes: tuple[str, str], total: int, weights: tuple[float, float] =
     for shape, weight in zip(shapes, weights, strict=True):
         node = budget_join(1, Maximize(), (LENGTH, 1))
         within = Within(bytes=total, goal=Maximize(), shared=True, weight=weight)
-        keeps = replace(node.keeps, within=within)  # type: ignore[type-var]
-        runs.append(Run(replace(node, keeps=keeps), by_age(shape, LENGTH, RATE, WINDOWS * LENGTH), 0))
+        keeps = replace(node.budget, within=within)  # type: ignore[type-var]
+        runs.append(Run(replace(node, budget=keeps), by_age(shape, LENGTH, RATE, WINDOWS * LENGTH), 0))
     parts = [total / 2.0, total / 2.0]
     for begin in range(0, WINDOWS * LENGTH, LENGTH // 4):
         for run, part in zip(runs, parts, strict=True):

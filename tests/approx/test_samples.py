@@ -15,7 +15,7 @@ from penstock import budget
 from penstock.approx import sampling
 from penstock.approx.models.age import AgeCurve
 from penstock.approx.models.counts import Counts
-from penstock.approx.models.observed import Observed, Rate
+from penstock.approx.models.window import Rate, WindowModel
 from penstock.approx.sampling import pick, safe
 from penstock.budget import Maximize, Sample
 from penstock.measurement import Property
@@ -159,7 +159,7 @@ def test_which_scheme_is_taken() -> None:
 def test_uniform_is_taken_where_it_has_less_variance(
     results: float, lengths: tuple[int, int], better: bool
 ) -> None:
-    windows = [Observed(n, False, 400.0) for n in lengths]
+    windows = [WindowModel(n, False, 400.0) for n in lengths]
     for window in windows:
         window.rate = Rate(400.0, 100.0)
         window.curve = AgeCurve((results / window.steps,) * window.steps)

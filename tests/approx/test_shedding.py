@@ -46,7 +46,7 @@ def join(workload: Workload, within: Within | None, strategy: str = "optimal") -
     if within is None:
         return node
     seconds = lengths[0] / SECOND, lengths[1] / SECOND
-    return replace(node, shedding=Shedding(within, strategy, seconds, SECOND))
+    return replace(node, budget=Shedding(within, strategy, seconds, SECOND))
 
 
 class Feed:

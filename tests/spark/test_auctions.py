@@ -53,7 +53,7 @@ def run(session: Session, text: str) -> tuple[int, list[float], Measurements]:
     def note(batch: Any, _: int) -> None:
         nonlocal results, joins
         results += batch.count()
-        joins = session.metrics().of_operator("budget-join")
+        joins = session.metrics().of_operator("binary-join")
         rows.append(joins.of_kind(Kind.OPERATOR).total(Property.ROWS))
 
     query = session.sql(text)

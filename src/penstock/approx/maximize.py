@@ -7,25 +7,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.keeper import Keeper, Keeping
+from penstock.approx.memory_policy import MemoryBudget, MemoryPolicy
 from penstock.approx.policies import NO_AGES, POLICIES, Policy
 from penstock.approx.recall import Join, Side
+from penstock.approx.settings import RECALL_POINTS
 from penstock.budget import Maximize
+from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.keeping import keep_within
-from penstock.engine.operators.budget_join import Results
 from penstock.measurement import Property, Reading, curve, given
 
 Int64s = npt.NDArray[np.int64]
 
 
-POINTS = 33
-"""Memories at which the recall is told, so that others can see what a join could do with them."""
-
-
-class Maximizer(Keeper):
+class Maximizer(MemoryPolicy):
     """Keeps the tuples that a policy holds most of; what is watched is used as well."""
 
-    def __init__(self, node: Keeping) -> None:
+    def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
         assert isinstance(node.within.goal, Maximize)
         self._using = node.within.goal.using
@@ -55,7 +52,7 @@ class Maximizer(Keeper):
         return found + (1 - found) * watched / need if need else found
 
     def _decide(self, begin: int) -> None:
-        a, b = self._held
+        a, b = self._known
         tables = [self._policy.by_age(w) for w in self._windows]
         steps = [w.step if t is not None else 0.0 for w, t in zip(self._windows, tables, strict=True)]
         first, second = (NO_AGES if t is None else t for t in tables)
@@ -68,16 +65,15 @@ class Maximizer(Keeper):
             (first, second), np.array(steps), np.array(self._old), self._rooms, self._rows, begin,
         )  # fmt: skip
 
-    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+    def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """All pairs whose earlier tuple is there."""
-        earlier, places, later, kept = self._earlier(pairs, times)
+        earlier, places, later, kept = self._earlier(ids, times)
         self._note(earlier, places, later, kept)
         watched = np.zeros(len(places), np.bool_)
-        for i, held in enumerate(self._held):
+        for i, known in enumerate(self._known):
             mine = earlier == i
-            watched[mine] = held.monitored[places[mine]]
-        none = np.zeros(len(places))
-        return Results(kept | watched, none, none.astype(np.int64))
+            watched[mine] = known.monitored[places[mine]]
+        return Results(kept | watched)
 
     def _measure_goal(self) -> Iterator[Reading]:
         yield Reading(Property.POLICY, 0, self._policy.name)
@@ -90,7 +86,7 @@ class Maximizer(Keeper):
         within, join = self._node.within, self._join()
         if not join.need:
             return
-        rows = np.linspace(0.0, join.need, POINTS)
+        rows = np.linspace(0.0, join.need, RECALL_POINTS)
         recall = [self._recall_with(join, n) for n in rows]
         yield from curve(Property.RECALL_AT_ROWS, recall, rows.tolist())
         if within.shared and within.bytes is not None:

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.held import Held
-from penstock.approx.models.observed import Observed
+from penstock.approx.known_tuples import KnownTuples
+from penstock.approx.models.window import WindowModel
 
 Floats = npt.NDArray[np.float64]
 NO_AGES: Floats = np.zeros(1)
@@ -25,13 +25,13 @@ class Policy(Protocol):
 
     name: str
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
         """Of each tuple; the least is given up first, of equal ones the older."""
 
-    def by_age(self, own: Observed) -> Floats | None:
+    def by_age(self, own: WindowModel) -> Floats | None:
         """The priority at each age, where it depends on that instead."""
 
-    def result_rate(self, own: Observed, other: Observed) -> Callable[[float | Floats], Floats]:
+    def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
         """Results a tick that a window gives with room for so many tuples."""
 
 
@@ -40,13 +40,13 @@ class Age:
 
     name = "AGE"
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
-        return np.zeros(len(held))
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
+        return np.zeros(len(known))
 
-    def by_age(self, own: Observed) -> Floats | None:
+    def by_age(self, own: WindowModel) -> Floats | None:
         return own.curve.priorities
 
-    def result_rate(self, own: Observed, other: Observed) -> Callable[[float | Floats], Floats]:
+    def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
         curve, rate, step = own.curve, max(own.rate.value * own.step, 1e-12), own.step
         return lambda memory: curve.result_rate(memory, rate) / step
 
@@ -56,13 +56,13 @@ class Prob:
 
     name = "PROB"
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
-        return other.counts.shares(held.key)
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
+        return other.counts.shares(known.key)
 
-    def by_age(self, own: Observed) -> Floats | None:
+    def by_age(self, own: WindowModel) -> Floats | None:
         return None
 
-    def result_rate(self, own: Observed, other: Observed) -> Callable[[float | Floats], Floats]:
+    def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
         return own.frequencies(other).result_rate
 
 
@@ -71,13 +71,13 @@ class Random:
 
     name = "RANDOM"
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
-        return held.draw
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
+        return known.draw
 
-    def by_age(self, own: Observed) -> Floats | None:
+    def by_age(self, own: WindowModel) -> Floats | None:
         return None
 
-    def result_rate(self, own: Observed, other: Observed) -> Callable[[float | Floats], Floats]:
+    def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
         """In the measure of the memory: each tuple is as likely to be there at any age."""
         need, all_results = max(own.need, 1e-12), own.rate.value * own.curve.total
         return lambda memory: all_results * np.minimum(1.0, np.asarray(memory) / need)
@@ -88,8 +88,8 @@ class UntilExpiry(Random):
 
     name = "UNTIL_EXPIRY"
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
-        return -held.seq.astype(np.float64)
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
+        return -known.seq.astype(np.float64)
 
 
 class Recent(Random):
@@ -97,10 +97,10 @@ class Recent(Random):
 
     name = "RECENT"
 
-    def priorities(self, held: Held, own: Observed, other: Observed) -> Floats:
-        return held.seq.astype(np.float64)
+    def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
+        return known.seq.astype(np.float64)
 
-    def result_rate(self, own: Observed, other: Observed) -> Callable[[float | Floats], Floats]:
+    def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
         rate = max(own.rate.value, 1e-12)
         return lambda memory: rate * own.curve.at(np.asarray(memory) / rate / own.step)
 

@@ -14,27 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx import sampling
-from penstock.approx.held import Held
-from penstock.approx.keeper import Keeper, Keeping
+from penstock.approx.known_tuples import KnownTuples
+from penstock.approx.memory_policy import MemoryBudget, MemoryPolicy
 from penstock.approx.models.frequency import limit
-from penstock.approx.models.observed import Observed
+from penstock.approx.models.window import WindowModel
 from penstock.approx.policies import NO_AGES
+from penstock.approx.settings import LOWERED_AIM, RAISED_AIM
 from penstock.budget import Sample
+from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.keeping import decide_first, keep_within, sample_results
-from penstock.engine.operators.budget_join import Results
 from penstock.measurement import Property, Reading, given
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-LOWER = 0.9
-"""By what factor the aim is lowered after an epoch in which a uniform sample did not fit."""
-RAISE = 1.02
-"""By what factor it is raised after one in which it did."""
 
-
-class Sampler(Keeper):
+class Sampler(MemoryPolicy):
     """Keeps tuples by chance.
 
     To go by frequencies where ages would do costs a sample little, and large clusters are missed without.
@@ -42,7 +38,7 @@ class Sampler(Keeper):
 
     nearly = 0.5
 
-    def __init__(self, node: Keeping) -> None:
+    def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
         assert isinstance(node.within.goal, Sample)
         self._wanted = node.within.goal.scheme
@@ -58,7 +54,7 @@ class Sampler(Keeper):
         return self.by_value and (sampling.unequal(a, b) or sampling.unequal(b, a))
 
     def _plan(self) -> None:
-        self._aim = self._aim * LOWER if self._overran else min(self._aim * RAISE, 1.0)
+        self._aim = self._aim * LOWERED_AIM if self._overran else min(self._aim * RAISED_AIM, 1.0)
         self._overran = False
         memory = self._aim * sampling.safe(self.memory(self._rows))
         self._scheme = sampling.pick(
@@ -78,71 +74,71 @@ class Sampler(Keeper):
         return max((w.surprise for w in self._giving), default=np.inf)
 
     def _decide(self, begin: int) -> None:
-        for i, held in enumerate(self._held):
-            new = np.arange(self._old[i], len(held))
+        for i, known in enumerate(self._known):
+            new = np.arange(self._old[i], len(known))
             if self._scheme == "UNIFORM":
-                self._decide_uniform(held, new, self._windows[i])
+                self._decide_uniform(known, new, self._windows[i])
             else:
-                self._decide_clusters(i, held, new)
+                self._decide_clusters(i, known, new)
         self._give_up_surplus(begin)
 
-    def _decide_uniform(self, held: Held, new: Int64s, own: Observed) -> None:
+    def _decide_uniform(self, known: KnownTuples, new: Int64s, own: WindowModel) -> None:
         """Give up whoever is not expected to give the first result that chance would take."""
-        expected = held.likely[new] if self.by_value else np.full(len(new), own.curve.total)
-        held.chance[new] = self._fraction
-        held.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.doubt)
-        following, until = held.following[new], held.until[new]
-        decide_first(held.seed[new], self._fraction, held.expected[new], held.ts[new], following, until)
-        held.following[new], held.until[new] = following, until
+        expected = known.likely[new] if self.by_value else np.full(len(new), own.curve.total)
+        known.chance[new] = self._fraction
+        known.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.doubt)
+        following, until = known.following[new], known.until[new]
+        decide_first(known.seed[new], self._fraction, known.expected[new], known.ts[new], following, until)
+        known.following[new], known.until[new] = following, until
 
-    def _decide_clusters(self, i: int, held: Held, new: Int64s) -> None:
+    def _decide_clusters(self, i: int, known: KnownTuples, new: Int64s) -> None:
         """Take each in with its chance, for life."""
         if self._scheme == "PPS_CLUSTER":
-            size = sampling.sizes(held.key[new], self._windows[i], self._windows[1 - i])
+            size = sampling.sizes(known.key[new], self._windows[i], self._windows[1 - i])
         else:
             size = np.ones(len(new))
-        held.expected[new] = size
-        held.chance[new] = np.minimum(1.0, self._fraction * size)
-        held.until[new] = np.where(held.draw[new] < held.chance[new], held.until[new], held.ts[new])
+        known.expected[new] = size
+        known.chance[new] = np.minimum(1.0, self._fraction * size)
+        known.until[new] = np.where(known.draw[new] < known.chance[new], known.until[new], known.ts[new])
         # UNIFORM may have left some behind: all their results are in the sample now, or none.
-        held.following[new] = np.inf
+        known.following[new] = np.inf
 
     def _give_up_surplus(self, begin: int) -> None:
         """Where there are too many all the same: those that would have been left out first."""
-        a, b = self._held
-        before = [h.until.copy() for h in self._held]
+        a, b = self._known
+        before = [h.until.copy() for h in self._known]
         last = keep_within(
             (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored),
             (self._luck(a), self._luck(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
             np.ones(2), self._rows, begin,
         )  # fmt: skip
-        for i, held in enumerate(self._held):
+        for i, known in enumerate(self._known):
             if last[i] < 0:
                 continue
-            self.shed["no room"][i] += int((before[i] != held.until).sum())
+            self.shed["no room"][i] += int((before[i] != known.until).sum())
             if self._scheme == "UNIFORM":
                 self._overran = True
             else:
-                most = held.draw[last[i]] / held.expected[last[i]]
-                held.chance = np.minimum(held.chance, most * held.expected)
+                most = known.draw[last[i]] / known.expected[last[i]]
+                known.chance = np.minimum(known.chance, most * known.expected)
 
-    def _luck(self, held: Held) -> Floats:
+    def _luck(self, known: KnownTuples) -> Floats:
         """By how much tuples were in the sample rather than out; in a uniform one all are alike."""
-        return -held.draw if self._scheme == "UNIFORM" else held.expected / held.draw
+        return -known.draw if self._scheme == "UNIFORM" else known.expected / known.draw
 
-    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+    def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """The pairs that are in the sample, in the order of time."""
-        order = np.lexsort((pairs[0], pairs[1], np.maximum(times[0], times[1])))
-        earlier, places, later, kept = self._earlier([p[order] for p in pairs], [t[order] for t in times])
+        order = np.lexsort((ids[0], ids[1], np.maximum(times[0], times[1])))
+        earlier, places, later, kept = self._earlier([p[order] for p in ids], [t[order] for t in times])
         chance, clusters = np.ones(len(order)), np.zeros(len(order), np.int64)
         taken = np.zeros(len(order), np.bool_)
-        for i, held in enumerate(self._held):
+        for i, known in enumerate(self._known):
             mine = np.flatnonzero(earlier == i)
             rows = places[mine]
-            taken[mine] = self._sampled(held, rows, later[mine], kept[mine])
-            chance[mine] = held.chance[rows]
-            by_itself = held.following[rows] < np.inf
-            own = 2 * held.seq[rows] + i
+            taken[mine] = self._sampled(known, rows, later[mine], kept[mine])
+            chance[mine] = known.chance[rows]
+            by_itself = known.following[rows] < np.inf
+            own = 2 * known.seq[rows] + i
             alone = -1 - (self._pairs + mine)
             clusters[mine] = np.where(by_itself, alone, own)
         self._note(earlier, places, later, taken)
@@ -150,15 +146,15 @@ class Sampler(Keeper):
         back = np.argsort(order)
         return Results(taken[back], (1.0 / np.maximum(chance, 1e-12))[back], clusters[back])
 
-    def _sampled(self, held: Held, rows: Int64s, times: Int64s, kept: Bools) -> Bools:
+    def _sampled(self, known: KnownTuples, rows: Int64s, times: Int64s, kept: Bools) -> Bools:
         """All results of clusters; of others those whose turn it is."""
-        whole = ~(held.following[rows] < np.inf)
+        whole = ~(known.following[rows] < np.inf)
         out = kept & whole
         single = np.flatnonzero(kept & ~whole)
-        alive = np.ones(len(held), np.bool_)
+        alive = np.ones(len(known), np.bool_)
         out[single] = sample_results(
-            rows[single], times[single], alive, held.seed, held.chance, held.expected, held.number,
-            held.following, held.until,
+            rows[single], times[single], alive, known.seed, known.chance, known.expected, known.number,
+            known.following, known.until,
         )  # fmt: skip
         return out
 
@@ -166,7 +162,7 @@ class Sampler(Keeper):
         """Of a sample by size, over the tuples at hand: each has a chance of its own."""
         if self._scheme != "PPS_CLUSTER":
             return float(self._fraction)
-        chances = np.concatenate([h.chance for h in self._held])
+        chances = np.concatenate([h.chance for h in self._known])
         return float(1 / np.mean(1 / np.maximum(chances, 1e-12))) if len(chances) else None
 
     def _measure_goal(self) -> Iterator[Reading]:

@@ -13,7 +13,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.models.observed import Observed
+from penstock.approx.models.window import WindowModel
 from penstock.approx.settings import (
     FRACTION_BISECTIONS,
     MEMORY_MARGIN_STD_DEVS,
@@ -31,19 +31,19 @@ def safe(memory: float) -> float:
     return max((sqrt(memory + MEMORY_MARGIN_STD_DEVS**2 / 4) - MEMORY_MARGIN_STD_DEVS / 2) ** 2, 0.0)
 
 
-def sizes(keys: Int64s, own: Observed, other: Observed) -> Floats:
+def sizes(keys: Int64s, own: WindowModel, other: WindowModel) -> Floats:
     """The expected number of results of tuples by their value, never nearly none."""
     expected = other.rate.value * own.length * other.counts.shares(keys)
     return np.maximum(expected, MIN_CLUSTER_SIZE * average_size(own, other))
 
 
-def average_size(own: Observed, other: Observed) -> float:
+def average_size(own: WindowModel, other: WindowModel) -> float:
     """The expected number of results of a tuple."""
     model = own.frequencies(other)
     return model.all_results / model.rate
 
 
-def unequal(own: Observed, other: Observed) -> bool:
+def unequal(own: WindowModel, other: WindowModel) -> bool:
     """Whether clusters differ in their expected sizes by more than counting few tuples explains."""
     keys, parts = own.counts.arrays()
     shares = other.counts.shares(keys)
@@ -54,7 +54,7 @@ def unequal(own: Observed, other: Observed) -> bool:
     return spread > VARIANCE_RATIO * float(parts @ shares) / other.counts.total
 
 
-def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float) -> float:
+def uniform_fraction(windows: Sequence[WindowModel], by_value: bool, memory: float) -> float:
     """The fraction of a uniform sample whose tuples fit (theorems 4.2 and 4.3)."""
     a, b = windows
 
@@ -64,19 +64,19 @@ def uniform_fraction(windows: Sequence[Observed], by_value: bool, memory: float)
     return largest(used, memory)
 
 
-def _uniform_memory(own: Observed, other: Observed, by_value: bool, fraction: float) -> float:
+def _uniform_memory(own: WindowModel, other: WindowModel, by_value: bool, fraction: float) -> float:
     if by_value:
         return own.frequencies(other).sample_memory(fraction, own.doubt)
     return own.curve.sample_memory(fraction, own.rate.value * own.step, own.doubt)
 
 
-def equal_fraction(windows: Sequence[Observed], memory: float) -> float:
+def equal_fraction(windows: Sequence[WindowModel], memory: float) -> float:
     """The fraction of clusters that fit, each with the same chance."""
     need = sum(w.need for w in windows)
     return min(1.0, memory / need) if need else 1.0
 
 
-def size_fraction(windows: Sequence[Observed], memory: float) -> float:
+def size_fraction(windows: Sequence[WindowModel], memory: float) -> float:
     """The chance of a cluster for each result of its expected size, at which the clusters fit."""
     a, b = windows
     parts = [_expected(own, other, by_value=True) for own, other in ((a, b), (b, a))]
@@ -101,7 +101,7 @@ def largest(
     return low
 
 
-def uniform_is_better(windows: Sequence[Observed], by_value: bool, by_size: bool, memory: float) -> bool:
+def uniform_is_better(windows: Sequence[WindowModel], by_value: bool, by_size: bool, memory: float) -> bool:
     """Whether a uniform sample has less variance, where what is averaged is the same all over a cluster.
 
     A cluster of n results adds (1 - p) n / p to the variance if each is taken with chance p by itself, and
@@ -131,7 +131,7 @@ def _together(ratio: float) -> float:
     return (there - 2 * there**2 / 3) / (1 - there / 2)
 
 
-def _expected(own: Observed, other: Observed, by_value: bool) -> tuple[Floats, Floats]:
+def _expected(own: WindowModel, other: WindowModel, by_value: bool) -> tuple[Floats, Floats]:
     """Tuples of the window, and the results that are expected of each."""
     if not by_value:
         return np.array([own.need]), np.array([own.curve.total])

@@ -1,5 +1,39 @@
 """Tunables of budgets: what is learned of the streams, and how closely memory is shared."""
 
+# Random shedding
+
+RATES_MEMORY_S = 10.0
+"""Seconds of stream time after which counted rates weigh a third."""
+MIN_BURST_PROBES = 30
+"""Probes that a side may save up, where that is more than a second's: few come too unevenly to use all."""
+OVERADMISSION = 1.1
+"""Rows that chance admits per row that may pass, so that the budget is used up."""
+UNBOUNDED_WINDOW_S = 1e9
+"""Seconds that a window without an end is taken to last."""
+SLOTS_PER_ROW = 2
+"""Slots that a store has per row it keeps, on average."""
+
+# Tuples that are kept for life, to learn from
+
+MAX_WATCHED_SHARE = 0.05
+"""Share of the memory for watched tuples, at most."""
+WATCHED_SHARE = 0.02
+"""The same where that is more than ``MIN_WATCHED_TUPLES``: kept beyond their best age they cost results."""
+MIN_WATCHED_TUPLES = 32
+"""Tuples from which the models can be learned."""
+MAX_WATCHED_TUPLES = 4096
+"""Tuples that suffice, however much memory there is."""
+WATCHED_FILL = 0.8
+"""Share of the room for watched tuples that is meant to be used: chance may ask for more."""
+MIN_WINDOW_WATCHED_SHARE = 0.1
+"""Share of the watched tuples that each window has at least."""
+NEGLIGIBLE_SHARE = 0.05
+"""Share of the results below which those of a window do not decide between models."""
+EPOCHS_PER_WINDOW = 16
+"""Epochs in the longer window."""
+MODEL_MEMORY_WINDOWS = 4.0
+"""Lengths of the longer window after which what was seen weighs a third."""
+
 # Models
 
 COUNTED_VALUES = 4096
@@ -22,7 +56,15 @@ SPLITS_TRIED = 512
 MEMORY_BISECTIONS = 30
 """Steps of the binary search of a memory: to a billionth of it."""
 
+RECALL_POINTS = 33
+"""Memories for which a join publishes its expected recall, for ALLOC."""
+
 # Sampling
+
+LOWERED_AIM = 0.9
+"""Factor on the aim after an epoch in which a uniform sample did not fit."""
+RAISED_AIM = 1.02
+"""Factor on the aim after an epoch in which it did."""
 
 MEMORY_MARGIN_STD_DEVS = 3.0
 """Standard deviations by which the expected memory stays below the budget."""

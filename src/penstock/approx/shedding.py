@@ -18,24 +18,24 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx.allocation import Allocation, Budget, allocate
+from penstock.approx.settings import (
+    MIN_BURST_PROBES,
+    OVERADMISSION,
+    RATES_MEMORY_S,
+    SLOTS_PER_ROW,
+    UNBOUNDED_WINDOW_S,
+)
 from penstock.budget import Within
 from penstock.cost.model import Workload
+from penstock.engine.element import BEFORE_TIME
+from penstock.engine.joins.budget import Admitted, Arrivals, Results
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.shedding import admit
+from penstock.engine.operator import Clock
 from penstock.measurement import Kind, Property, Reading, under
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-MEMORY_OF_RATES = 10.0
-"""Seconds of stream time after which what was counted matters a third."""
-_FOR_EVER = 1e9
-"""Seconds that a window without an end is taken to last."""
-LEAST_TOKENS = 30
-"""Probes that a side may save up, where that is more than a second's: few come too unevenly to use all."""
-_EAGER = 1.1
-"""Rows that chance lets through for each that may pass, so that none of what may be used is left over."""
-SLOTS_A_ROW = 2
-"""Slots that a store has for each row it holds, about."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Shedding:
     def __str__(self) -> str:
         return f"within {self.within} ({self.strategy})"
 
+    sampled = waits = False
+
     def start(self) -> Shedder:
         """With nothing counted."""
         return Shedder(self)
@@ -62,6 +64,8 @@ class Shedding:
 
 class Shedder:
     """Decides for each row of both inputs whether it probes and whether it is kept."""
+
+    epoch, monitored = None, True
 
     def __init__(self, node: Shedding) -> None:
         self._node = node
@@ -77,6 +81,36 @@ class Shedder:
         self._entering = self._workload
         self.shed = {"rate": [0, 0], "memory": [0, 0]}
 
+    def admit(
+        self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
+    ) -> list[Admitted]:
+        """Decide on rows that come."""
+        starts = [a.starts for a in arrivals]
+        self.arrived(starts, slot_bytes, clock.share)
+        probing = [self.probing(i, s) for i, s in enumerate(starts)]
+        return [Admitted(p, self.keeping(i, p)) for i, p in enumerate(probing)]
+
+    def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+        """All of them."""
+        return Results(np.ones(len(ids[0]), np.bool_))
+
+    def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
+        """Rows by chance, if there are still too many."""
+        none, stores = np.empty(0, np.int64), inputs.owned
+        if not any(self.surplus([len(s) for s in stores])):
+            return [none, none]
+        # Some may be dead already, only not at the front.
+        alive = [s.alive(max(now, BEFORE_TIME + 1) - 1) for s in stores]
+        surplus = self.surplus([len(rows) for rows in alive])
+        return [self.victims(i, alive[i], n) if n else none for i, n in enumerate(surplus)]
+
+    def passed(self, now: int) -> None:
+        """Nothing is learned by epochs."""
+
+    def bytes(self) -> int:
+        """Nothing is known of single rows."""
+        return 0
+
     def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float = 1.0) -> None:
         """Count what arrived, and share the budget anew. ``slot_bytes``: what a slot for a row takes.
 
@@ -87,7 +121,7 @@ class Shedder:
             self._count(starts, int(every.min()), int(every.max()))
         self._part(slot_bytes, share)
         rates = [c / self._time if self._time else 0.0 for c in self._counts]
-        lasts = [_FOR_EVER if s is None else s for s in self._node.seconds]
+        lasts = [UNBOUNDED_WINDOW_S if s is None else s for s in self._node.seconds]
         holds = [r * t if n is None else n * share
                  for r, t, n in zip(rates, lasts, self._node.sizes, strict=True)]  # fmt: skip
         self._workload = Workload(rates[0], rates[1], holds[0], holds[1])
@@ -109,13 +143,13 @@ class Shedder:
         if within.rows is not None:
             self._rows = int(within.rows * share)
         if within.bytes is not None:
-            self._rows = max(int(within.bytes * share / (SLOTS_A_ROW * slot_bytes)), 1)
+            self._rows = max(int(within.bytes * share / (SLOTS_PER_ROW * slot_bytes)), 1)
 
     def _count(self, starts: Sequence[Int64s], oldest: int, newest: int) -> None:
         since = oldest - 1 if self._newest is None else self._newest
         self._newest = max(newest, since)
         passed = (self._newest - since) / self._node.ticks_per_second
-        kept = exp(-passed / MEMORY_OF_RATES)
+        kept = exp(-passed / RATES_MEMORY_S)
         self._counts = [c * kept + len(s) for c, s in zip(self._counts, starts, strict=True)]
         self._time = self._time * kept + passed
 
@@ -137,7 +171,7 @@ class Shedder:
             return np.ones(len(starts), np.bool_)
         allowed = (self._allocation.rate_a, self._allocation.rate_b)[i]
         needed = (self._workload.rate_a, self._workload.rate_b)[i]
-        share = _EAGER * allowed / needed if needed else 1.0
+        share = OVERADMISSION * allowed / needed if needed else 1.0
         bucket = self._bucket(i, allowed, starts)
         out = admit(bucket, draws, share, allowed / self._node.ticks_per_second, starts)
         self.shed["rate"][i] += int(len(out) - out.sum())
@@ -145,7 +179,7 @@ class Shedder:
 
     def _bucket(self, i: int, allowed: float, starts: Int64s) -> np.ndarray:
         """Tokens for a second, or a few; at first those for a second."""
-        most = max(allowed, LEAST_TOKENS) if allowed > 0 else 0.0
+        most = max(allowed, MIN_BURST_PROBES) if allowed > 0 else 0.0
         bucket = self._buckets[i]
         if bucket is None:
             bucket = self._buckets[i] = np.array([allowed, most, starts.min(initial=0)], np.float64)
@@ -160,7 +194,7 @@ class Shedder:
             return enters
         room = (self._allocation.window_a, self._allocation.window_b)[i]
         needed = (self._entering.window_a, self._entering.window_b)[i]
-        out = enters & (draws < (_EAGER * room / needed if needed else 1.0))
+        out = enters & (draws < (OVERADMISSION * room / needed if needed else 1.0))
         self.shed["memory"][i] += int(enters.sum() - out.sum())
         return out
 

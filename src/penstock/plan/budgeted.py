@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from penstock.budget import Within
 from penstock.engine.element import Pattern
 from penstock.engine.operator import Node
-from penstock.engine.operators.budget_join import BudgetJoin
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.errors import UnsupportedError
@@ -33,7 +32,7 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
     a, b = (_seconds(part, time) for part in join.parts)
     rows_a, rows_b = (_window(p).size if _window(p).kind == "rows" else None for p in join.parts)
     shared = within, settings.allocation, (a, b), time.ticks_per_second, settings.seed
-    return replace(join, shedding=Shedding(*shared, sizes=(rows_a, rows_b)))
+    return replace(join, budget=Shedding(*shared, sizes=(rows_a, rows_b)))
 
 
 def _of_session(within: Within, settings: Settings) -> Within:
@@ -47,7 +46,7 @@ def _of_session(within: Within, settings: Settings) -> Within:
 
 def _keeping(within: Within, seed: int, root: logical.Logical, join: MJoin) -> Node:
     """The join that keeps the tuples which serve the goal best."""
-    from penstock.approx.keeper import Keeping
+    from penstock.approx.memory_policy import MemoryBudget
 
     if getattr(within.goal, "using", None) == "PROB" and not join.classes:
         raise UnsupportedError(
@@ -56,11 +55,10 @@ def _keeping(within: Within, seed: int, root: logical.Logical, join: MJoin) -> N
     a, b = (_window(part) for part in join.parts)
     assert a.size is not None and b.size is not None
     aggregated = any(isinstance(n, logical.Aggregate) for n in logical.walk(root))
-    keeping = Keeping(
+    keeping = MemoryBudget(
         within, (a.size + 1, b.size + 1), bool(join.classes), aggregated, constant_in_clusters(root), seed
     )
-    own = {f.name: getattr(join, f.name) for f in fields(MJoin)}
-    return BudgetJoin(**own, keeps=keeping)
+    return replace(join, budget=keeping)
 
 
 def _window(part: Node) -> SeqWindow:

@@ -90,8 +90,8 @@ class JoinInputs(Stateful):
     def __len__(self) -> int:
         return len(self.stubs)
 
-    def insert(self, i: int, chunk: Chunk, probing: Bools | None = None) -> Int64s:
-        """Take in the + elements of input i; the rows that they are. ``probing``: which of them probe."""
+    def insert(self, i: int, chunk: Chunk) -> Int64s:
+        """Take in the + elements of input i; the rows that they are."""
         stub = self.stubs[i]
         if not self._own[i]:
             stub.read()
@@ -99,7 +99,7 @@ class JoinInputs(Stateful):
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
         valid = np.full(len(chunk), chunk.rid is not None)
-        given = [(ids, valid), (ids, valid if probing is None else probing)][: self._given]
+        given = [(ids, valid), (ids, valid)][: self._given]
         rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=True)
         stub.read()
         return rows
@@ -129,6 +129,15 @@ class JoinInputs(Stateful):
     def probing(self, i: int, rows: Int64s) -> Bools:
         """Which rows of input i probe the others."""
         return self.stubs[i].store.key(_PROBES, rows)[1]
+
+    def set_probing(self, i: int, rows: Int64s, probing: Bools) -> None:
+        """Note which rows of input i probe the others."""
+        store = self.stubs[i].store
+        store.key_valid[_PROBES][rows & store.mask] = probing
+
+    def slot_bytes(self) -> float:
+        """What a slot for a row takes in the stores of the join's own."""
+        return sum(s.nbytes() for s in self.owned) / sum(s.capacity for s in self.owned)
 
     def ids(self, i: int, rows: Int64s) -> Int64s:
         """The ids that rows of input i came with."""

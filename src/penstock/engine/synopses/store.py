@@ -210,8 +210,8 @@ class Store(Stateful):
     def _leave_a_hole(self, rids: Int64s) -> None:
         if not self._ended:
             self._ended_early = np.zeros(self.capacity, np.bool_)
+        self._ended += int((~self._ended_early[rids & self.mask]).sum())
         self._ended_early[rids & self.mask] = True
-        self._ended += len(rids)
 
     def settle(self) -> None:
         """Free the rows that no stub needs any more."""

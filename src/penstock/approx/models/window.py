@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.held import Held
+from penstock.approx.known_tuples import KnownTuples
 from penstock.approx.models.age import AgeCurve
 from penstock.approx.models.counts import Counts
 from penstock.approx.models.frequency import Frequencies
@@ -46,7 +46,7 @@ class Rate:
         return self.count / self.ticks if self.ticks else 0.0
 
 
-class Observed:
+class WindowModel:
     """What is known of one window of ``length`` ticks; ``keyed`` if it is joined by equality.
 
     What was seen ``memory`` ticks ago matters a third.
@@ -67,45 +67,45 @@ class Observed:
         """Tuples came on this window's stream; they count once the time has passed."""
         self._new.append(keys)
 
-    def gave(self, held: Held, rows: Int64s, times: Int64s, other_rate: float) -> None:
+    def gave(self, known: KnownTuples, rows: Int64s, times: Int64s, other_rate: float) -> None:
         """Watched tuples gave results, at these times."""
-        ages = np.minimum(((times - held.ts[rows]) / self.step).astype(np.int64), self.steps - 1)
+        ages = np.minimum(((times - known.ts[rows]) / self.step).astype(np.int64), self.steps - 1)
         np.add.at(self._results, ages, 1.0)
-        np.add.at(held.seen, rows, 1)
-        told = held.share[rows] > 0
+        np.add.at(known.seen, rows, 1)
+        told = known.share[rows] > 0
         if self._foresees and told.any():
-            by_age = np.asarray(self.curve.results)[ages[told]] * self._without(held, rows[told])
+            by_age = np.asarray(self.curve.results)[ages[told]] * self._without(known, rows[told])
             foreseen = np.maximum(by_age, 1e-9)
-            by_value = np.maximum(held.share[rows[told]] * other_rate * self.step, 1e-9)
+            by_value = np.maximum(known.share[rows[told]] * other_rate * self.step, 1e-9)
             self.fit += float(np.log(by_value / foreseen).sum())
             self.judged += float(told.sum())
 
-    def passed(self, held: Held, begin: int, end: int, other_rate: float) -> None:
+    def passed(self, known: KnownTuples, begin: int, end: int, other_rate: float) -> None:
         """Time went on from ``begin`` to ``end``: the watched tuples grew older, and what was seen fades."""
-        seen = np.flatnonzero(held.monitored & (held.ts < end) & (held.end > begin))
+        seen = np.flatnonzero(known.monitored & (known.ts < end) & (known.end > begin))
         edges = np.arange(self.steps) * self.step
-        young = np.clip(begin - held.ts[seen], 0, self.length)[:, None]
-        old = np.clip(end - held.ts[seen], 0, self.length)[:, None]
+        young = np.clip(begin - known.ts[seen], 0, self.length)[:, None]
+        old = np.clip(end - known.ts[seen], 0, self.length)[:, None]
         parts = np.clip(np.minimum(old, edges + self.step) - np.maximum(young, edges), 0, None) / self.step
         self._watched += parts.sum(axis=0)
-        told = held.share[seen] > 0
+        told = known.share[seen] > 0
         if self._foresees and told.any():
-            by_value = held.share[seen[told]] * other_rate * self.step
-            foreseen = parts[told] @ np.asarray(self.curve.results) * self._without(held, seen[told])
+            by_value = known.share[seen[told]] * other_rate * self.step
+            foreseen = parts[told] @ np.asarray(self.curve.results) * self._without(known, seen[told])
             self.fit -= float((by_value * parts[told].sum(axis=1) - foreseen).sum())
-        self._note_ended(held, seen[held.end[seen] <= end])
+        self._note_ended(known, seen[known.end[seen] <= end])
         self._count()
         self._fade(np.exp(-(end - begin) / self._memory), end - begin)
         self.curve = self._curve()
-        held.noted, self._at = held.seen.copy(), end
+        known.noted, self._at = known.seen.copy(), end
 
-    def _without(self, held: Held, rows: Int64s) -> Floats:
+    def _without(self, known: KnownTuples, rows: Int64s) -> Floats:
         """By what the curve is to be multiplied for each of some tuples, so that it is that of the others."""
         results, watched = float(self._results.sum()), float(self._watched.sum())
         if not results:
             return np.ones(len(rows))
-        own = np.minimum(held.noted[rows], results)
-        lasted = np.minimum(np.maximum(self._at - held.ts[rows], 0) / self.step, watched)
+        own = np.minimum(known.noted[rows], results)
+        lasted = np.minimum(np.maximum(self._at - known.ts[rows], 0) / self.step, watched)
         # Where there are no others, one result more is taken to have come at the usual pace.
         return (results - own + 1) / (watched - lasted + watched / results) * watched / (results + 1)
 
@@ -121,14 +121,14 @@ class Observed:
         if self.keyed:
             self.counts.see(keys)
 
-    def _note_ended(self, held: Held, rows: Int64s) -> None:
+    def _note_ended(self, known: KnownTuples, rows: Int64s) -> None:
         """How far the results of tuples were from what the better model expected of them."""
         if not len(rows):
             return
         by_frequency = self.fit > 0
-        expected = held.likely[rows] if by_frequency else np.full(len(rows), self.curve.total)
+        expected = known.likely[rows] if by_frequency else np.full(len(rows), self.curve.total)
         self._ended += float(expected.sum())
-        self._ended_squares += float(((held.seen[rows] - expected) ** 2).sum())
+        self._ended_squares += float(((known.seen[rows] - expected) ** 2).sum())
         self._ended_count += len(rows)
 
     def _fade(self, factor: float, passed: int) -> None:
@@ -174,7 +174,7 @@ class Observed:
         """By which part more results than expected a uniform sample allows for."""
         return min(self.surprise, 1.0)
 
-    def frequencies(self, other: Observed) -> Frequencies:
+    def frequencies(self, other: WindowModel) -> Frequencies:
         """The frequency model of the window; ``other`` is the other one's."""
         rates = max(self.rate.value, 1e-12), other.rate.value
         return Frequencies(self.counts.known(), other.counts.known(), *rates, float(self.length))

@@ -15,42 +15,36 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.held import Held
-from penstock.approx.models.observed import Observed
-from penstock.approx.shedding import SLOTS_A_ROW
+from penstock.approx.known_tuples import KnownTuples
+from penstock.approx.models.window import WindowModel
+from penstock.approx.settings import (
+    EPOCHS_PER_WINDOW,
+    MAX_WATCHED_SHARE,
+    MAX_WATCHED_TUPLES,
+    MIN_WATCHED_TUPLES,
+    MIN_WINDOW_WATCHED_SHARE,
+    MODEL_MEMORY_WINDOWS,
+    NEGLIGIBLE_SHARE,
+    SLOTS_PER_ROW,
+    WATCHED_FILL,
+    WATCHED_SHARE,
+)
 from penstock.budget import Sample, Within
+from penstock.engine.joins.budget import Admitted, Arrivals, Results
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
-from penstock.engine.operators.budget_join import Arrivals, Results
 from penstock.measurement import Kind, Property, Reading, curve, under
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-MONITORED = 0.05
-"""The part of the memory that goes to tuples that are kept for life, at most."""
-MONITORED_OF_MUCH = 0.02
-"""The same where that is more than ``ENOUGH_WATCHED``: kept beyond their best age they cost results."""
-ENOUGH_WATCHED = 32
-"""Tuples from which the models can be learned."""
-LEEWAY = 0.8
-"""The part of the room for watched tuples that is meant to be used: chance may ask for some more."""
-LEAST_WATCHED = 0.1
-"""The part of those that each window has at least."""
-MOST_WATCHED = 4096
-"""No more of them are needed, however much memory there is."""
-HARDLY = 0.05
-"""The part of the results below which a window's own do not matter."""
-EPOCHS = 16
-"""Epochs in the longer window."""
-MEMORY = 4.0
-"""Lengths of the longer window after which what was seen matters a third."""
 UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
-class Keeping:
+class MemoryBudget:
     """The budget and goal of a join of windows of ``lengths`` ticks; ``keyed`` if it is joined by equality.
 
     ``aggregated``: whether its results are; ``constant``: whether what is aggregated comes from one side.
@@ -71,7 +65,9 @@ class Keeping:
     def __str__(self) -> str:
         return f"within {self.within}"
 
-    def start(self) -> Keeper:
+    waits = True
+
+    def start(self) -> MemoryPolicy:
         """With nothing known."""
         from penstock.approx.maximize import Maximizer
         from penstock.approx.sampler import Sampler
@@ -79,7 +75,7 @@ class Keeping:
         return Sampler(self) if self.sampled else Maximizer(self)
 
 
-class Keeper(ABC):
+class MemoryPolicy(ABC):
     """What both goals have in common: tuples at hand, models, memory.
 
     ``nearly``: by how much, for each result, the logarithm of what frequencies foresaw may be below that of
@@ -87,13 +83,14 @@ class Keeper(ABC):
     """
 
     nearly = 0.1
+    monitored = False
 
-    def __init__(self, node: Keeping) -> None:
+    def __init__(self, node: MemoryBudget) -> None:
         self._node = node
-        self.epoch = max(max(node.lengths) // EPOCHS, 1)
-        self._memory = MEMORY * max(node.lengths)
-        self._held = (Held(), Held())
-        self._windows = tuple(Observed(n, node.keyed, self._memory) for n in node.lengths)
+        self.epoch = max(max(node.lengths) // EPOCHS_PER_WINDOW, 1)
+        self._memory = MODEL_MEMORY_WINDOWS * max(node.lengths)
+        self._known = (KnownTuples(), KnownTuples())
+        self._windows = tuple(WindowModel(n, node.keyed, self._memory) for n in node.lengths)
         self._old = [0, 0]
         self._since: int | None = None
         self._rows = node.within.rows or UNLIMITED
@@ -107,7 +104,7 @@ class Keeper(ABC):
         """Set how long the tuples that came are kept."""
 
     @abstractmethod
-    def results(self, pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
+    def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """Decide on pairs that join."""
 
     @abstractmethod
@@ -131,7 +128,7 @@ class Keeper(ABC):
         """How many tuples are watched where there is room for so many, about; and those of whole windows."""
         needs = [w.need for w in self._windows]
         rooms = _shares(needs, watch_room(rows))
-        return sum(min(LEEWAY * r, n) for r, n in zip(rooms, needs, strict=True)), sum(needs)
+        return sum(min(WATCHED_FILL * r, n) for r, n in zip(rooms, needs, strict=True)), sum(needs)
 
     def _share_watch(self) -> None:
         """How many tuples of each window are kept to learn from: by what the windows need."""
@@ -145,28 +142,32 @@ class Keeper(ABC):
         return self._node.keyed and fit > -self.nearly * judged
 
     @property
-    def _giving(self) -> list[Observed]:
+    def _giving(self) -> list[WindowModel]:
         """The windows whose tuples give later ones results; often those of one give none."""
         given = [w.rate.value * w.curve.total for w in self._windows]
-        return [w for w, n in zip(self._windows, given, strict=True) if n > HARDLY * sum(given)]
+        return [w for w, n in zip(self._windows, given, strict=True) if n > NEGLIGIBLE_SHARE * sum(given)]
 
-    def step(self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock) -> None:
-        """Take in what comes, and decide on it."""
+    def admit(
+        self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
+    ) -> list[Admitted]:
+        """Decide on rows that come. All probe; how long each is kept, ``results`` and ``release`` ask."""
         self._set_rows(slot_bytes, clock)
         if self._since is None:
             self._since = begin - begin % self.epoch
             self._share_watch()
             self._plan()
-        self._old = [len(h) for h in self._held]
+        self._old = [len(h) for h in self._known]
         for i, new in enumerate(arrivals):
             self._take(i, new)
             self._windows[i].arrived(new.keys)
         self._decide(begin)
+        every = [np.ones(len(a.ids), np.bool_) for a in arrivals]
+        return [Admitted(e, e) for e in every]
 
     def _set_rows(self, slot_bytes: float, clock: Clock) -> None:
         """The rows that this partition may hold, as it is now."""
         within = self._node.within
-        self._row_bytes = SLOTS_A_ROW * slot_bytes
+        self._row_bytes = SLOTS_PER_ROW * slot_bytes
         if within.rows is not None:
             self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
@@ -174,37 +175,37 @@ class Keeper(ABC):
             self._rows = max(int(mine / self._row_bytes), 1)
 
     def _take(self, i: int, new: Arrivals) -> None:
-        held, own, other = self._held[i], self._windows[i], self._windows[1 - i]
-        count = len(new.seq)
+        known, own, other = self._known[i], self._windows[i], self._windows[1 - i]
+        count = len(new.ids)
         seeds = np.full(count, np.uint64(self._node.seed * 2 + i))
         hash_integers(new.keys, seeds)
-        hash_integers(new.seq, seeds)
+        hash_integers(new.ids, seeds)
         share = other.counts.shares(new.keys) if self._node.keyed else np.zeros(count)
-        held.add(
-            count, seq=new.seq, ts=new.starts, end=new.ends, until=new.ends, key=new.keys, seed=seeds,
+        known.add(
+            count, seq=new.ids, ts=new.starts, end=new.ends, until=new.ends, key=new.keys, seed=seeds,
             draw=((seeds >> np.uint64(11)) + 0.5) / 2.0**53, share=share,
             likely=share * other.rate.value * own.length,
         )  # fmt: skip
-        wanted = held.monitored.copy()
+        wanted = known.monitored.copy()
         again = np.zeros(count, np.uint64)
         hash_integers(seeds.view(np.int64), again)
         wanted[self._old[i] :] = (again >> np.uint64(11)) / 2.0**53 < self._watched_part(i)
-        held.monitored = watch(held.ts, held.end, wanted, self._old[i], self._watch[i])
+        known.monitored = watch(known.ts, known.end, wanted, self._old[i], self._watch[i])
 
     def _watched_part(self, i: int) -> float:
         """The part of arrivals to watch: as many as there is room for over a window, less some leeway."""
         need = self._windows[i].need
-        return LEEWAY * self._watch[i] / need if need else 1.0
+        return WATCHED_FILL * self._watch[i] / need if need else 1.0
 
     def _note(self, earlier: Int64s, places: Int64s, times: Int64s, kept: Bools) -> None:
         """Learn from the pairs of watched tuples; measure by them what the goal finds.
 
         ``earlier``: the window of each pair's earlier tuple; ``places``: where it is.
         """
-        for i, held in enumerate(self._held):
+        for i, known in enumerate(self._known):
             mine = np.flatnonzero(earlier == i)
-            seen = mine[held.monitored[places[mine]]]
-            self._windows[i].gave(held, places[seen], times[seen], self._windows[1 - i].rate.value)
+            seen = mine[known.monitored[places[mine]]]
+            self._windows[i].gave(known, places[seen], times[seen], self._windows[1 - i].rate.value)
             self._all += len(seen)
             self._found += float(kept[seen].sum())
 
@@ -218,18 +219,28 @@ class Keeper(ABC):
         first = times[0] <= times[1]
         earlier = np.where(first, 0, 1)
         later = np.maximum(times[0], times[1])
-        where = [h.places(p) for h, p in zip(self._held, pairs, strict=True)]
+        where = [h.places(p) for h, p in zip(self._known, pairs, strict=True)]
         places = np.where(first, where[0], where[1])
         until = np.where(
-            first, _at(self._held[0].until, where[0], first), _at(self._held[1].until, where[1], ~first)
+            first, _at(self._known[0].until, where[0], first), _at(self._known[1].until, where[1], ~first)
         )
         # A tuple of the second window that leaves at an instant is there for the first's of that instant.
         return earlier, places, later, np.where(first, until > later, until >= later)
 
-    def kept(self, i: int, now: int) -> Int64s:
-        """The tuples of window i that are needed after ``now``."""
-        held = self._held[i]
-        kept = held.seq[((held.until >= now) | held.monitored) & (held.end > now)]
+    def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
+        """The rows that are not needed after ``now``."""
+        return [self._released(i, inputs, now) for i in range(2)]
+
+    def _released(self, i: int, inputs: JoinInputs, now: int) -> Int64s:
+        rows, kept = inputs.stubs[i].store.alive(now - 1), self._kept(i, now)
+        ids = inputs.ids(i, rows)
+        at = np.minimum(np.searchsorted(kept, ids), max(len(kept) - 1, 0))
+        return rows[kept[at] != ids] if len(kept) else rows
+
+    def _kept(self, i: int, now: int) -> Int64s:
+        """The ids of the tuples of window i that are needed after ``now``, in order."""
+        known = self._known[i]
+        kept = known.seq[((known.until >= now) | known.monitored) & (known.end > now)]
         self._sizes[i] = len(kept)
         return kept
 
@@ -237,12 +248,12 @@ class Keeper(ABC):
         """Learn from the epochs that are over, forget who is gone, and plan anew."""
         assert self._since is not None
         rates = [w.rate.value for w in self._windows]
-        for i, (held, window) in enumerate(zip(self._held, self._windows, strict=True)):
-            window.passed(held, self._since, now, rates[1 - i])
-            gone = (held.until < held.end) & (held.until >= self._since)
-            self.shed["not taken in"][i] += int((gone & (held.until <= held.ts)).sum())
-            self.shed["given up"][i] += int((gone & (held.until > held.ts)).sum())
-            held.keep((held.end > now) & ((held.until > now) | held.monitored))
+        for i, (known, window) in enumerate(zip(self._known, self._windows, strict=True)):
+            window.passed(known, self._since, now, rates[1 - i])
+            gone = (known.until < known.end) & (known.until >= self._since)
+            self.shed["not taken in"][i] += int((gone & (known.until <= known.ts)).sum())
+            self.shed["given up"][i] += int((gone & (known.until > known.ts)).sum())
+            known.keep((known.end > now) & ((known.until > now) | known.monitored))
         fade = float(np.exp(-(now - self._since) / self._memory))
         self._all, self._found, self._since = self._all * fade, self._found * fade, now
         self._share_watch()
@@ -250,7 +261,7 @@ class Keeper(ABC):
 
     def bytes(self) -> int:
         """Memory used by what is known of tuples and streams."""
-        return sum(h.nbytes() for h in self._held) + sum(w.nbytes() for w in self._windows)
+        return sum(h.nbytes() for h in self._known) + sum(w.nbytes() for w in self._windows)
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """What is kept, lost and expected."""
@@ -266,7 +277,7 @@ class Keeper(ABC):
                 *curve(Property.RESULTS_BY_AGE, w.curve.results, range(len(w.curve.results))),
                 Reading(Property.ARRIVALS_PER_TICK, w.rate.value),
                 Reading(Property.ROWS_NEEDED, w.need),
-                Reading(Property.MONITORED_ROWS, int(self._held[i].monitored.sum())),
+                Reading(Property.MONITORED_ROWS, int(self._known[i].monitored.sum())),
                 *(Reading(Property.SHED, n[i], cause) for cause, n in self.shed.items()),
                 *self._measure_window(i),
             ]
@@ -275,14 +286,14 @@ class Keeper(ABC):
 
 def watch_room(rows: float) -> float:
     """How many of so many tuples may be kept for life, to learn from."""
-    wanted = max(MONITORED_OF_MUCH * rows, ENOUGH_WATCHED)
-    return min(MONITORED * rows, wanted, MOST_WATCHED)
+    wanted = max(WATCHED_SHARE * rows, MIN_WATCHED_TUPLES)
+    return min(MAX_WATCHED_SHARE * rows, wanted, MAX_WATCHED_TUPLES)
 
 
 def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
     """The room of each window, by its need, but some for each."""
     part = needs[0] / sum(needs) if sum(needs) else 0.5
-    first = room * min(max(part, LEAST_WATCHED), 1 - LEAST_WATCHED)
+    first = room * min(max(part, MIN_WINDOW_WATCHED_SHARE), 1 - MIN_WINDOW_WATCHED_SHARE)
     return first, room - first
 
 

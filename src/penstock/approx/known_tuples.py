@@ -35,7 +35,7 @@ results, the ``number`` it gave so far, the ``following`` one that is in the sam
 """
 
 
-class Held:
+class KnownTuples:
     """The tuples in arrival order, one array a field."""
 
     def __init__(self) -> None:

@@ -1,0 +1,105 @@
+"""A running join: the new rows of each input go through its pipeline, and so do the rows that ended.
+
+``operators/mjoin.py`` says what is right and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.pipeline import Pipeline
+from penstock.engine.joins.tuples import Tuples
+from penstock.engine.operator import Clock, Operator
+from penstock.engine.synopses.store import Stores
+from penstock.measurement import Kind, Property, Reading, order, under
+
+if TYPE_CHECKING:
+    from penstock.engine.operators.mjoin import MJoin
+
+
+class JoinOperator(Operator):
+    """A running join; ``stores`` are the engine's, None if the join has to keep all of its rows itself."""
+
+    saved = ("_inputs",)
+
+    def __init__(self, node: MJoin, stores: Stores | None, ids: bool = False) -> None:
+        """``ids``: whether to store the ids of rows, and whether they probe."""
+        self._node = node
+        self._schema = node.schema
+        self._changing = node.pattern is Pattern.CHANGING
+        given = 2 if ids else int(self._changing)
+        self._inputs = JoinInputs(
+            stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given
+        )
+        self._pipelines = [Pipeline(self._inputs, i, node.filters) for i in range(len(node.parts))]
+        self._results = 0
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        out = self._join(inputs, clock)
+        # What ends at ``now`` stays a tick longer: it may yet cancel what enters just then.
+        self._inputs.advance(clock.now)
+        self._inputs.reconsider()
+        self._results += len(out)
+        return out
+
+    def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        """New rows probe one input after the other; then, where ends are learned, the rows that ended."""
+        gone = [c.where(c.sign < 0) if self._changing else c.slice(0, 0) for c in inputs]
+        ended = [self._inputs.end(i, chunk) for i, chunk in enumerate(gone)]
+        chunks = []
+        for i, chunk in enumerate(inputs):
+            new = self._inputs.insert(i, chunk.where(chunk.sign > 0))
+            # Rows that came and went in this step are found only now.
+            here = self._inputs.end(i, gone[i].where(~ended[i][1]))
+            ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
+            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, new)]
+        for i, (rows, _) in enumerate(ended if self._changing else ()):
+            chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]
+        out = Chunk.concat(chunks, self._schema)
+        return out.in_order() if self._changing else out
+
+    def _ended_by(self, i: int, clock: Clock) -> list[int]:
+        """For rows of input i that ended: rows of inputs before it must still be there, so a pair is once."""
+        return [clock.now if j < i else clock.before for j in range(len(self._inputs))]
+
+    def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
+        """Join rows of input i with all others."""
+        return self._pipelines[i].run(rows, min_ends or [int(BEFORE_TIME)] * len(self._inputs))
+
+    def _chunk(self, tuples: Tuples, ts: Int64s, sign: int, more: Sequence[pa.Array] = ()) -> Chunk:
+        """Tuples as elements; ``more``: columns besides those of the inputs."""
+        columns = [*(self._inputs.gather(tuples, c) for c in self._node.output), *more]
+        payload = batch_of(columns, self._schema, len(ts))
+        end = tuples.ends if self._node.pattern is Pattern.EXPIRING else None
+        return Chunk(ts, np.full(len(ts), sign, np.int8), payload, end)
+
+    def horizon(self) -> int:
+        return self._inputs.oldest()
+
+    def rows(self) -> int:
+        return sum(len(s) for s in self._inputs.owned)
+
+    def bytes(self) -> int:
+        return sum(s.nbytes() for s in self._inputs.owned)
+
+    def measure(self) -> Iterator[Reading]:
+        yield Reading(Property.PROBES, sum(self._inputs.probes))
+        for i, label in enumerate(self._node.labels):
+            yield from under(label, Kind.STORE, self._measure_input(i))
+        yield from self._inputs.measure(self._node.labels)
+
+    def _measure_input(self, i: int) -> Iterator[Reading]:
+        """A window, and the order in which its tuples probe the others."""
+        store, pipeline, labels = self._inputs.stubs[i].store, self._pipelines[i], self._node.labels
+        yield Reading(Property.ROWS, len(store))
+        yield Reading(Property.BYTES, store.nbytes())
+        own = [Reading(Property.PROBES, self._inputs.probes[i]), *order(pipeline.shown(labels))]
+        if pipeline.filters.drops:
+            own += pipeline.filters.filters.measure(pipeline.filters.names(labels))
+        yield from under("order", Kind.ADAPTIVE, own)
