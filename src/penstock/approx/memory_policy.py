@@ -95,7 +95,7 @@ class MemoryPolicy(ABC):
         self._since: int | None = None
         self._rows = node.within.rows or UNLIMITED
         self._watch = [0, 0]
-        self._sizes, self._row_bytes = [0, 0], 1.0
+        self._row_bytes = 1.0
         self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
         self._all = self._found = 0.0
 
@@ -241,7 +241,6 @@ class MemoryPolicy(ABC):
         """The ids of the tuples of window i that are needed after ``now``, in order."""
         known = self._known[i]
         kept = known.seq[((known.until >= now) | known.monitored) & (known.end > now)]
-        self._sizes[i] = len(kept)
         return kept
 
     def passed(self, now: int) -> None:
