@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 
 import penstock
 from penstock.catalog import Input, TableDef
-from penstock.cql import bind
+from penstock.cql import bind, parse
 from penstock.engine.element import Chunk, Pattern, batch_of
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operator import Unary as UnaryNode
@@ -24,6 +24,7 @@ from penstock.plan import compile, explain, logical, optimizer
 from penstock.plan.build import Builder
 from penstock.plan.logical.operator import Logical, Needed, PerRow, Unary
 from penstock.plan.optimizer import optimize
+from penstock.plan.physical import SourceInput
 
 if TYPE_CHECKING:
     from penstock.engine.stage import Stage
@@ -279,3 +280,13 @@ def test_a_case_list_would_be_found(body: str) -> None:
     text = "from penstock.plan import logical\nfrom penstock.plan.logical import Window\n"
     assert case_lists(f"{text}def f(node):\n    return {body}\n")
     assert not case_lists(f"{text}def f(node):\n    return isinstance(node, Window)\n")
+
+
+def test_an_rstream_in_a_subquery_sees_the_instants_of_rows_that_a_filter_drops() -> None:
+    """A filter that Spark evaluates would hide those instants from the engine."""
+    (stream,) = parse("CREATE STREAM S (a INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 'directory'")
+    catalog = {"S": stream.definition()}
+    streamed = "(SELECT RSTREAM(a) FROM S [RANGE 10 SECONDS] WHERE a > 5)"
+    plan = compile(bind(f"SELECT a FROM {streamed} [RANGE 10 SECONDS] x", catalog), 1)
+    (source,) = plan.stages[0].inputs
+    assert isinstance(source, SourceInput) and source.filter is None
