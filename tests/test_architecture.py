@@ -76,11 +76,7 @@ def test_needs_no_spark(name: str) -> None:
         assert not [m for m in imports(path) if m.split(".")[0] == "pyspark"], path
 
 
-# Operators that are not yet converted to plain snapshots; the list only gets shorter.
-PICKLES = {"snapshot.py"}
-
-
 def test_the_engine_does_not_pickle():
     """Snapshots and headers are data that outlive a version; what is unpickled is code that does not."""
     found = {p.name for p in (PACKAGE / "engine").rglob("*.py") if "pickle" in imports(p)}
-    assert found == PICKLES
+    assert not found

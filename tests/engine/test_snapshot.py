@@ -57,6 +57,16 @@ QUERIES = {
     "distinct of a table": "SELECT A.k FROM A [ROWS 5] WHERE A.k IN (SELECT k FROM T)",
     "relation": "SELECT R.name, COUNT(*) AS c FROM R, A [RANGE 5] WHERE R.k = A.k GROUP BY R.name",
     "self-join": "SELECT x.n, y.n AS m FROM A [ROWS 4] AS x, A [RANGE 3] AS y WHERE x.k = y.k",
+    **{
+        goal: f"SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k {goal}"
+        for goal in (
+            "WITHIN MEMORY 20 ROWS MAXIMIZE RESULTS",
+            "WITHIN MEMORY 20 ROWS SAMPLE UNIFORM",
+            "WITHIN MEMORY 20 ROWS SAMPLE CLUSTER",
+            "WITHIN MEMORY 20 ROWS",
+            "WITHIN RATE 2 PER SECOND",
+        )
+    },
 }
 
 

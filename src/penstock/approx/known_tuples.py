@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from penstock.engine.snapshot import Stateful
+
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -35,8 +37,10 @@ results, the ``number`` it gave so far, the ``following`` one that is in the sam
 """
 
 
-class KnownTuples:
+class KnownTuples(Stateful):
     """The tuples in arrival order, one array a field."""
+
+    saved = tuple(FIELDS)
 
     def __init__(self) -> None:
         for name, kind in FIELDS.items():

@@ -14,6 +14,7 @@ from penstock.approx.settings import RECALL_POINTS
 from penstock.budget import Maximize
 from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.keeping import keep_within
+from penstock.engine.snapshot import State
 from penstock.measurement import Property, Reading, curve, given
 
 Int64s = npt.NDArray[np.int64]
@@ -22,6 +23,8 @@ Int64s = npt.NDArray[np.int64]
 class Maximizer(MemoryPolicy):
     """Keeps the tuples that a policy holds most of; what is watched is used as well."""
 
+    saved = (*MemoryPolicy.saved, "_rooms", "_recall")
+
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
         assert isinstance(node.within.goal, Maximize)
@@ -29,6 +32,13 @@ class Maximizer(MemoryPolicy):
         self._policy: Policy = POLICIES[self._using or "AGE"]()
         self._rooms = np.ones(2)
         self._recall = 1.0
+
+    def state(self) -> dict[str, State]:
+        return {**super().state(), "policy": self._policy.name}
+
+    def _load(self, state: dict[str, State]) -> None:
+        super()._load(state)
+        self._policy = POLICIES[state["policy"]]()
 
     def _plan(self) -> None:
         """Choose the policy, and split the memory between the windows so that recall is largest."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
+from penstock.engine.snapshot import Stateful
 from penstock.measurement import Kind, Property, Reading, curve, under
 
 Int64s = npt.NDArray[np.int64]
@@ -75,13 +77,16 @@ class MemoryBudget:
         return Sampler(self) if self.sampled else Maximizer(self)
 
 
-class MemoryPolicy(ABC):
+class MemoryPolicy(Stateful, ABC):
     """What both goals have in common: tuples at hand, models, memory.
 
     ``nearly``: by how much, for each result, the logarithm of what frequencies foresaw may be below that of
     ages; few of the watched tuples are of the rare values that give most results.
     """
 
+    saved: ClassVar[tuple[str, ...]] = (
+        "_known", "_windows", "_old", "_since", "_rows", "_watch", "_row_bytes", "shed", "_all", "_found",
+    )  # fmt: skip
     nearly = 0.1
     monitored = False
 

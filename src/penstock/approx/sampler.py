@@ -36,6 +36,7 @@ class Sampler(MemoryPolicy):
     To go by frequencies where ages would do costs a sample little, and large clusters are missed without.
     """
 
+    saved = (*MemoryPolicy.saved, "_scheme", "_fraction", "_aim", "_overran", "_pairs")
     nearly = 0.5
 
     def __init__(self, node: MemoryBudget) -> None:

@@ -32,6 +32,7 @@ from penstock.engine.joins.budget import Admitted, Arrivals, Results
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.shedding import admit
 from penstock.engine.operator import Clock
+from penstock.engine.snapshot import Stateful
 from penstock.measurement import Kind, Property, Reading, under
 
 Int64s = npt.NDArray[np.int64]
@@ -62,9 +63,13 @@ class Shedding:
         return Shedder(self)
 
 
-class Shedder:
+class Shedder(Stateful):
     """Decides for each row of both inputs whether it probes and whether it is kept."""
 
+    saved = (
+        "_random", "_counts", "_time", "_newest", "_buckets", "_workload", "_allocation", "_share", "_rate",
+        "_rows", "_entering", "shed",
+    )  # fmt: skip
     epoch, monitored = None, True
 
     def __init__(self, node: Shedding) -> None:

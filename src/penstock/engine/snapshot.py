@@ -24,10 +24,9 @@ A snapshot is data from a disk: nothing in it is executed, and what does not fit
 from __future__ import annotations
 
 import json
-import pickle
 import struct
 import zlib
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,23 +133,6 @@ def _kind(value: Any) -> str:
     return "number" if number else type(value).__name__
 
 
-@dataclass(frozen=True)
-class Pickled:
-    """State of an operator that is not yet converted to plain values. To be removed with the last of them."""
-
-    data: bytes
-
-    @staticmethod
-    def of(attributes: dict[str, Any]) -> Pickled:
-        """All attributes as they are."""
-        return Pickled(pickle.dumps(attributes, protocol=5))
-
-    def attributes(self) -> dict[str, Any]:
-        """The inverse of ``of``."""
-        found: dict[str, Any] = pickle.loads(self.data)
-        return found
-
-
 def encode(state: State) -> bytes:
     """A tree of state as bytes."""
     writer = _Writer()
@@ -198,8 +180,6 @@ class _Writer:
                 return self.tree(value.bit_generator.state)
             case _ if is_dataclass(value):
                 return {"map": self._map({f.name: getattr(value, f.name) for f in fields(value)})}
-            case Pickled():
-                return {"pickle": self._put("pickle", [], memoryview(value.data))}
         raise TypeError(f"a {type(value).__name__} is not state: {value!r}")
 
     def _map(self, values: dict[str, State]) -> dict[str, Any]:
@@ -270,8 +250,6 @@ class _Reader:
                 return self._batch(number).column(0)
             case {"batch": number}:
                 return self._batch(number)
-            case {"pickle": number}:
-                return Pickled(bytes(self._get(number)[2]))
         return value
 
     def _get(self, number: int) -> tuple[str, list[int], memoryview]:

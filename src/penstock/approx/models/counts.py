@@ -6,13 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx.settings import COUNTED_VALUES
+from penstock.engine.snapshot import Stateful
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class Counts:
+class Counts(Stateful):
     """Decaying counts of int64 keys."""
+
+    saved = ("_keys", "_counts", "total")
 
     def __init__(self, values: int = COUNTED_VALUES) -> None:
         self._most = values

@@ -28,6 +28,7 @@ from penstock.approx.settings import (
     MIN_SMOOTHING_STEPS,
     RESULTS_PER_AGE,
 )
+from penstock.engine.snapshot import Stateful
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -46,11 +47,16 @@ class Rate:
         return self.count / self.ticks if self.ticks else 0.0
 
 
-class WindowModel:
+class WindowModel(Stateful):
     """What is known of one window of ``length`` ticks; ``keyed`` if it is joined by equality.
 
     What was seen ``memory`` ticks ago matters a third.
     """
+
+    saved = (
+        "rate", "counts", "curve", "fit", "judged", "_results", "_watched", "_ended", "_ended_squares",
+        "_ended_count", "_new", "_at",
+    )  # fmt: skip
 
     def __init__(self, length: int, keyed: bool, memory: float) -> None:
         self.length, self.keyed, self._memory = length, keyed, memory

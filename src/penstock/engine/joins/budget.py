@@ -28,7 +28,7 @@ from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock
 from penstock.engine.settings import MONITORED_KEYS
-from penstock.engine.snapshot import Pickled, State
+from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import KeyOf
 from penstock.measurement import Kind, Property, Reading, under
 
@@ -64,7 +64,7 @@ class Results:
 
 
 class BudgetPolicy(Protocol):
-    """Decides which rows of two windows probe and which are kept."""
+    """Decides which rows of two windows probe and which are kept. Snapshots hold its state: ``Stateful``."""
 
     @property
     def epoch(self) -> int | None:
@@ -116,6 +116,8 @@ class JoinBudget(Protocol):
 class BudgetedJoin(JoinOperator):
     """A running join of two windows that a policy keeps inside its budget. It has stores of its own."""
 
+    saved = ("_inputs", "_policy", "_arrived", "_epoch", "_monitor")
+
     def __init__(self, node: MJoin, budget: JoinBudget) -> None:
         super().__init__(node, None, ids=True)
         self._budget, self._policy = budget, budget.start()
@@ -124,12 +126,6 @@ class BudgetedJoin(JoinOperator):
         self._monitor: Monitor | None = None
         if node.classes and self._policy.monitored:
             self._monitor = Monitor(replace(node, budget=None, output=()), self._inputs)
-
-    def state(self) -> dict[str, State]:
-        return {"all": Pickled.of(vars(self))}
-
-    def _load(self, state: dict[str, State]) -> None:
-        vars(self).update(state["all"].attributes())
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._monitor is not None:
@@ -251,8 +247,10 @@ def monitored(keys: Int64s) -> Bools:
     return np.asarray(hashes % np.uint64(MONITORED_KEYS) == 0)
 
 
-class Monitor:
+class Monitor(Stateful):
     """Joins some of the keys whole, and counts how many of their results the join finds."""
+
+    saved = ("whole", "_all", "_found")
 
     def __init__(self, node: MJoin, inputs: JoinInputs) -> None:
         self.whole, self._inputs = JoinOperator(node, None), inputs

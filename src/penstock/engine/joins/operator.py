@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class JoinOperator(Operator):
     """A running join; ``stores`` are the engine's, None if the join has to keep all of its rows itself."""
 
-    saved = ("_inputs",)
+    saved: ClassVar[tuple[str, ...]] = ("_inputs",)
 
     def __init__(self, node: MJoin, stores: Stores | None, ids: bool = False) -> None:
         """``ids``: whether to store the ids of rows, and whether they probe."""
