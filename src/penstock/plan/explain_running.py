@@ -2,7 +2,7 @@
 
 >>> print(explain_running(session.metrics()))                         # doctest: +SKIP
 stage 1, partition 0: 36,210 rows and 4.1 MB of state
-  mjoin C.pid = B.pid = O.pid: 52,113 probes, 118 out
+  mjoin C.pid = B.pid = O.pid: 96,400 in, 52,113 probes, 118 out
     O: C, B
       a-greedy: 1.02 filters per tuple, 2 changes of order (1 recalled), 0.9% of the time on adapting
       tuple 9,216: dropped by B 2%, C 99% -> C, B
