@@ -47,7 +47,7 @@ def _recall(run: Run) -> float:
 def total_bytes(part: float) -> int:
     """A part of what both joins need, in the bytes of this join's rows."""
     run = Run(budget_join(10, Maximize(), (LENGTH, 1)), by_age("INC", LENGTH, RATE, LENGTH))
-    row = run.operator._keeper._row_bytes  # type: ignore[attr-defined]
+    row = run.operator._policy._row_bytes  # type: ignore[attr-defined]
     return int(part * 2 * RATE * LENGTH * row)
 
 
