@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.memory_policy import MemoryBudget, MemoryPolicy
+from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPolicy, WindowModels
 from penstock.approx.policies import NO_AGES, POLICIES, Policy
 from penstock.approx.recall import Join, Side
 from penstock.approx.settings import RECALL_POINTS
@@ -20,40 +21,71 @@ from penstock.measurement import Property, Reading, curve, given
 Int64s = npt.NDArray[np.int64]
 
 
-class Maximizer(MemoryPolicy):
+class Division(NamedTuple):
+    """A plan of MAXIMIZE RESULTS: the policy that ranks tuples, and the rows of each window."""
+
+    policy: str
+    rooms: tuple[float, float]
+
+
+class BestDivision(BudgetPlanner[Division]):
+    """Re-optimizes: the policy for the better model, and the split of memory with the largest recall.
+
+    ``using``: the policy, if the query names one.
+    """
+
+    def __init__(self, models: WindowModels, using: str | None) -> None:
+        self._models, self._using = models, using
+        self.plan = Division(using or "AGE", (1.0, 1.0))
+
+    def reconsider(self, evidence: float, recall: Callable[[], Division | None]) -> bool:
+        policy = self._using or ("PROB" if self._models.by_value else "AGE")
+        join, before = self.join(policy), self.plan
+        self.plan = Division(policy, join.split(evidence) if join.need else (evidence / 2, evidence / 2))
+        if self.plan == before:
+            return False
+        was = self.join(before.policy).recall_of(before.rooms)
+        self.gain = max(join.recall_of(self.plan.rooms) - was, 0.0)
+        return True
+
+    def join(self, policy: str) -> Join:
+        """What each window gives with some memory; made anew, as a snapshot takes no functions."""
+        a, b = self._models.windows
+        give = POLICIES[policy]().result_rate
+        return Join((Side(give(a, b), a.need), Side(give(b, a), b.need)))
+
+
+class Maximizer(MemoryPolicy[Division]):
     """Keeps the tuples that a policy holds most of; what is watched is used as well."""
 
-    saved = (*MemoryPolicy.saved, "_rooms", "_recall")
+    saved = (*MemoryPolicy.saved, "_recall")
 
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
-        assert isinstance(node.within.goal, Maximize)
-        self._using = node.within.goal.using
-        self._policy: Policy = POLICIES[self._using or "AGE"]()
-        self._rooms = np.ones(2)
         self._recall = 1.0
 
+    def _start_planning(self) -> BestDivision:
+        assert isinstance(self._node.within.goal, Maximize)
+        self._best = BestDivision(self._models, self._node.within.goal.using)
+        return self._best
+
     def state(self) -> dict[str, State]:
-        return {**super().state(), "policy": self._policy.name}
+        return {**super().state(), "plan": list(self._best.plan)}
 
-    def _load(self, state: dict[str, State]) -> None:
-        super()._load(state)
-        self._policy = POLICIES[state["policy"]]()
+    def _saved_plan(self, state: list[State]) -> Division:
+        policy, rooms = state
+        return Division(policy, tuple(rooms))
 
-    def _plan(self) -> None:
-        """Choose the policy, and split the memory between the windows so that recall is largest."""
-        if self._using is None:
-            self._policy = POLICIES["PROB" if self.by_value else "AGE"]()
-        join, memory = self._join(), self.memory(self._rows)
-        room = join.split(memory) if join.need else (memory / 2, memory / 2)
-        self._recall = self._recall_with(join, self._rows)
-        self._rooms = np.array(room)
+    def use(self, plan: Division) -> None:
+        self._policy: Policy = POLICIES[plan.policy]()
+        self._rooms = np.array(plan.rooms)
+
+    def _replan(self, now: int) -> None:
+        super()._replan(now)
+        self._recall = self._recall_with(self._join(), self._rows)
 
     def _join(self) -> Join:
-        """What each window gives with some memory; made anew, as a snapshot takes no functions."""
-        a, b = self._windows
-        give = self._policy.result_rate
-        return Join((Side(give(a, b), a.need), Side(give(b, a), b.need)))
+        return self._best.join(self._policy.name)
 
     def _recall_with(self, join: Join, rows: float) -> float:
         """The part of all results to expect with room for so many tuples; watched ones give theirs too."""

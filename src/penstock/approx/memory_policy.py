@@ -1,17 +1,17 @@
 """Decides which tuples of a join's two windows stay in memory: as many results as possible, or a sample.
 
 A small part of the memory goes to tuples that are kept for life, to learn from and to measure by. Once an
-epoch the models are read off them, the memory is shared between the windows anew, and the policy or the
-sampling fraction follows. Chance is a hash of the seed, a tuple's key and its number, so it is the same
-again, and different in partitions, which share no keys.
+epoch the models are read off them, and the plan follows: an instance of StreaMon in which the policy is the
+executor, ``WindowModels`` is the profiler, and each goal has its re-optimizer. Chance is a hash of the seed,
+a tuple's key and its number, so it is the same again, and different in partitions, which share no keys.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from penstock.approx.settings import (
     MIN_WINDOW_WATCHED_SHARE,
     MODEL_MEMORY_WINDOWS,
     NEGLIGIBLE_SHARE,
+    PLAN_LOG_SIZE,
     SLOTS_PER_ROW,
     WATCHED_FILL,
     WATCHED_SHARE,
@@ -36,9 +37,11 @@ from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
-from penstock.engine.snapshot import Stateful
+from penstock.engine.snapshot import State, Stateful
 from penstock.measurement import Kind, Property, Reading, curve, under
+from penstock.streamon.framework import PlanLog, Statistics, StreaMon
 
+Plan = TypeVar("Plan")
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -69,7 +72,7 @@ class MemoryBudget:
 
     waits = True
 
-    def start(self) -> MemoryPolicy:
+    def start(self) -> MemoryPolicy[Any]:
         """With nothing known."""
         from penstock.approx.maximize import Maximizer
         from penstock.approx.sampler import Sampler
@@ -77,17 +80,58 @@ class MemoryBudget:
         return Sampler(self) if self.sampled else Maximizer(self)
 
 
-class MemoryPolicy(Stateful, ABC):
-    """What both goals have in common: tuples at hand, models, memory.
+class WindowModels:
+    """The profiler of a budget: the models of both windows, learned from the tuples that are watched.
 
-    ``nearly``: by how much, for each result, the logarithm of what frequencies foresaw may be below that of
-    ages; few of the watched tuples are of the rare values that give most results.
+    ``tolerance``: by how much, for each result, the logarithm of what frequencies foresaw may be below that
+    of ages; few of the watched tuples are of the rare values that give most results.
+    """
+
+    STATISTICS = ("rate of 1", "rate of 2", "need of 1", "need of 2", "memory")
+
+    def __init__(self, node: MemoryBudget, memory: float, tolerance: float) -> None:
+        self.windows = tuple(WindowModel(n, node.keyed, memory) for n in node.lengths)
+        self._keyed, self._tolerance = node.keyed, tolerance
+
+    @property
+    def by_value(self) -> bool:
+        """Whether the frequency-based model foresees results better than the age-based one, or nearly so."""
+        fit, judged = sum(w.fit for w in self.giving), sum(w.judged for w in self.giving)
+        return self._keyed and fit > -self._tolerance * judged
+
+    @property
+    def giving(self) -> list[WindowModel]:
+        """The windows whose tuples give later ones results; often those of one give none."""
+        given = [w.rate.value * w.curve.total for w in self.windows]
+        return [w for w, n in zip(self.windows, given, strict=True) if n > NEGLIGIBLE_SHARE * sum(given)]
+
+    def statistics(self, evidence: float) -> Statistics:
+        """Rates and needs of the windows; the evidence is the rows that can be planned with."""
+        a, b = self.windows
+        return np.array([a.rate.value, b.rate.value, a.need, b.need, evidence], np.float64)
+
+
+class BudgetPlanner(ABC, Generic[Plan]):
+    """The re-optimizer of a budget. Its evidence is the rows that can be planned with."""
+
+    plan: Plan
+    gain = 0.0
+
+    @abstractmethod
+    def reconsider(self, evidence: float, recall: Callable[[], Plan | None]) -> bool:
+        """Plan for so many rows; whether the plan is another now."""
+
+
+class MemoryPolicy(Stateful, ABC, Generic[Plan]):
+    """What both goals have in common: tuples at hand, models, memory, and a plan for each epoch.
+
+    The plan decides which rows are kept, so it is state, as the models are.
     """
 
     saved: ClassVar[tuple[str, ...]] = (
         "_known", "_windows", "_old", "_since", "_rows", "_watch", "_row_bytes", "shed", "_all", "_found",
     )  # fmt: skip
-    nearly = 0.1
+    tolerance = 0.1
     monitored = False
 
     def __init__(self, node: MemoryBudget) -> None:
@@ -95,7 +139,11 @@ class MemoryPolicy(Stateful, ABC):
         self.epoch = max(max(node.lengths) // EPOCHS_PER_WINDOW, 1)
         self._memory = MODEL_MEMORY_WINDOWS * max(node.lengths)
         self._known = (KnownTuples(), KnownTuples())
-        self._windows = tuple(WindowModel(n, node.keyed, self._memory) for n in node.lengths)
+        self._models = WindowModels(node, self._memory, self.tolerance)
+        self._windows = self._models.windows
+        self._planner = self._start_planning()
+        self._streamon = StreaMon(self, self._models, self._planner, PlanLog[Plan](PLAN_LOG_SIZE))
+        self.use(self._planner.plan)
         self._old = [0, 0]
         self._since: int | None = None
         self._rows = node.within.rows or UNLIMITED
@@ -103,6 +151,15 @@ class MemoryPolicy(Stateful, ABC):
         self._row_bytes = 1.0
         self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
         self._all = self._found = 0.0
+
+    def _load(self, state: dict[str, State]) -> None:
+        super()._load(state)
+        self._planner.plan = self._saved_plan(state["plan"])
+        self.use(self._planner.plan)
+
+    @abstractmethod
+    def _saved_plan(self, state: list[State]) -> Plan:
+        """The plan that a snapshot holds as a list."""
 
     @abstractmethod
     def _decide(self, begin: int) -> None:
@@ -113,8 +170,16 @@ class MemoryPolicy(Stateful, ABC):
         """Decide on pairs that join."""
 
     @abstractmethod
-    def _plan(self) -> None:
+    def _start_planning(self) -> BudgetPlanner[Plan]:
+        """The goal's re-optimizer."""
+
+    @abstractmethod
+    def use(self, plan: Plan) -> None:
+        """Decide on tuples by this plan."""
+
+    def _replan(self, now: int) -> None:
         """Use what was learned."""
+        self._streamon.adapt(now, self.memory(self._rows))
 
     @abstractmethod
     def _measure_goal(self) -> Iterator[Reading]:
@@ -140,18 +205,6 @@ class MemoryPolicy(Stateful, ABC):
         a, b = _shares([w.need for w in self._windows], int(watch_room(self._rows)))
         self._watch = [round(a), round(a + b) - round(a)]
 
-    @property
-    def by_value(self) -> bool:
-        """Whether the frequency-based model foresees results better than the age-based one, or nearly so."""
-        fit, judged = sum(w.fit for w in self._giving), sum(w.judged for w in self._giving)
-        return self._node.keyed and fit > -self.nearly * judged
-
-    @property
-    def _giving(self) -> list[WindowModel]:
-        """The windows whose tuples give later ones results; often those of one give none."""
-        given = [w.rate.value * w.curve.total for w in self._windows]
-        return [w for w, n in zip(self._windows, given, strict=True) if n > NEGLIGIBLE_SHARE * sum(given)]
-
     def admit(
         self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
     ) -> list[Admitted]:
@@ -160,7 +213,7 @@ class MemoryPolicy(Stateful, ABC):
         if self._since is None:
             self._since = begin - begin % self.epoch
             self._share_watch()
-            self._plan()
+            self._replan(begin)
         self._old = [len(h) for h in self._known]
         for i, new in enumerate(arrivals):
             self._take(i, new)
@@ -261,7 +314,7 @@ class MemoryPolicy(Stateful, ABC):
         fade = float(np.exp(-(now - self._since) / self._memory))
         self._all, self._found, self._since = self._all * fade, self._found * fade, now
         self._share_watch()
-        self._plan()
+        self._replan(now)
 
     def bytes(self) -> int:
         """Memory used by what is known of tuples and streams."""
@@ -271,9 +324,11 @@ class MemoryPolicy(Stateful, ABC):
         """What is kept, lost and expected."""
         budget = [
             Reading(Property.BUDGET, 0, str(self._node.within)),
-            Reading(Property.MODEL, 0, "frequency" if self.by_value else "age"),
+            Reading(Property.MODEL, 0, "frequency" if self._models.by_value else "age"),
             Reading(Property.MONITORED_RESULTS, self._all),
             *self._measure_goal(),
+            Reading(Property.CHANGES, self._streamon.log.count),
+            *self._streamon.log.measure(WindowModels.STATISTICS, str),
         ]
         yield from under("budget", Kind.ADAPTIVE, budget)
         for i, w in enumerate(self._windows):

@@ -49,10 +49,14 @@ class Join:
         return best, memory - best
 
     def recall(self, memory: float) -> float:
-        """The share of the join's results with so much memory."""
+        """The share of the join's results with so much memory, split for the best."""
+        return self.recall_of(self.split(memory))
+
+    def recall_of(self, rooms: tuple[float, float]) -> float:
+        """The share of the join's results with this memory of each window."""
         a, b = self.sides
         whole = a.result_rate(a.need) + b.result_rate(b.need)
-        in_a, in_b = self.split(memory)
+        in_a, in_b = rooms
         return float((a.result_rate(in_a) + b.result_rate(in_b)) / whole) if whole else 1.0
 
     def memory_for(self, recall: float) -> float:

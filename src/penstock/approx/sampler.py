@@ -8,14 +8,15 @@ chance of the others; a uniform one has to break its promise, says so, and aims 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.approx import sampling
 from penstock.approx.known_tuples import KnownTuples
-from penstock.approx.memory_policy import MemoryBudget, MemoryPolicy
+from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPolicy, WindowModels
 from penstock.approx.models.frequency import limit
 from penstock.approx.models.window import WindowModel
 from penstock.approx.policies import NO_AGES
@@ -23,6 +24,7 @@ from penstock.approx.settings import LOWERED_AIM, RAISED_AIM
 from penstock.budget import Sample
 from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.keeping import decide_first, keep_within, sample_results
+from penstock.engine.snapshot import State
 from penstock.measurement import Property, Reading, given
 
 Int64s = npt.NDArray[np.int64]
@@ -30,49 +32,86 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Sampler(MemoryPolicy):
+class SamplingPlan(NamedTuple):
+    """A plan of SAMPLE: the scheme, and the fraction of results, or of clusters, that it takes."""
+
+    scheme: str
+    fraction: float
+
+
+class BestSample(BudgetPlanner[SamplingPlan]):
+    """Re-optimizes: the scheme with the smaller error, and the largest fraction that fits into the memory."""
+
+    def __init__(self, node: MemoryBudget, models: WindowModels) -> None:
+        self._node, self._models = node, models
+        self.plan = SamplingPlan("EQ_CLUSTER", 1.0)
+
+    def reconsider(self, evidence: float, recall: Callable[[], SamplingPlan | None]) -> bool:
+        before, scheme = self.plan, self._scheme(evidence)
+        self.plan = SamplingPlan(scheme, self._fraction(scheme, evidence))
+        return self.plan != before
+
+    def _scheme(self, memory: float) -> str:
+        goal, models = self._node.within.goal, self._models
+        assert isinstance(goal, Sample)
+        surprise = max((w.surprise for w in models.giving), default=np.inf)
+        return sampling.pick(
+            goal.scheme, self._node.aggregated, self._node.constant, self._by_size, surprise,
+            lambda: sampling.uniform_is_better(models.windows, models.by_value, self._by_size, memory),
+        )  # fmt: skip
+
+    def _fraction(self, scheme: str, memory: float) -> float:
+        windows = self._models.windows
+        if sum(w.need for w in windows) <= memory:
+            return 1.0 if scheme != "PPS_CLUSTER" else np.inf
+        if scheme == "UNIFORM":
+            return sampling.uniform_fraction(windows, self._models.by_value, memory)
+        if scheme == "EQ_CLUSTER":
+            return sampling.equal_fraction(windows, memory)
+        return sampling.size_fraction(windows, memory)
+
+    @property
+    def _by_size(self) -> bool:
+        """Whether clusters differ in size by more than chance."""
+        a, b = self._models.windows
+        return self._models.by_value and (sampling.unequal(a, b) or sampling.unequal(b, a))
+
+
+class Sampler(MemoryPolicy[SamplingPlan]):
     """Keeps tuples by chance.
 
     To go by frequencies where ages would do costs a sample little, and large clusters are missed without.
     """
 
-    saved = (*MemoryPolicy.saved, "_scheme", "_fraction", "_aim", "_overran", "_pairs")
-    nearly = 0.5
+    saved = (*MemoryPolicy.saved, "_aim", "_overran", "_pairs")
+    tolerance = 0.5
 
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
-        assert isinstance(node.within.goal, Sample)
-        self._wanted = node.within.goal.scheme
-        self._scheme = "EQ_CLUSTER"
-        self._fraction, self._aim, self._overran = 1.0, 1.0, False
+        self._aim, self._overran = 1.0, False
         self._pairs = 0
         self.shed["no room"] = [0, 0]
 
-    @property
-    def _by_size(self) -> bool:
-        """Clusters of equal sizes are not told apart by sizes that differ by chance."""
-        a, b = self._windows
-        return self.by_value and (sampling.unequal(a, b) or sampling.unequal(b, a))
+    def _start_planning(self) -> BestSample:
+        return BestSample(self._node, self._models)
 
-    def _plan(self) -> None:
+    def state(self) -> dict[str, State]:
+        return {**super().state(), "plan": [self._scheme, self._fraction]}
+
+    def _saved_plan(self, state: list[State]) -> SamplingPlan:
+        return SamplingPlan(*state)
+
+    def use(self, plan: SamplingPlan) -> None:
+        self._scheme, self._fraction = plan
+
+    def memory(self, rows: float) -> float:
+        """Less than there is: chance may ask for more, and did if the last epoch did not fit."""
+        return self._aim * sampling.safe(super().memory(rows))
+
+    def _replan(self, now: int) -> None:
         self._aim = self._aim * LOWERED_AIM if self._overran else min(self._aim * RAISED_AIM, 1.0)
         self._overran = False
-        memory = self._aim * sampling.safe(self.memory(self._rows))
-        self._scheme = sampling.pick(
-            self._wanted, self._node.aggregated, self._node.constant, self._by_size, self._surprise(),
-            lambda: sampling.uniform_is_better(self._windows, self.by_value, self._by_size, memory),
-        )  # fmt: skip
-        if sum(w.need for w in self._windows) <= memory:
-            self._fraction = 1.0 if self._scheme != "PPS_CLUSTER" else np.inf
-        elif self._scheme == "UNIFORM":
-            self._fraction = sampling.uniform_fraction(self._windows, self.by_value, memory)
-        elif self._scheme == "EQ_CLUSTER":
-            self._fraction = sampling.equal_fraction(self._windows, memory)
-        else:
-            self._fraction = sampling.size_fraction(self._windows, memory)
-
-    def _surprise(self) -> float:
-        return max((w.surprise for w in self._giving), default=np.inf)
+        super()._replan(now)
 
     def _decide(self, begin: int) -> None:
         for i, known in enumerate(self._known):
@@ -85,7 +124,7 @@ class Sampler(MemoryPolicy):
 
     def _decide_uniform(self, known: KnownTuples, new: Int64s, own: WindowModel) -> None:
         """Give up whoever is not expected to give the first result that chance would take."""
-        expected = known.likely[new] if self.by_value else np.full(len(new), own.curve.total)
+        expected = known.likely[new] if self._models.by_value else np.full(len(new), own.curve.total)
         known.chance[new] = self._fraction
         known.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.doubt)
         following, until = known.following[new], known.until[new]

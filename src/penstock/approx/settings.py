@@ -27,6 +27,8 @@ WATCHED_FILL = 0.8
 """Share of the room for watched tuples that is meant to be used: chance may ask for more."""
 MIN_WINDOW_WATCHED_SHARE = 0.1
 """Share of the watched tuples that each window has at least."""
+PLAN_LOG_SIZE = 64
+"""Plans for an epoch that are kept with their statistics (thesis 7.1)."""
 NEGLIGIBLE_SHARE = 0.05
 """Share of the results below which those of a window do not decide between models."""
 EPOCHS_PER_WINDOW = 16

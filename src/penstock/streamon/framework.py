@@ -10,8 +10,11 @@ An instance chooses the types of its plans and of its evidence:
 | ------------------- | -------------------------- | --------------------------------- |
 | `pipelined_filters` | an order of the filters    | profile tuples                    |
 | `access`            | the name of a method       | probes and updates of the window  |
+| `approx`: maximize  | a policy, a split of memory| the rows that there is memory for |
+| `approx`: sampler   | a scheme, a fraction       | the rows that there is memory for |
 
-Plans are immutable values. Results never depend on the plan.
+Plans are immutable values. Results depend on the plan only inside a budget, whose plans follow from the input
+alone.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class Reoptimizer(Protocol[Plan, Evidence]):
 
     @property
     def gain(self) -> float:
-        """The share of the cost that the last change of plan saves."""
+        """The share of the cost that the last change of plan saves; 0 where it is not estimated."""
 
     def reconsider(self, evidence: Evidence, recall: Callable[[], Plan | None]) -> bool:
         """Take in evidence; return whether the plan changed.
