@@ -1,6 +1,8 @@
 """What the documents point at is there."""
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,39 @@ def test_files_named_in_the_text(document):
     """A path such as ``plan/build.py`` is one below ``src/penstock``, ``tests/...`` one from the root."""
     for name in re.findall(r"`([a-z_]+/[a-z_/]+(?:\.(?:py|txt|md))?/?)`", document.read_text()):
         assert (SOURCES / name).exists() or (ROOT / name).exists(), f"{document.name} names {name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_classes_named_in_the_text(document):
+    """Such as ``Store``, ``Clock.share`` or ``catalog.Input``."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    for name in re.findall(r"`(?:[a-z_./]+[./])?([A-Z][a-z]\w*(?:\.\w+)?)`", text):
+        assert name in all_names(), f"{document.name} names {name}"
+
+
+def names_in(file: Path) -> set[str]:
+    """What a file defines: ``f``, ``Class``, ``Class.member``, and members alone."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            members = {name for statement in node.body for name in defined(statement)}
+            found |= {node.name, *members, *(f"{node.name}.{m}" for m in members)}
+        found.update(defined(node))
+    return found
+
+
+def defined(node: ast.AST) -> list[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [t.id for t in targets if isinstance(t, ast.Name)]
+    return []
+
+
+@cache
+def all_names() -> set[str]:
+    return set().union(*(names_in(file) for file in SOURCES.rglob("*.py")))
 
 
 def test_make_targets():

@@ -1,13 +1,11 @@
 """docs/walk.md is true of the code: its files, its names, and what it shows of its query on the way."""
 
-import ast
 import re
 import textwrap
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
+from test_references import ROOT, SOURCES, all_names, names_in
 
 from penstock.cli.script import bound_queries
 from penstock.engine.stage import SIGN, TS
@@ -21,38 +19,11 @@ from penstock.routing import partition_numbers
 from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.wire.record import Envelope
 
-ROOT = Path(__file__).parent.parent.parent
-SOURCES = ROOT / "src" / "penstock"
 TEXT = (ROOT / "docs" / "walk.md").read_text()
 STEP = re.compile(r"^(\d+)\. \*\*`([\w/]+\.py)`, `([\w.]+)`\.\*\*", re.MULTILINE)
 STEPS = [(int(number), file, name) for number, file, name in STEP.findall(TEXT)]
 BLOCKS = [textwrap.dedent(b).strip() for b in re.findall(r"```(?:sql)?\n(.*?)```", TEXT, re.DOTALL)]
 PROSE = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
-
-
-def names_in(file: Path) -> set[str]:
-    """What a file defines: ``f``, ``Class``, ``Class.member``, and members alone."""
-    found = set[str]()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ClassDef):
-            members = {name for statement in node.body for name in defined(statement)}
-            found |= {node.name, *members, *(f"{node.name}.{m}" for m in members)}
-        found.update(defined(node))
-    return found
-
-
-def defined(node: ast.AST) -> list[str]:
-    match node:
-        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-        case ast.Assign(targets=targets):
-            return [t.id for t in targets if isinstance(t, ast.Name)]
-    return []
-
-
-@cache
-def all_names() -> set[str]:
-    return set().union(*(names_in(file) for file in SOURCES.rglob("*.py")))
 
 
 def test_steps_count_up_and_each_file_is_one_step():
