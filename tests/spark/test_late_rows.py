@@ -42,12 +42,12 @@ def arrival(name: str, **columns: Any) -> Arrival:
 def test_a_step_gives_its_late_rows_back() -> None:
     stage = planned("SELECT k FROM S [RANGE 5]", S=Input("S", ROW, InputOptions(timestamp="t", skew=2))).stage
     engine = Engine(stage)
-    assert engine.step([arrival("S", **{TS: [10, 20], "S.k": [1, 2]})]).late == {}
+    assert engine.step([arrival("S", **{TS: [10, 20], "S.k": [1, 2]})]).only.late == {}
     out = engine.step([arrival("S", **{TS: [17, 30, 18, 5], "S.k": [3, 4, 5, 6]})])
-    late = out.late["S"]
+    late = out.only.late["S"]
     assert (late.column(TS).to_pylist(), late.column("S.k").to_pylist()) == ([17, 5], [3, 6])
     assert measured(engine.measure()).by_name(Property.LATE) == {"S": 2}
-    assert engine.step([arrival("S", **{TS: [40], "S.k": [1]})]).late == {}
+    assert engine.step([arrival("S", **{TS: [40], "S.k": [1]})]).only.late == {}
 
 
 def test_a_row_that_several_partitions_get_is_late_in_one() -> None:
@@ -56,7 +56,7 @@ def test_a_row_that_several_partitions_get_is_late_in_one() -> None:
     engine.step([arrival("S", **{TS: [10], "S.k": [1]})])
     copied = replace(arrival("S", **{TS: [5], "S.k": [3]}), copy=True)
     out = engine.step([copied])
-    assert out.late["S"].num_rows == 0
+    assert out.only.late["S"].num_rows == 0
     assert measured(engine.measure()).by_name(Property.LATE) == {"S": 0}
 
 
