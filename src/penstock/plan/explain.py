@@ -11,14 +11,16 @@ stage 1  on 2 partitions
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from penstock.cost.model import ByCost
+from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
-from penstock.plan.explain_costs import costs_of
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Axis, Route
 
 
@@ -161,9 +163,8 @@ def _indexes(join: MJoin) -> str:
 
 
 def _costs(plan: PhysicalPlan) -> Iterator[str]:
-    """Each direction of each join: what it costs by the chosen access method and by the next."""
     joins = [j for planned in plan.stages for j in _joins(planned.stage.root, set())]
-    lines = [line for join in joins for line in costs_of(join)]
+    lines = [line for join in joins for line in _join_costs(join)]
     if lines:
         yield "costs    of one arriving and one probing row; chosen again while the query runs"
         yield from (f"  {line}" for line in lines)
@@ -177,3 +178,38 @@ def _joins(node: Node, seen: set[int]) -> Iterator[MJoin]:
         yield node
     for below in node.inputs:
         yield from _joins(below, seen)
+
+
+def _join_costs(join: MJoin) -> Iterator[str]:
+    """The cost of probing each window of a join, by the cheapest access method and by the next.
+
+    Each direction is chosen alone (Kang et al., section 4.1), by how often the window is probed, how often it
+    changes and how large it is. A running engine chooses again, with the rates it measures.
+    """
+    if not isinstance(join.chooser, ByCost):
+        return
+    for i, label in enumerate(join.labels):
+        equal = any(k == i for c in join.classes for k, _ in c)
+        if equal or any(i in b.inputs for b in join.bands):
+            methods = BY_EQUALITY if equal else BY_RANGE
+            yield f"into {label}: {_direction(join.chooser, methods, join.parts[i])}"
+
+
+def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
+    known = _window_rows(part)
+    window = known or WINDOW_ROWS
+    (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
+    rows = f"{window:,} rows" + ("" if known else " (assumed)")
+    told = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
+    idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
+    ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
+    return told + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")
+
+
+def _window_rows(part: Node) -> int | None:
+    """The rows that an input of a join holds; None where its window does not limit them."""
+    while len(part.inputs) == 1:
+        if isinstance(part, SeqWindow):
+            return part.size if part.kind == "rows" and not part.partition_by else None
+        part = part.inputs[0]
+    return None

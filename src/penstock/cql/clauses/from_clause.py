@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef, Input, TableDef, ViewDef
-from penstock.cql.clauses.derived import common_table, derived_table, view
 from penstock.cql.clauses.joins import Joined, join
+from penstock.cql.clauses.queries import common_table, derived_table, view
 from penstock.cql.clauses.windows import windowed
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.names.scope import Item, lookup

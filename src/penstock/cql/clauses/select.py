@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.cql.clauses.correlation import key_parts, needed, project, value_above
 from penstock.cql.clauses.from_clause import bind_from
 from penstock.cql.clauses.grouping import Grouping, bind_grouping, is_grouped, row_binder, with_items
 from penstock.cql.clauses.queries import operator_of, unwrapped
-from penstock.cql.clauses.subqueries import Attachments
+from penstock.cql.clauses.subqueries import Attachments, key_parts, needed, project, value_above
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.context import Context
 from penstock.cql.names.results import text_of
