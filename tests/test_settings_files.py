@@ -22,7 +22,6 @@ WITHOUT = ("workloads/",)
 FIXED = {
     "approx/memory_policy.py": {"UNLIMITED"},
     "cli/main.py": {"USER_ERROR", "INTERRUPTED"},  # exit codes
-    "cli/demo.py": {"INTERRUPTED"},
     "cql/expressions/times.py": {"DAY"},  # microseconds
     "functions/casts.py": {"_SECOND"},  # microseconds
     "functions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's

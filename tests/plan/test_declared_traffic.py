@@ -46,7 +46,7 @@ JOIN = "SELECT R.a, R.b, S.b AS sb FROM R [RANGE 5], S [RANGE 5] WHERE R.a = S.a
 
 def test_a_budget_is_spread_by_key_alone() -> None:
     assert "stage 1  on 4 partitions" in spoken(f"{JOIN} WITHIN MEMORY 100 ROWS", CATALOG)
-    why = "a budget is shared out by the key of a join, and here no key splits both sides"
+    why = "WITHIN divides its budget by a join key, and no key splits both sides"
     band = f"{JOIN.replace('=', '<')} WITHIN MEMORY 100 ROWS"
     assert f"stage 1  on 1 partition: {why}" in spoken(band, CATALOG)
 
@@ -63,7 +63,7 @@ def test_heavy_keys_are_split() -> None:
 
 def test_or_it_is_said_why_not() -> None:
     query = "SELECT S.a, R.b FROM S [RANGE 5] LEFT JOIN R [RANGE 5] ON R.a = S.a"
-    reason = "rows of a left outer join without a match are told by no single partition"
+    reason = "no single partition knows which rows of the left outer join have no match"
     assert f"  [heavy keys of R are not split: {reason}]" in spoken(query, HEAVY)
 
 

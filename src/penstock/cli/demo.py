@@ -30,8 +30,6 @@ SELECT SUM(C.size)
 FROM   C [RANGE 10 MINUTES], B [RANGE 10 MINUTES], O [RANGE 10 MINUTES]
 WHERE  C.pid = B.pid AND B.pid = O.pid"""
 
-INTERRUPTED = 130
-
 
 def packets(rate: int) -> PacketWorkload:
     """The three links with ``rate`` packets on C a second of the clock."""
@@ -89,8 +87,8 @@ class Demo:
         self._query.stop()
 
 
-def run_demo(seconds: float, rate: int) -> int:
-    """Run the demo; the exit code."""
+def run_demo(seconds: float, rate: int) -> bool:
+    """Run the demo; False if it was interrupted."""
     console = Console(highlight=False)
     with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
         root, workload = Path(directory), packets(rate)
@@ -101,7 +99,7 @@ def run_demo(seconds: float, rate: int) -> int:
         )
         with local_session(root / "spark.log") as session:
             if interrupted.is_set():
-                return INTERRUPTED
+                return False
             demo = Demo(session, root)
             try:
                 _watch(demo, feed, workload, seconds, interrupted, view.display(console, QUERY, seconds))
@@ -109,7 +107,7 @@ def run_demo(seconds: float, rate: int) -> int:
                 feed.stop()
                 demo.stop()
         console.print(view.summary(demo.progress), soft_wrap=True)
-        return INTERRUPTED if interrupted.is_set() else 0
+        return not interrupted.is_set()
 
 
 def _watch(

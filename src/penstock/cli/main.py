@@ -110,7 +110,8 @@ def demo(
     from penstock.cli.demo import run_demo
 
     with _one_line_errors():
-        raise typer.Exit(run_demo(seconds, rate))
+        if not run_demo(seconds, rate):
+            raise typer.Exit(INTERRUPTED)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The join of a query under WITHIN: with what it may use."""
+"""Attaches the budget of WITHIN to the join of a query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.settings import Settings
 
 
 def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical.Logical, join: Node) -> Node:
-    """The join, sharing the budget between its two windows."""
+    """The join with the budget, which its two windows share."""
     assert isinstance(join, MJoin)
     if within.shared:
         within = _of_session(within, settings)
@@ -26,7 +26,7 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
         raise UnsupportedError("WITHIN takes a join of two [RANGE ...] windows of streams")
     if within.goal is not None:
         return _keeping(within, settings.seed, root, join)
-    # It knows the cost model, which is part of this package.
+    # Imported late: it imports the cost model.
     from penstock.approx.shedding import Shedding
 
     a, b = (_seconds(part, time) for part in join.parts)
@@ -38,20 +38,18 @@ def budgeted(within: Within, settings: Settings, time: TimeDomain, root: logical
 def _of_session(within: Within, settings: Settings) -> Within:
     if settings.memory is None:
         raise UnsupportedError(
-            "MAXIMIZE RESULTS without WITHIN MEMORY takes a part of the session's memory, and it has none; "
+            "MAXIMIZE RESULTS without WITHIN MEMORY needs a memory limit of the session; "
             "SET penstock.memory = '256 MB' first, or write WITHIN MEMORY 20000 ROWS"
         )
     return replace(within, bytes=settings.memory, weight=settings.weight)
 
 
 def _keeping(within: Within, seed: int, root: logical.Logical, join: MJoin) -> Node:
-    """The join that keeps the tuples which serve the goal best."""
+    """The join that keeps the tuples most useful for the goal."""
     from penstock.approx.memory_policy import MemoryBudget
 
     if getattr(within.goal, "using", None) == "PROB" and not join.classes:
-        raise UnsupportedError(
-            "PROB goes by how often a value comes, and this join has no equality; write USING AGE"
-        )
+        raise UnsupportedError("PROB needs an equality predicate, and this join has none; write USING AGE")
     a, b = (_window(part) for part in join.parts)
     assert a.size is not None and b.size is not None
     aggregated = any(isinstance(n, logical.Aggregate) for n in logical.walk(root))
@@ -68,6 +66,6 @@ def _window(part: Node) -> SeqWindow:
 
 
 def _seconds(part: Node, time: TimeDomain) -> float | None:
-    """How long a row stays in a window; None for ever."""
+    """Seconds that a row stays in a window; None if it never leaves."""
     size = _window(part).size
     return None if size is None else (size + 1) / time.ticks_per_second

@@ -48,7 +48,7 @@ def _spread(
     scheme = choose(root, query.time, partitions, rates)
     by_key = all(len(r.axes) == 1 and r.axes[0].keys for r in scheme.routes.values())
     if query.within is not None and not by_key:
-        return Scheme(why="a budget is shared out by the key of a join, and here no key splits both sides")
+        return Scheme(why="WITHIN divides its budget by a join key, and no key splits both sides")
     return scheme
 
 

@@ -1,11 +1,11 @@
-"""Where a relation's rows are when the streams below it are spread, and whether that gives the right answer.
+"""Where a relation's rows are when the streams below it are spread, and whether the answer is still right.
 
 Streams are spread in one dimension: the rows of some go to the coordinate that their key hashes to, or that
-the row itself hashes to; the others are everywhere. Right is what makes the bag of all coordinates' results
-the result. From the leaves up a relation is then either *everywhere* (each coordinate has all of it) or
-*split* (each row is at one coordinate), and of a split one it may be known which columns' values say where:
-``held``, one set of interchangeable expressions for each column of the key. Each operator says itself where
-its relation is, from where its inputs are (``Logical.spread``).
+the row itself hashes to; the others are everywhere. A dimension is right if the results of all coordinates,
+taken together as a bag, are the result of the query. From the leaves up a relation is then either
+*everywhere* (each coordinate has all of it) or *split* (each row is at one coordinate). Of a split one it may
+be known which columns determine the coordinate: ``keys``, one set of interchangeable expressions per column
+of the key. Each operator derives where its relation is from where its inputs are (``Logical.spread``).
 
 A dimension that is right stays right inside a coordinate of another one, whatever rows there are: that is why
 dimensions can be checked one by one and then multiplied to a cube.
@@ -23,21 +23,22 @@ from penstock.plan.facts import Named
 if TYPE_CHECKING:
     from penstock.plan.logical.operator import Logical
 
-Held = tuple[frozenset[Expression], ...]
+SplitKeys = tuple[frozenset[Expression], ...]
+"""Per column of a key, the expressions that have its value."""
 Key = tuple[Expression, ...]
 
 
-class Cannot(Exception):
-    """A plan that a dimension does not fit, with the reason."""
+class SpreadError(Exception):
+    """A dimension would change the result of a plan; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Dimension:
     """How streams are spread in one dimension: by place number, the key, or None for the row itself.
 
-    Streams that it does not name are everywhere. ``heavy``: streams with values of the key of which their
-    rows are spread by row, and those of the others everywhere. ``by_source``: rows with equal keys come from
-    one partition of the source, whose number says where they go.
+    Streams that it does not name are everywhere. ``heavy``: per stream, values of the key whose rows are
+    spread by row in that stream and sent everywhere in the others. ``by_source``: rows with equal keys come
+    from one partition of the source, whose number is their coordinate.
     """
 
     keys: tuple[tuple[int, Key | None], ...]
@@ -46,7 +47,7 @@ class Dimension:
 
     @staticmethod
     def of(keys: dict[int, Key | None]) -> Dimension:
-        """In the order of the streams."""
+        """The dimension with its streams in order."""
         return Dimension(tuple(sorted(keys.items())))
 
     @property
@@ -57,26 +58,26 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Spread:
-    """Everywhere, or split; ``held`` is None where no column says by what."""
+    """Everywhere, or split; ``keys`` is None where no column determines the coordinate."""
 
     everywhere: bool = False
-    held: Held | None = None
+    keys: SplitKeys | None = None
 
     def renamed(self, shown: Named) -> Spread:
-        """Under the names that a projection gives; unknown where it hides a column of the key."""
-        if self.held is None:
+        """In terms of a projection's columns; ``keys`` is None if it drops a column of the key."""
+        if self.keys is None:
             return self
-        held = [frozenset(Column(name, e.type) for name, e in shown if e in h) for h in self.held]
-        return Spread(held=tuple(held) if all(held) else None)
+        keys = [frozenset(Column(name, e.type) for name, e in shown if e in h) for h in self.keys]
+        return Spread(keys=tuple(keys) if all(keys) else None)
 
 
 EVERYWHERE = Spread(everywhere=True)
-SOMEHOW = Spread()
+UNKNOWN_KEY = Spread()
 
 
 def split_by(key: Key) -> Spread:
     """Split by the values of a key."""
-    return Spread(held=tuple(frozenset([e]) for e in key))
+    return Spread(keys=tuple(frozenset([e]) for e in key))
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Distribution:
     """
 
     dimension: Dimension = Dimension(())
-    exchanged: Spread = SOMEHOW
+    exchanged: Spread = UNKNOWN_KEY
     places: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def whole(self, node: Logical) -> Spread:
@@ -111,11 +112,11 @@ class Distribution:
             by_row = Distribution(Dimension.of({number: None}), places=self.places)
             spread = by_row.of(node)
         if spread.everywhere:
-            raise Cannot("every partition would have the whole result")
+            raise SpreadError("every partition would have the whole result")
         return spread
 
     def of(self, node: Logical) -> Spread:
-        """Where a node's relation is; raises ``Cannot``."""
+        """Where a node's relation is; raises ``SpreadError``."""
         below = [self.of(i) for i in node.inputs]
         if below and all(s.everywhere for s in below):
             return EVERYWHERE
@@ -127,4 +128,4 @@ class Distribution:
         if number not in keys:
             return EVERYWHERE
         key = keys[number]
-        return SOMEHOW if key is None else split_by(key)
+        return UNKNOWN_KEY if key is None else split_by(key)

@@ -94,17 +94,17 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
 
 
 def _routed(route: Route) -> str:
-    """Where a stream's rows go: the hash that chooses, the copies that are made, the places that are told."""
+    """Where a stream's rows go: the hash that chooses, the copies made of a row, the places sent to all."""
     if route.partitions == 1:
         return "to one partition"
     if not route.own:
         return f"broadcast to {route.partitions} partitions"
-    said = [f"{a.share} {_chosen(a)}" for a in route.own]
+    axes = [f"{a.share} {_chosen(a)}" for a in route.own]
     if len(route.axes) == 1:
-        many, _, how = said[0].partition(" ")
+        many, _, how = axes[0].partition(" ")
         text = f"to {many} partitions {how}"
     else:
-        text = f"to {route.partitions} partitions: {' × '.join(said)}"
+        text = f"to {route.partitions} partitions: {' × '.join(axes)}"
     copies = f", {route.copies} copies of each row" if route.copies > 1 else ""
     return text + copies + (", places of all rows to all" if route.places is not None else "")
 
@@ -151,15 +151,15 @@ def _short(column: str, label: str) -> str:
 
 def _indexes(join: MJoin) -> str:
     """What each input's synopsis is probed by."""
-    said = []
+    synopses = []
     for i, label in enumerate(join.labels):
         keys = [_short(column, label) for c in join.classes for k, column in c if k == i]
         near = [_short(column, label) for b in join.bands for k, column in (b.left, b.right) if k == i]
         if keys:
-            said.append(f"{label} by hash of {' and '.join(keys)}")
+            synopses.append(f"{label} by hash of {' and '.join(keys)}")
         else:
-            said.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
-    return f"[synopses: {', '.join(said)}]"
+            synopses.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
+    return f"[synopses: {', '.join(synopses)}]"
 
 
 def _costs(plan: PhysicalPlan) -> Iterator[str]:
@@ -200,10 +200,10 @@ def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
     window = known or WINDOW_ROWS
     (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
     rows = f"{window:,} rows" + ("" if known else " (assumed)")
-    told = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
+    text = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
     idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
     ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
-    return told + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")
+    return text + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")
 
 
 def _window_rows(part: Node) -> int | None:

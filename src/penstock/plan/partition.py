@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from penstock.plan.distribution import Cannot, Dimension, Distribution
+from penstock.plan.distribution import Dimension, Distribution, SpreadError
 from penstock.plan.hypercube import Candidate, Cube, choose_shares
 from penstock.plan.logical import Logical, Source, ToStream, sources, walk
 from penstock.plan.schemes import heavy_values, proposals
@@ -56,7 +56,7 @@ def choose(
         try:
             candidates.append(_candidate(distribution, body, chain, nets))
             places |= distribution.places
-        except Cannot as reason:
+        except SpreadError as reason:
             reasons[dimension] = str(reason)
     if not candidates:
         return Scheme(why=next(iter(reasons.values()), "there is no stream to spread"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.expression import Column
-from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases, split_by
+from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases, split_by
 from penstock.plan.logical import Exchange, Logical
 
 Chain = tuple[Logical, ...]
@@ -51,10 +51,10 @@ def climb(distribution: Distribution, spread: Spread, chain: Chain, nets: bool, 
     for place, node in enumerate(chain):
         try:
             spread = node.spread([spread], distribution)
-        except Cannot:
+        except SpreadError:
             node.two_phases(joins)
             return place
-    return len(chain) if nets and spread.held is None else len(chain) + 1
+    return len(chain) if nets and spread.keys is None else len(chain) + 1
 
 
 def cut(
@@ -90,6 +90,6 @@ def _spread_by(first: Logical, second: Logical, meets: Sequence[str], nets: bool
 def _fits(exchanged: Spread, second: Logical, nets: bool) -> bool:
     try:
         spread = Distribution(exchanged=exchanged).of(second)
-    except Cannot:
+    except SpreadError:
         return False
-    return spread.held is not None or not nets
+    return spread.keys is not None or not nets

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.engine.operators import aggregate, project
 from penstock.engine.synopses.accumulators import DISTINCT
 from penstock.expression import Column, Expression
-from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases
+from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.facts import Named, Origins, origins_of, reads
 from penstock.plan.logical.aggregate_call import AggregateCall, combines, parts
 from penstock.plan.logical.operator import Logical, Needed, Unary
@@ -50,8 +50,8 @@ class Aggregate(Unary):
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         grouped = below[0].renamed(self.keys)
-        if grouped.held is None:
-            raise Cannot("groups have rows in several partitions")
+        if grouped.keys is None:
+            raise SpreadError("groups have rows in several partitions")
         return grouped
 
     def two_phases(self, joins: bool) -> TwoPhases:
@@ -59,7 +59,7 @@ class Aggregate(Unary):
         keys = tuple(name for name, _ in self.keys)
         whole = [call for _, call in self.calls if not combines(call)]
         if whole and not self.keys and not joins:
-            raise Cannot(f"{whole[0]} cannot be combined from partial results")
+            raise SpreadError(f"{whole[0]} cannot be combined from partial results")
         if whole:
             return TwoPhases(self._arguments, self._over_arguments, keys)
         return TwoPhases(self._partial, self._final, keys)

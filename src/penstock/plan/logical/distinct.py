@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.element import Pattern
 from penstock.engine.operators import duplicate_eliminate, single
 from penstock.expression import Column, Expression
-from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases
+from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.logical.operator import Logical, Needed, Unary, grows_if
 from penstock.plan.logical.project import renamed
 
@@ -29,7 +29,7 @@ class Distinct(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """A row comes with the first of its equals, and goes with the last."""
+        """A row enters with the first of its duplicates and leaves with the last."""
         return grows_if(self.input.only_grows)
 
     @property
@@ -37,12 +37,12 @@ class Distinct(Unary):
         return tuple(Column(f.name, f.type) for f in self.schema)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        if below[0].held is None:
-            raise Cannot("equal rows of DISTINCT are in several partitions")
+        if below[0].keys is None:
+            raise SpreadError("equal rows of DISTINCT are in several partitions")
         return below[0]
 
     def two_phases(self, joins: bool) -> TwoPhases:
-        """Both stages do it."""
+        """Both stages eliminate duplicates: the first leaves less to send."""
         return TwoPhases(self.with_inputs, self.with_inputs, tuple(self.schema.names))
 
     def build(self, context: Builder, needed: Needed) -> Node:
@@ -62,7 +62,7 @@ class Single(Unary):
         return grows_if(self.input.only_grows)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        raise Cannot("a scalar subquery's rows are counted in one place")
+        raise SpreadError("a scalar subquery must have all its rows in one partition")
 
     def build(self, context: Builder, needed: Needed) -> Node:
         return single.Single(context.changing(context.build(self.input, needed)))

@@ -12,11 +12,11 @@ import pyarrow as pa
 from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.expression import Column, Expression
-from penstock.plan.distribution import Cannot, Distribution, Held, Spread
+from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
 from penstock.plan.facts import Origin, equality, origin, reads
 from penstock.plan.join_graph import join_graph
 from penstock.plan.logical.operator import Logical, Needed, Unary, combined
-from penstock.plan.logical.select import said
+from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -46,18 +46,18 @@ class AnyJoin(Logical):
 
         return [{k: expression(k, name) for k, name in members} for members in graph.classes]
 
-    def aligned(self, spreads: Sequence[Spread], otherwise: str) -> Held:
+    def aligned(self, spreads: Sequence[Spread], otherwise: str) -> SplitKeys:
         """What rows that may join are all split by, where every split input is by equal keys."""
         classes = self.equal_keys()
-        split = {k: s.held for k, s in enumerate(spreads) if not s.everywhere}
-        if any(held is None for held in split.values()) or len({len(h or ()) for h in split.values()}) != 1:
-            raise Cannot(otherwise)
+        split = {k: s.keys for k, s in enumerate(spreads) if not s.everywhere}
+        if any(keys is None for keys in split.values()) or len({len(h or ()) for h in split.values()}) != 1:
+            raise SpreadError(otherwise)
         found: list[frozenset[Expression]] = []
         for place in range(len(next(iter(split.values())) or ())):
-            alike = {k: held[place] for k, held in split.items() if held is not None}
+            alike = {k: keys[place] for k, keys in split.items() if keys is not None}
             common = [c for c in classes if all(c.get(k) in h for k, h in alike.items())]
             if not common:
-                raise Cannot(otherwise)
+                raise SpreadError(otherwise)
             found.append(frozenset().union(*alike.values(), *(c.values() for c in common)))
         return tuple(found)
 
@@ -84,25 +84,25 @@ class Join(AnyJoin):
         return pa.schema([f for i in self.parts for f in i.schema])
 
     def describe(self) -> str:
-        return " ".join(["Join", *["CROSS"] * self.cross, said(self.conjuncts)]).strip()
+        return " ".join(["Join", *["CROSS"] * self.cross, conjunction_text(self.conjuncts)]).strip()
 
     @property
     def pattern(self) -> Pattern:
         return combined(self.parts)
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
-        return all(i.tells_lives(shown) for i in self.parts)
+    def determines_life(self, shown: Collection[str]) -> bool:
+        return all(i.determines_life(shown) for i in self.parts)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """One input split and the others everywhere, or several split by keys that the join makes equal."""
         split = [k for k, s in enumerate(below) if not s.everywhere]
         if len(split) > 1:
-            return Spread(held=self.aligned(below, "no key is common to all streams of the join"))
+            return Spread(keys=self.aligned(below, "no key is common to all streams of the join"))
         (k,), classes = split, self.equal_keys()
-        held = below[k].held
-        if held is None:
+        keys = below[k].keys
+        if keys is None:
             return below[k]
-        return Spread(held=tuple(h.union(*(c.values() for c in classes if c.get(k) in h)) for h in held))
+        return Spread(keys=tuple(h.union(*(c.values() for c in classes if c.get(k) in h)) for h in keys))
 
     def build(self, context: Builder, needed: Needed) -> Node:
         inputs, lifted = zip(*(i.lifted(context.host_filters) for i in self.parts), strict=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.budget import Within
 from penstock.engine.element import Pattern
 from penstock.expression import Expression
-from penstock.plan.distribution import Cannot, Distribution, Spread, TwoPhases
+from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.facts import Origin, Origins
 from penstock.schema import TimeDomain
 
@@ -90,7 +90,7 @@ class Logical(ABC):
         """Whether it never changes: nothing but tables is below."""
         return bool(self.inputs) and all(i.is_static for i in self.inputs)
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str]) -> bool:
         """Whether rows that are equal in these columns begin and end together."""
         return False
 
@@ -117,16 +117,16 @@ class Logical(ABC):
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """Where its relation is, from where its inputs are; not all of them are everywhere.
 
-        Raises ``Cannot`` where the results of the partitions together would not be the result.
+        Raises ``SpreadError`` where the results of the partitions together would not be the result.
         """
-        raise Cannot(f"{type(self).__name__.lower()} needs all rows in one partition")
+        raise SpreadError(f"{type(self).__name__.lower()} needs all rows in one partition")
 
     def two_phases(self, joins: bool) -> TwoPhases:
         """How two stages share it where its input is spread so that its rows do not meet.
 
         For operators in the chain whose ``spread`` may raise. ``joins``: the first stage joins.
         """
-        raise Cannot(f"{type(self).__name__.lower()} cannot be combined from partial results")
+        raise SpreadError(f"{type(self).__name__.lower()} cannot be combined from partial results")
 
     # how it runs
 
@@ -186,8 +186,8 @@ class PerRow(Unary):
     def pattern(self) -> Pattern:
         return self.input.pattern
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
-        return self.input.tells_lives(shown)
+    def determines_life(self, shown: Collection[str]) -> bool:
+        return self.input.determines_life(shown)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return below[0]

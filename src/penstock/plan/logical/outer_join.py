@@ -12,11 +12,11 @@ import pyarrow as pa
 from penstock.engine.element import Pattern
 from penstock.engine.operators import antijoin, project, union
 from penstock.expression import Column, Expression, Literal
-from penstock.plan.distribution import SOMEHOW, Cannot, Distribution, Spread
+from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, SpreadError
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import AnyJoin
 from penstock.plan.logical.operator import Binary, Needed, grows_if
-from penstock.plan.logical.select import said
+from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -38,7 +38,7 @@ class OuterJoin(Binary, AnyJoin):
         return pa.schema([*self.left.schema, *self.right.schema])
 
     def describe(self) -> str:
-        return f"{self.kind.capitalize()} outer join {said(self.conjuncts)}"
+        return f"{self.kind.capitalize()} outer join {conjunction_text(self.conjuncts)}"
 
     @property
     def pattern(self) -> Pattern:
@@ -50,17 +50,19 @@ class OuterJoin(Binary, AnyJoin):
         return grows_if(kept.only_grows and other.is_static)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        """Who has no match is told where all rows of the other side are that could be one."""
+        """A row without a match is found where all rows of the other side that could match it are."""
         left, right = below
         if right.everywhere and self.kind == "left":
             return left
         if left.everywhere and self.kind == "right":
             return right
         if left.everywhere or right.everywhere:
-            raise Cannot(f"rows of a {self.kind} outer join without a match are told by no single partition")
+            raise SpreadError(
+                f"no single partition knows which rows of the {self.kind} outer join have no match"
+            )
         self.aligned(below, "no key is common to both sides of the outer join")
-        # The other side's key is NULL in rows without a match, so it does not say where they are.
-        return {"left": left, "right": right, "full": SOMEHOW}[self.kind]
+        # The other side's key is NULL in rows without a match, so it does not determine where they are.
+        return {"left": left, "right": right, "full": UNKNOWN_KEY}[self.kind]
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""

@@ -36,9 +36,9 @@ class Project(PerRow):
     def with_names(self, names: Sequence[str]) -> Logical:
         return replace(self, columns=tuple(zip(names, (e for _, e in self.columns), strict=True)))
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str]) -> bool:
         below = {e.name for name, e in self.columns if isinstance(e, Column) and name in shown}
-        return self.input.tells_lives(below)
+        return self.input.determines_life(below)
 
     @property
     def origins(self) -> Origins:

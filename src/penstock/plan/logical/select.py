@@ -23,7 +23,7 @@ class Select(PerRow):
     conjuncts: tuple[Expression, ...]
 
     def describe(self) -> str:
-        return f"Select {said(self.conjuncts)}"
+        return f"Select {conjunction_text(self.conjuncts)}"
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """What stands right on a stream or table is left to the host as far as it can evaluate it."""
@@ -36,6 +36,6 @@ class Select(PerRow):
         return select.Select(below, rest, context.filters) if rest else below
 
 
-def said(conjuncts: tuple[Expression, ...]) -> str:
+def conjunction_text(conjuncts: tuple[Expression, ...]) -> str:
     """Conjuncts as text."""
     return " AND ".join(f"({c})" if getattr(c, "function", "") == "or" else str(c) for c in conjuncts)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from penstock.engine.element import Pattern
 from penstock.engine.operators import antijoin
 from penstock.expression import Expression
-from penstock.plan.distribution import Cannot, Distribution, Spread
+from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.facts import Origins, reads
 from penstock.plan.logical.join import AnyJoin
 from penstock.plan.logical.operator import Binary, Needed, grows_if
-from penstock.plan.logical.select import said
+from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -34,7 +34,7 @@ class SemiJoin(Binary, AnyJoin):
     anti: bool = False
 
     def describe(self) -> str:
-        return f"{'Antijoin' if self.anti else 'Semijoin'} {said(self.conjuncts)}"
+        return f"{'Antijoin' if self.anti else 'Semijoin'} {conjunction_text(self.conjuncts)}"
 
     @property
     def pattern(self) -> Pattern:
@@ -51,7 +51,7 @@ class SemiJoin(Binary, AnyJoin):
         if right.everywhere:
             return left
         if left.everywhere:
-            raise Cannot("a match of a subquery's row is told by no single partition")
+            raise SpreadError("no single partition knows which rows have a match in the subquery")
         self.aligned(below, "the subquery is not correlated by a key that both sides are spread by")
         return left
 

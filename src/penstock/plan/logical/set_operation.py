@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.element import Pattern
 from penstock.engine.operators import duplicate_eliminate, except_, intersect, union
 from penstock.expression import Column
-from penstock.plan.distribution import Cannot, Distribution, Held, Spread
+from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
 from penstock.plan.facts import Origin, Origins
 from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
 from penstock.plan.logical.project import renamed
@@ -55,28 +55,28 @@ class SetOperation(Binary):
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         left, right = below
         if not left.everywhere and not right.everywhere:
-            held = self._by_position(left, right)
-            if held is None and not (self.kind == "union" and self.all):
-                raise Cannot(f"equal rows of the sides of {self.kind.upper()} are in several partitions")
-            return Spread(held=held)
+            keys = self._by_position(left, right)
+            if keys is None and not (self.kind == "union" and self.all):
+                raise SpreadError(f"equal rows of the sides of {self.kind.upper()} are in several partitions")
+            return Spread(keys=keys)
         split = right if left.everywhere else left
         # Rows of the side that is everywhere count where the other side's rows that equal them are.
-        if split.held is None or self.kind == "union" or (self.kind == "except" and left.everywhere):
-            raise Cannot(f"one side of {self.kind.upper()} is in every partition")
-        return left if right.everywhere else Spread(held=self._as_left(split.held))
+        if split.keys is None or self.kind == "union" or (self.kind == "except" and left.everywhere):
+            raise SpreadError(f"one side of {self.kind.upper()} is in every partition")
+        return left if right.everywhere else Spread(keys=self._as_left(split.keys))
 
-    def _by_position(self, left: Spread, right: Spread) -> Held | None:
+    def _by_position(self, left: Spread, right: Spread) -> SplitKeys | None:
         """The columns of the left side that both sides' rows are split by, position by position."""
-        if left.held is None or right.held is None or len(left.held) != len(right.held):
+        if left.keys is None or right.keys is None or len(left.keys) != len(right.keys):
             return None
-        held = [a & b for a, b in zip(left.held, self._as_left(right.held) or (), strict=False)]
-        return tuple(held) if len(held) == len(left.held) and all(held) else None
+        keys = [a & b for a, b in zip(left.keys, self._as_left(right.keys) or (), strict=False)]
+        return tuple(keys) if len(keys) == len(left.keys) and all(keys) else None
 
-    def _as_left(self, held: Held) -> Held | None:
+    def _as_left(self, keys: SplitKeys) -> SplitKeys | None:
         """What the right side is split by, in terms of the left side's columns."""
         pairs = zip(self.right.schema, self.left.schema, strict=True)
         own = {Column(theirs.name, theirs.type): Column(f.name, f.type) for theirs, f in pairs}
-        found = [frozenset(own[e] for e in h if isinstance(e, Column) and e in own) for h in held]
+        found = [frozenset(own[e] for e in h if isinstance(e, Column) and e in own) for h in keys]
         return tuple(found) if all(found) else None
 
     def build(self, context: Builder, needed: Needed) -> Node:

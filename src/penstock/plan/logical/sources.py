@@ -111,7 +111,7 @@ class TableSource(FilteredByHost, Leaf):
     def is_static(self) -> bool:
         return True
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str]) -> bool:
         return True
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
 from penstock.engine.operators import d_stream, i_stream, r_stream
-from penstock.plan.distribution import Cannot, Distribution, Spread
+from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.logical.operator import Logical, Needed, Unary
 from penstock.plan.logical.project import renamed
 from penstock.schema import TimeDomain
@@ -56,11 +56,13 @@ class ToStream(Unary):
 
     @property
     def _distinct_lives(self) -> bool:
-        return self.input.tells_lives(self.schema.names)
+        return self.input.determines_life(self.schema.names)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        if below[0].held is None and not self.shows_at_once:
-            raise Cannot(f"equal rows under {self.kind.upper()} may cancel and are in several partitions")
+        if below[0].keys is None and not self.shows_at_once:
+            raise SpreadError(
+                f"equal rows under {self.kind.upper()} may cancel and are in several partitions"
+            )
         return below[0]
 
     def build(self, context: Builder, needed: Needed) -> Node:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.element import Pattern
 from penstock.engine.operators import select, seq_window
 from penstock.expression import Column, Expression
-from penstock.plan.distribution import Cannot, Distribution, Spread
+from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.facts import for_host, reads
 from penstock.plan.logical.operator import Logical, Needed, Unary
 from penstock.plan.logical.select import Select
@@ -80,7 +80,7 @@ class Window(Unary):
             return Pattern.APPEND
         return Pattern.EXPIRING if self.spec.kind == "range" else Pattern.CHANGING
 
-    def tells_lives(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str]) -> bool:
         source = self.source
         if source is None or source.definition.options.timestamp is None or self.spec.by_rows:
             return False
@@ -93,10 +93,10 @@ class Window(Unary):
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """A row window whose partitions are in one place each needs nothing else."""
         (spread,), by = below, set(self.meets_by)
-        if not self.spec.by_rows or (spread.held is not None and all(h & by for h in spread.held)):
+        if not self.spec.by_rows or (spread.keys is not None and all(h & by for h in spread.keys)):
             return spread
         if self.source is None:
-            raise Cannot(f"{self.spec.text} of a derived stream needs the whole order of the stream")
+            raise SpreadError(f"{self.spec.text} of a derived stream needs the whole order of the stream")
         # What the window counts by, and what a filter below reads, which the engine may have to evaluate.
         filters = self.input.conjuncts if isinstance(self.input, Select) else ()
         distribution.places[self.source.number] = tuple(sorted({*self.spec.partition_by, *reads(filters)}))
