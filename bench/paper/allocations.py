@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.paper.budget_joins import Experiment, Running
 from bench.paper.figure import Claim, Row, series, shown
-from penstock.approx.recall import Told, alloc, proportional
+from penstock.approx.recall import ReportedDemand, alloc, proportional
 from penstock.measurement import Measurements, Property
 
 SCHEMES = ("ALLOC", "PROP")
@@ -66,10 +66,10 @@ def _shared(joins: Joins, total: float, policy: str, scheme: str) -> Shared:
     return Shared(memory, {name: found[name] / e.results for name, e in joins.items()})
 
 
-def _demand(found: Measurements) -> Told:
+def _demand(found: Measurements) -> ReportedDemand:
     """In parts of what the whole windows take: the two run at different rates."""
     recall = {float(at): value for at, value in found.values(Property.RECALL_AT_ROWS).items()}
-    return Told(tuple(rows / max(recall) for rows in recall), tuple(recall.values()))
+    return ReportedDemand(tuple(rows / max(recall) for rows in recall), tuple(recall.values()))
 
 
 def _row(runs: list[Shared]) -> Row:

@@ -77,8 +77,8 @@ class Route:
     def cells(self) -> list[tuple[int, ...]]:
         """For each combination of its own coordinates, in order, the partitions that get those rows."""
         found = []
-        for mine in product(*(range(a.share) for a in self.own)):
-            own = iter(mine)
+        for place in product(*(range(a.share) for a in self.own)):
+            own = iter(place)
             ranges = [[next(own)] if a.splits else range(a.share) for a in self.axes]
             found.append(tuple(self._number(coordinates) for coordinates in product(*ranges)))
         return found
@@ -93,8 +93,8 @@ class Route:
         """For each cell which rows go to it."""
         for cell in product(*(range(a.share) for a in self.own)):
             here = np.ones(rows, np.bool_)
-            for mine, where in zip(cell, coordinates, strict=True):
-                here &= (where == mine) | (where == EVERYWHERE)
+            for at, where in zip(cell, coordinates, strict=True):
+                here &= (where == at) | (where == EVERYWHERE)
             yield here
 
     def cell_of(self, coordinates: Sequence[Int64s], rows: int) -> Int64s:
@@ -131,16 +131,16 @@ def keys_of(input: str, axis: int) -> str:
     return f"{input}#keys{axis}"
 
 
-def mine(input: str) -> str:
+def own_column(input: str) -> str:
     """The column of an input that sends places: whether a row is the partition's own."""
-    return f"{input}#mine"
+    return f"{input}#own"
 
 
 def own_rows(input: str, batch: pa.RecordBatch) -> int:
     """How many of the rows that a partition is sent are its own, not places."""
-    if mine(input) not in batch.schema.names:
+    if own_column(input) not in batch.schema.names:
         return int(batch.num_rows)
-    return int(pc.sum(batch.column(mine(input)), min_count=0).as_py())
+    return int(pc.sum(batch.column(own_column(input)), min_count=0).as_py())
 
 
 def total_rows(input: str, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]]) -> int:
@@ -170,7 +170,7 @@ def deliver(
             column if name in shown else pc.if_else(own, column, pa.scalar(None, column.type))
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
-        names = [*batch.schema.names, mine(input)]
+        names = [*batch.schema.names, own_column(input)]
         yield targets, pa.RecordBatch.from_arrays([*columns, own], names=names)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
 from penstock.expression import Column
-from penstock.routing import Axis, Route, mine
+from penstock.routing import Axis, Route, own_column
 from penstock.spark.map_side.packer import KEEP, Packer, Split
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope
@@ -90,9 +90,9 @@ def test_places_of_all_rows_go_to_all() -> None:
     parts = [part for _, _, part in packed(packer, pa.record_batch(columns, schema=schema))]
     for part in parts:
         assert part.column(TS).to_pylist() == part.column("S.k").to_pylist() == list(range(50))
-        own = part.column(mine("S")).to_pylist()
+        own = part.column(own_column("S")).to_pylist()
         assert part.column("S.v").to_pylist() == ["x" if m else None for m in own]
-    assert all(a != b for a, b in zip(*(p.column(mine("S")).to_pylist() for p in parts), strict=True))
+    assert all(a != b for a, b in zip(*(p.column(own_column("S")).to_pylist() for p in parts), strict=True))
 
 
 def test_the_timestamp_is_sent_once() -> None:

@@ -73,7 +73,6 @@ class KnownTuples(Stateful):
             setattr(self, name, np.concatenate([getattr(self, name), new.astype(kind)]))
 
     def keep(self, mask: Bools) -> None:
-        """Forget the others."""
         if not mask.all():
             for name in FIELDS:
                 setattr(self, name, getattr(self, name)[mask])
@@ -83,5 +82,4 @@ class KnownTuples(Stateful):
         return np.searchsorted(self.seq, seq)
 
     def nbytes(self) -> int:
-        """Memory used."""
         return sum(getattr(self, name).nbytes for name in FIELDS)

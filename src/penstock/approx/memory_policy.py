@@ -73,7 +73,6 @@ class MemoryBudget:
     waits = True
 
     def start(self) -> MemoryPolicy[Any]:
-        """With nothing known."""
         from penstock.approx.maximize import Maximizer
         from penstock.approx.sampler import Sampler
 

@@ -76,7 +76,7 @@ class Demand(Protocol):
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedDemand:
     """The demand of a join that told its recall at some memories, in rising order."""
 
     memories: tuple[float, ...]

@@ -59,7 +59,6 @@ class Shedding:
     sampled = waits = False
 
     def start(self) -> Shedder:
-        """With nothing counted."""
         return Shedder(self)
 
 
@@ -89,14 +88,12 @@ class Shedder(Stateful):
     def admit(
         self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
     ) -> list[Admitted]:
-        """Decide on rows that come."""
         starts = [a.starts for a in arrivals]
         self.arrived(starts, slot_bytes, clock.share)
         probing = [self.probing(i, s) for i, s in enumerate(starts)]
         return [Admitted(p, self.keeping(i, p)) for i, p in enumerate(probing)]
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
-        """All of them."""
         return Results(np.ones(len(ids[0]), np.bool_))
 
     def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:

@@ -1,11 +1,11 @@
-"""What an engine counts and checks of its arrivals, besides putting them in order.
+"""Counts and checks on arrivals, apart from their order.
 
-Received: rows of each input, and which keys most of them have.
+Received counts the rows of each input and its most frequent keys.
 
-SourcePartitions: whether sources are partitioned as they are declared, every key from one partition of its
-source. Each task sends the keys it has, once each, to the engine that their hash chooses, which remembers
-from which partition of the source they came. A key that comes from two ends the query: rows that should have
-met did not. Streams that are joined are compared with each other too.
+SourcePartitions checks that sources are partitioned as declared: all rows of a key are in one partition of
+the source. Each task sends each of its keys once to the engine that the key's hash selects, which remembers
+the source partition it came from. A key from two partitions fails the query, since rows that join may be in
+different engines. Joined streams are also compared with each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.engine.stage import SOURCE, Arrival, StageInput
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, curve, under
-from penstock.routing import mine
+from penstock.routing import own_column
 from penstock.streamon.heavy_hitters import HeavyHitters
 
 
@@ -35,21 +35,21 @@ class Received:
         self._heavy = {name: HeavyHitters() for name in self._keys}
 
     def note(self, arrivals: Sequence[Arrival]) -> None:
-        """Count a step's rows; of a stream that sends places, the partition's own."""
+        """Count a step's rows; of a stream that sends places, only the partition's own rows."""
         for arrival in arrivals:
             if arrival.batch is not None and arrival.batch.num_rows:
                 self._note(arrival.input, arrival.batch)
 
     def _note(self, name: str, batch: pa.RecordBatch) -> None:
-        if mine(name) in batch.schema.names:
-            batch = batch.filter(batch.column(mine(name)))
+        if own_column(name) in batch.schema.names:
+            batch = batch.filter(batch.column(own_column(name)))
         self._rows[name] += batch.num_rows
         if name in self._keys:
             key = batch.column(self._keys[name])
             self._heavy[name].see(key.cast(pa.string()) if pa.types.is_decimal(key.type) else key)
 
     def measure(self) -> Iterator[Reading]:
-        """Rows by input; by input its key, and the heavy values of it with their part of the rows."""
+        """Rows per input, and per input its key and the frequent values with their share of the rows."""
         for name, rows in self._rows.items():
             own = [Reading(Property.RECEIVED, rows)]
             if name in self._keys:
@@ -59,7 +59,7 @@ class Received:
 
 
 def _described(key: str, schema: pa.Schema) -> Reading:
-    """The column as its stream calls it, and whether DDL writes its values in quotes."""
+    """The column's name in its stream, and whether DDL quotes its values."""
     kind = schema.field(key).type
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     quoted = not plain and not pa.types.is_boolean(kind)
@@ -67,7 +67,7 @@ def _described(key: str, schema: pa.Schema) -> Reading:
 
 
 class SourcePartitions(Stateful):
-    """What one engine knows of where keys come from. ``inputs`` are those of kind ``"keys"``."""
+    """The source partition of each key that this engine checks. ``inputs`` are those of kind ``"keys"``."""
 
     def __init__(self, inputs: Sequence[StageInput]) -> None:
         self._inputs = {i.name: i for i in inputs}
@@ -85,7 +85,7 @@ class SourcePartitions(Stateful):
             known.restore(keys)
 
     def check(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
-        """Take in what tasks say of their keys; the other arrivals."""
+        """Check the keys that tasks report; returns the other arrivals."""
         for arrival in arrivals:
             if arrival.input in self._inputs and arrival.batch is not None:
                 self._check(self._inputs[arrival.input], arrival.batch)
@@ -106,7 +106,6 @@ class SourcePartitions(Stateful):
         self._from[incoming.axis] = homes
 
     def keys(self) -> int:
-        """How many keys are known."""
         return sum(len(d) for d in self._keys.values())
 
 

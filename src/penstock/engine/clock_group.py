@@ -1,6 +1,6 @@
-"""The roots of a stage that read the same inputs, and so have one clock: the least progress of those inputs.
+"""The roots of a stage that read the same inputs and so share a clock: the least progress of these inputs.
 
-A stream that is silent holds back the roots that read it and no others. Within a group equal nodes run once.
+A silent stream delays only the roots that read it. Within a group, equal nodes run once.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ClockGroup:
         self.inputs = InputManager(inputs, self._waits, any(n.reads_instants for n in nodes))
 
     def own(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
-        """The arrivals of its inputs."""
+        """The arrivals of this group's inputs."""
         return [a for a in arrivals if a.input in self._names]
 
     def step(self, own: Sequence[Arrival], memory: int | None, scheduler: Scheduler) -> dict[str, RootOutput]:
-        """Take in a step's arrivals; what each root returns."""
+        """Process a step's arrivals; returns the output of each root."""
         clock, released = self.inputs.accept(own)
         clock = replace(clock, memory=memory)
         for name, chunk in released.items():
@@ -61,7 +61,9 @@ class ClockGroup:
         scheduler.step(self.graph, clock)
 
     def _feed_tables(self, clock: Clock) -> None:
-        """Static rows come once: at once, or where instants are completed, with the first of them."""
+        """Feed static rows once: in the first step, or with the first instant if some node waits for
+        instants.
+        """
         begun = clock.first is not None and clock.first < clock.now
         if self._fed or (self._waits and not begun):
             return
@@ -72,14 +74,16 @@ class ClockGroup:
             self.graph.feed(input.name, Chunk.of(ts, batch_of(columns, input.schema, len(ts))))
 
     def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler) -> None:
-        """Make new operators ready for a replay of what came after ``progress``."""
+        """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
         # What exists over nothing since the first input exists again; it is not returned a second time.
         self._run(Clock(p.now, p.now, p.first, share=p.share, memory=memory), scheduler)
         self.graph.take()
 
     def horizon(self, without: Collection[Entity] = ()) -> int:
-        """The smallest timestamp of an arrival that the state depends on, that of some operators aside."""
+        """The smallest timestamp of an arrival that the state depends on, without that of the given
+        operators.
+        """
         reaches = [e.operator.horizon() for e in self.graph.entities if e not in without]
         if not without and self.graph.unreplayable():
             return int(BEFORE_TIME)
@@ -89,15 +93,15 @@ class ClockGroup:
         return min(self.inputs.horizon(), oldest)
 
     def rows(self) -> int:
-        """Rows in synopses, and those that wait for safe time."""
+        """Rows in synopses and in the input manager's buffer."""
         return sum(e.operator.rows() for e in self.graph.entities) + self.inputs.rows()
 
     def state_bytes(self) -> int:
-        """Bytes of synopses and of what waits for safe time."""
+        """Bytes of synopses and of the input manager's buffer."""
         return sum(e.operator.bytes() for e in self.graph.entities) + self.inputs.nbytes()
 
     def measure(self) -> Iterator[Reading]:
-        """Late rows by input, and what the operators publish."""
+        """Late rows per input, and the measurements of the operators."""
         for name, rows in self.inputs.progress.late.items():
             yield from under(f"input/{name}", Kind.INPUT, [Reading(Property.LATE, rows)])
         for entity in self.graph.entities:
@@ -105,9 +109,9 @@ class ClockGroup:
 
 
 def clock_groups(stage: Stage) -> list[ClockGroup]:
-    """A stage's roots by the inputs they read. An input that no root reads counts in every clock.
+    """A stage's roots grouped by the inputs they read. An input that no root reads counts in every clock.
 
-    A store is read and filled by one clock, so each group has its own.
+    A store is written and read under one clock, so each group has its own stores.
     """
     reads = {name: _leaves(root) for name, root in stage.roots.items()}
     unread = {i.name for i in stage.inputs} - set().union(*reads.values())

@@ -1,8 +1,8 @@
-"""Commands: what a host decides about a running engine, applied between two steps and logged with the rows.
+"""Commands: a host's decisions about a running engine, applied between two steps and logged with the rows.
 
-A command changes nothing but the engine's :class:`CommandState`, a small value that is part of the header
-and of every snapshot; operators see it through the clock. So an engine that is rebuilt, from wherever in its
-log, decides as it did before. A kind of command is a function from state and payload to state.
+A command changes nothing but the engine's :class:`CommandState`, a small value that is part of the header and
+of every snapshot; operators see it through the clock. So an engine that is rebuilt from any point of its log
+makes the same decisions again. A kind of command is a function from state and payload to state.
 
 >>> CommandState().apply([Command(1, "memory", {"bytes": 4096})])
 CommandState(applied=1, memory=4096)
@@ -19,9 +19,9 @@ from penstock.errors import EngineError
 
 @dataclass(frozen=True)
 class Command:
-    """One entry of a query's command stream. ``payload`` is what JSON can hold.
+    """One entry of a query's command stream. ``payload`` is JSON-serializable.
 
-    ``sequence`` counts from 1 and orders the stream; 0 marks a command that the host made for one step alone.
+    ``sequence`` counts from 1 and orders the stream; 0 marks a command for one step only.
     """
 
     sequence: int
@@ -33,15 +33,15 @@ class Command:
 class CommandState:
     """The effect of all commands so far.
 
-    ``applied`` is the last sequence number that was applied; ``memory`` is how many bytes the query may use
-    of a memory that several queries share, None if it shares none.
+    ``applied`` is the last sequence number that was applied; ``memory`` is the number of bytes that the query
+    may use of a memory shared by several queries, None if it shares none.
     """
 
     applied: int = 0
     memory: int | None = None
 
     def apply(self, commands: Iterable[Command]) -> CommandState:
-        """The state after commands, in sequence; those applied before are skipped."""
+        """The state after the commands, in sequence; those already applied are skipped."""
         state = self
         for command in sorted(commands, key=lambda c: c.sequence):
             if command.sequence and command.sequence <= state.applied:
@@ -51,7 +51,7 @@ class CommandState:
         return state
 
     def state(self) -> dict[str, Any]:
-        """As a header or a snapshot keeps it."""
+        """The form stored in headers and snapshots."""
         return asdict(self)
 
 

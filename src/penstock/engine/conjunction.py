@@ -1,8 +1,8 @@
 """A conjunction whose predicates are tried in any order, as long as they do not fail (thesis chapter 4).
 
-One that failed on some row may be guarded by another (``b <> 0 AND a / b > 1``): from then on it is *guarded*
-and comes behind those that never did. A row is an error only if a predicate fails on it and none drops it, so
-whether a query fails does not depend on the order.
+A predicate that failed on some row may be guarded by another (``b <> 0 AND a / b > 1``): from then on it is
+*guarded* and is evaluated after those that never failed. A row is an error only if a predicate fails on it
+and none drops it, so whether a query fails does not depend on the order.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ class Predicates:
         self.guarded: list[Expression] = []
 
     def passes(self, predicate: int, read: Read, rows: Int64s) -> Bools:
-        """Which rows a free predicate lets through; ``Failed`` if it cannot tell of one."""
+        """Which rows pass a free predicate; raises ``Failed`` if it fails on one."""
         try:
             return _on_rows(self.free[predicate], read, rows)
         except DataError:
             raise Failed(predicate) from None
 
     def guard(self, predicate: int) -> None:
-        """Let a predicate come behind from now on."""
+        """Evaluate a predicate after the free ones from now on."""
         failed = self.free.pop(predicate)
         self.guarded = [c for c in self._written if c in (*self.guarded, failed)]
 
     def passes_guarded(self, read: Read, rows: Int64s) -> Bools:
-        """Which rows the guarded predicates let through."""
+        """Which rows pass the guarded predicates."""
         return passes_all(self.guarded, read, rows)
 
 
 def passes_all(conjuncts: Sequence[Expression], read: Read, rows: Int64s) -> Bools:
-    """Which rows a conjunction lets through; fails if one fails on a row that none of the others drops."""
+    """Which rows pass a conjunction; raises if a predicate fails on a row that none of the others drops."""
     left = np.arange(len(rows))
     try:
         for conjunct in conjuncts:
@@ -70,10 +70,10 @@ def passes_all(conjuncts: Sequence[Expression], read: Read, rows: Int64s) -> Boo
 
 
 def _passes_each(conjuncts: Sequence[Expression], read: Read, rows: Int64s, error: DataError) -> Bools:
-    """The same, each on its own."""
-    told = [_careful(conjunct, read, rows) for conjunct in conjuncts]
-    dropped = np.logical_or.reduce([~passes & ~fails for passes, fails in told])
-    if bool((np.logical_or.reduce([fails for _, fails in told]) & ~dropped).any()):
+    """The same, with every predicate evaluated on all rows."""
+    each = [_careful(conjunct, read, rows) for conjunct in conjuncts]
+    dropped = np.logical_or.reduce([~passes & ~fails for passes, fails in each])
+    if bool((np.logical_or.reduce([fails for _, fails in each]) & ~dropped).any()):
         raise error
     return np.asarray(~dropped)
 
@@ -84,7 +84,7 @@ def _on_rows(conjunct: Expression, read: Read, rows: Int64s) -> Bools:
 
 
 def _careful(conjunct: Expression, read: Read, rows: Int64s) -> tuple[Bools, Bools]:
-    """Which rows a predicate lets through, and on which it fails."""
+    """Which rows pass a predicate, and on which it fails."""
     try:
         return _on_rows(conjunct, read, rows), np.zeros(len(rows), np.bool_)
     except DataError:
@@ -95,18 +95,18 @@ def _careful(conjunct: Expression, read: Read, rows: Int64s) -> tuple[Bools, Boo
 
 
 class _Kept:
-    """Sampled rows of a chunk that are still there when the next chunks have come."""
+    """Sampled rows of a chunk, kept while later chunks are processed."""
 
     def __init__(self, chunk: Chunk, predicates: Predicates) -> None:
         self._chunk, self._predicates = chunk, predicates
 
     def take(self, rows: Int64s) -> dict[str, pa.Array]:
-        """The columns that predicates read."""
+        """Keep the columns that predicates read."""
         names = {name for predicate in self._predicates.free for name in columns(predicate)}
         return {name: self._chunk.column(name).take(pa.array(rows)) for name in names}
 
     def joined(self, parts: list[dict[str, pa.Array]]) -> Evaluate:
-        """Which of all rows that were taken a predicate lets through."""
+        """Which of all kept rows pass a predicate."""
         whole = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
         def read(name: str, rows: Int64s) -> pa.Array:
@@ -116,7 +116,7 @@ class _Kept:
 
 
 class Conjunction:
-    """Evaluates each predicate on what the ones before it left; ``algorithm`` orders them."""
+    """Evaluates each predicate on the rows that pass the ones before it; ``algorithm`` orders them."""
 
     def __init__(self, conjuncts: Sequence[Expression], algorithm: str) -> None:
         self._algorithm = algorithm
@@ -135,7 +135,6 @@ class Conjunction:
         return kept
 
     def _passing(self, count: int, read: Read, keep: _Kept) -> Int64s:
-        """Rows that every free predicate lets through."""
         while self._predicates.free:
             try:
                 return self._filters.run(
@@ -147,7 +146,7 @@ class Conjunction:
         return np.arange(count)
 
     def measure(self) -> Iterator[Reading]:
-        """The order now and why, if there is one."""
+        """The current order and its reasons, if there are several predicates to order."""
         free, guarded = self._predicates.free, self._predicates.guarded
         if len(free) + len(guarded) < 2:
             return

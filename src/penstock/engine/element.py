@@ -3,11 +3,11 @@
 An element is a tuple with a timestamp and a sign: + enters a relation, − leaves it. A chunk holds many.
 Three things travel beside them where the plan says so:
 
-* ``end``: under a time window a tuple's end of life is known when it arrives. A chunk with ``end`` has
-  only + elements; each is in the relation at the instants ``ts <= τ < end`` and no − element follows.
-* ``rid``: under a row window the end is learned later. The − element names its + by this row id.
-* ``rows``: where the tuples are in the store of the plan's window (``Node.stored``), for those who read it
-  there instead of keeping a copy. Good within a step.
+* ``end``: under a time window a tuple's end of life is known when it arrives. A chunk with ``end`` has only +
+elements; each is in the relation at the instants ``ts <= τ < end`` and no − element follows. * ``rid``: under
+a row window the end is learned later. The − element names its + by this row id. * ``rows``: where the tuples
+are in the store of the plan's window (``Node.stored``), for operators that read it there instead of keeping a
+copy. Valid within a step.
 """
 
 from __future__ import annotations
@@ -60,13 +60,12 @@ class Chunk:
 
     @staticmethod
     def empty(schema: pa.Schema) -> Chunk:
-        """No elements."""
         none = np.empty(0, np.int64)
         return Chunk(none, np.empty(0, np.int8), batch_of([pa.nulls(0, f.type) for f in schema], schema, 0))
 
     @staticmethod
     def concat(chunks: Sequence[Chunk], schema: pa.Schema) -> Chunk:
-        """One chunk of several, in their order. All or none of them carry ``end`` (``rid``)."""
+        """Concatenate chunks in their order. All or none of them carry ``end`` (``rid``)."""
         chunks = [c for c in chunks if len(c)]
         if not chunks:
             return Chunk.empty(schema)
@@ -87,25 +86,22 @@ class Chunk:
         return len(self.ts)
 
     def column(self, name: str) -> pa.Array:
-        """A payload column by name."""
         return self.columns.column(self.columns.schema.get_field_index(name))
 
     def mapping(self) -> dict[str, pa.Array]:
-        """The payload columns by name, as the expression evaluator wants them."""
+        """The payload columns by name, for the expression evaluator."""
         return {f.name: self.columns.column(i) for i, f in enumerate(self.columns.schema)}
 
     def take(self, indices: Int64s) -> Chunk:
-        """The elements at the given places."""
         columns = take_rows(self.columns, indices)
         beside = (_at(array, indices) for array in (self.end, self.rid, self.rows))
         return Chunk(self.ts[indices], self.sign[indices], columns, *beside)
 
     def where(self, mask: Bools) -> Chunk:
-        """The elements for which the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Chunk:
-        """A run of the chunk; nothing is copied."""
+        """A run of the chunk, without copying."""
         part = slice(start, stop)
         columns = self.columns.slice(start, stop - start)
         beside = (_at(array, part) for array in (self.end, self.rid, self.rows))
@@ -132,7 +128,7 @@ def _at(array: Int64s | None, where: Int64s | slice) -> Int64s | None:
 
 
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, length: int) -> pa.RecordBatch:
-    """A record batch that keeps its length also where there is no column (COUNT(*) needs none)."""
+    """A record batch that keeps its length even without columns (COUNT(*) needs none)."""
     if columns:
         return pa.RecordBatch.from_arrays(list(columns), schema=schema)
     struct = pa.StructArray.from_buffers(pa.struct([]), length, [None])

@@ -4,10 +4,10 @@ The same arrivals in the same steps give the same outputs, so an engine can be r
 arrivals. Since windows forget, it needs only the steps from ``StepOutput.needs_from`` on, together with the
 ``header`` of the last one.
 
-Operators that depend on all of their input, and those that hang on them, would need every step. Their state
-is kept in a *snapshot* instead. A rebuild from one replays the steps that the other operators needed when it
-was taken, from its ``start`` on; the operators in it drop what comes before its version, are loaded there,
-and go on with the others.
+Operators that depend on all of their input, and the operators that depend on those, would need every step.
+Their state is kept in a *snapshot* instead. A rebuild from one replays the steps that the other operators
+needed when it was taken, from its ``start`` on; the operators in it ignore input before its version, are
+loaded at that version, and continue with the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SNAPSHOT_FORMAT = 1
 
 @dataclass(frozen=True)
 class _Step:
-    """A step that the state may depend on: its largest timestamps, by clock group, and what held before."""
+    """A step that the state may depend on: its largest timestamp per clock group; the header before it."""
 
     tops: list[int]
     progress: list[Progress]
@@ -46,7 +46,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Base:
-    """A snapshot that a rebuild starts from; ``tops``: largest timestamps of the steps before ``start``."""
+    """The snapshot that a rebuild starts from; ``tops``: largest timestamps of the steps before ``start``."""
 
     version: int
     start: int
@@ -70,7 +70,7 @@ class Engine:
         self._received = Received(stage.inputs)
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
-        """Take in one micro-batch: the commands first, then the rows."""
+        """Process one micro-batch: the commands first, then the rows."""
         progress, before = [g.inputs.progress.copy() for g in self.groups], self._commands
         self._commands = before.apply(commands)
         arrivals = self._sources.check(arrivals)
@@ -86,7 +86,7 @@ class Engine:
         return StepOutput(outputs, self._forget_steps(), self._replay_from())
 
     def _forget_steps(self) -> int:
-        """Drop the steps that a rebuild no longer needs; the first that it does, or the next."""
+        """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
         if self._loading is not None:
             return min(self._history)
         horizons = [g.horizon() for g in self.groups]
@@ -102,7 +102,7 @@ class Engine:
         return needed
 
     def _first_needed(self, horizons: list[int]) -> int:
-        """The first remembered step with a row that is not before its group's horizon, or the next."""
+        """The first remembered step with a row at or after its group's horizon, or the next step."""
         return next((n for n, s in self._history.items() if _reach(s.tops, horizons)), self._steps)
 
     def _replay_from(self) -> int:
@@ -113,7 +113,7 @@ class Engine:
         return self._first_needed(horizons)
 
     def header(self) -> bytes:
-        """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
+        """What a replay of the steps from ``needs_from`` on needs besides the arrivals."""
         return json.dumps(self._header_at(min(self._history, default=self._steps))).encode()
 
     def _header_at(self, step: int) -> dict[str, State]:
@@ -125,7 +125,7 @@ class Engine:
         }  # fmt: skip
 
     def restore_header(self, header: bytes) -> None:
-        """Make a new engine ready to replay the steps from ``needs_from`` on."""
+        """Prepare a new engine to replay the steps from ``needs_from`` on."""
         self._begin_at(json.loads(header))
 
     def _begin_at(self, header: dict[str, State]) -> None:
@@ -139,7 +139,9 @@ class Engine:
             group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler)
 
     def snapshot(self, whole: bool = True) -> Snapshot:
-        """The state of the operators that cannot be replayed, or of all: then no step before it is needed."""
+        """The state of the operators that cannot be replayed, or of all operators: then no step before it is
+        needed.
+        """
         start = self._steps if whole else self._replay_from()
         whole = start == self._steps
         saved = {e for g in self.groups for e in (g.graph.entities if whole else g.graph.unreplayable())}
@@ -161,7 +163,7 @@ class Engine:
         return Snapshot(self._steps, start, encode(state))
 
     def restore(self, snapshot: bytes) -> None:
-        """Make a new engine ready to replay the steps from the snapshot's ``start`` on."""
+        """Prepare a new engine to replay the steps from the snapshot's ``start`` on."""
         state = decode(snapshot)
         if state["format"] != SNAPSHOT_FORMAT:
             raise SnapshotError(
@@ -178,7 +180,7 @@ class Engine:
         self._load()
 
     def _load(self) -> None:
-        """Load the operators of the snapshot once the replay has come to its version."""
+        """Load the operators of the snapshot once the replay has reached its version."""
         state = self._loading
         if state is None or self._steps < state["version"]:
             return
@@ -190,11 +192,10 @@ class Engine:
             _load(self.entities[number], number, name, its)
 
     def state_bytes(self) -> int:
-        """Bytes of state."""
         return sum(g.state_bytes() for g in self.groups)
 
     def measure(self) -> Iterator[Reading]:
-        """What all entities publish: the engine, its inputs, operators and queues."""
+        """The measurements of the engine, its inputs, operators and queues."""
         yield from under("engine", Kind.ENGINE, self._own())
         yield from self._received.measure()
         for group in self.groups:
@@ -225,7 +226,7 @@ def _reach(tops: list[int], horizons: list[int]) -> bool:
 
 
 def _highest(arrivals: Sequence[Arrival]) -> int:
-    """The largest timestamp among a step's rows (an exchange's producers do not say)."""
+    """The largest timestamp among a step's rows (producers of an exchange do not report it)."""
     tops = [int(BEFORE_TIME)]
     for a in arrivals:
         if a.batch is not None and a.batch.num_rows:

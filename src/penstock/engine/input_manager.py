@@ -1,11 +1,11 @@
-"""The input manager: puts arrivals in order, says how far time has come, counts what came too late.
+"""The input manager: orders arrivals, computes the query's time, and counts late rows.
 
-A source's future rows are no older than the largest timestamp it has shown less its skew; an exchange's
-upstream partitions each say so themselves. The query's time is the least of its inputs' progress. An
+A source's future rows are no older than its largest timestamp so far minus its skew; the upstream partitions
+of an exchange report their progress themselves. The query's time is the least of its inputs' progress. An
 input declared ``IDLE AFTER x`` that falls more than x behind the furthest one is taken to be silent and
 follows at that distance; everything is in stream time, so a replay sees the same.
 
-Rows older than the query's time cannot be placed any more: they are counted, and given back apart.
+Rows older than the query's time are late: they are counted and returned separately.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from penstock.engine.operator import Clock
 from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
-from penstock.routing import mine, own_rows
+from penstock.routing import own_column, own_rows
 
 
 @dataclass
 class Progress:
-    """What the input manager must not forget: kept small, and stored with every step of the log."""
+    """The state of the input manager; it is small and stored with every step of the log."""
 
     now: int = int(BEFORE_TIME)
     first: int | None = None
@@ -39,28 +39,27 @@ class Progress:
     total: float = 0.0
 
     def copy(self) -> Progress:
-        """An independent copy."""
         up = {k: dict(v) for k, v in self.upstream.items()}
         return replace(self, highest=dict(self.highest), upstream=up, late=dict(self.late))
 
     def state(self) -> dict[str, Any]:
-        """As a header or a snapshot keeps it; keys are strings there."""
-        upstream = {name: [list(told) for told in by.items()] for name, by in self.upstream.items()}
+        """The form stored in headers and snapshots; keys are strings there."""
+        upstream = {name: [list(reported) for reported in by.items()] for name, by in self.upstream.items()}
         return {**self.__dict__, "upstream": upstream}
 
     @staticmethod
     def of(state: dict[str, Any]) -> Progress:
         """The inverse of ``state``."""
-        upstream = {name: dict(map(tuple, told)) for name, told in state["upstream"].items()}
+        upstream = {name: dict(map(tuple, reported)) for name, reported in state["upstream"].items()}
         return Progress(**{**state, "upstream": upstream})
 
     @property
     def share(self) -> float:
-        """The part of all partitions' rows that came to this one; recent ones count more."""
+        """The share of all rows that came to this partition; recent rows count more."""
         return self.own / self.total if self.total else 1.0
 
     def count(self, arrivals: Sequence[Arrival]) -> None:
-        """Take in a step's rows; what is forgotten follows from what all partitions know, as shares must."""
+        """Count a step's rows. Old counts decay alike in all partitions, so that their shares sum to 1."""
         own = [own_rows(a.input, a.batch) if a.batch is not None else 0 for a in arrivals]
         total = sum(o if a.total is None else a.total for a, o in zip(arrivals, own, strict=True))
         kept = exp(-total / SHARES_MEMORY_ROWS)
@@ -68,7 +67,7 @@ class Progress:
 
 
 class InputManager(Stateful):
-    """Buffers, orders and releases the rows of a stage's inputs."""
+    """Buffers the rows of a stage's inputs and releases them in order."""
 
     def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
         self._inputs = {i.name: i for i in inputs if i.kind in ("source", "exchange")}
@@ -78,7 +77,7 @@ class InputManager(Stateful):
         self.late: dict[str, list[Chunk]] = {}
 
     def accept(self, arrivals: Sequence[Arrival]) -> tuple[Clock, dict[str, Chunk]]:
-        """Take in a step's arrivals: the new time, and the rows that are released, by input."""
+        """Process a step's arrivals; returns the new time and the released rows per input."""
         before = self.progress.now
         self.progress.count(arrivals)
         self.late = {}
@@ -106,15 +105,16 @@ class InputManager(Stateful):
             p.upstream.setdefault(arrival.input, {})[arrival.producer] = arrival.progress
 
     def _in_time(self, arrival: Arrival, batch: pa.RecordBatch) -> Chunk:
-        """The rows that are not too late; each that is, is counted by one engine."""
+        """The rows that are not late. Each late row is counted by one engine."""
         name = arrival.input
         chunk = _chunk(batch, self._inputs[name].schema)
         late = chunk.ts < self.progress.now
         if late.any():
-            own = np.asarray(batch.column(mine(name))) if mine(name) in batch.schema.names else True
-            told = np.zeros_like(late) if arrival.copy else late & own
-            self.progress.late[name] = self.progress.late.get(name, 0) + int(told.sum())
-            self.late.setdefault(name, []).append(chunk.where(told))
+            mark = own_column(name)
+            own = np.asarray(batch.column(mark)) if mark in batch.schema.names else True
+            counted = np.zeros_like(late) if arrival.copy else late & own
+            self.progress.late[name] = self.progress.late.get(name, 0) + int(counted.sum())
+            self.late.setdefault(name, []).append(chunk.where(counted))
             chunk = chunk.where(~late)
         return chunk
 
@@ -153,24 +153,21 @@ class InputManager(Stateful):
         self._waiting = {name: state["waiting"][name] for name in self._waiting}
 
     def late_rows(self) -> dict[str, Chunk]:
-        """The rows of the last step that came too late, by input."""
         return {name: Chunk.concat(found, self._inputs[name].schema) for name, found in self.late.items()}
 
     def horizon(self) -> int:
-        """The smallest timestamp that still waits."""
+        """The smallest timestamp in the buffer."""
         waiting = [int(c.ts.min()) for chunks in self._waiting.values() for c in chunks if len(c)]
         return min(waiting, default=int(FOREVER))
 
     def rows(self) -> int:
-        """Rows that wait for safe time."""
         return sum(len(c) for chunks in self._waiting.values() for c in chunks)
 
     def nbytes(self) -> int:
-        """Bytes of the rows that wait for safe time."""
         return sum(c.columns.nbytes + 9 * len(c) for chunks in self._waiting.values() for c in chunks)
 
     def held_back_by(self) -> str | None:
-        """The input whose progress is the least, where there are several."""
+        """The input with the least progress, if there are several."""
         progress = {name: self._progress_of(i) for name, i in self._inputs.items()}
         return min(progress, key=progress.__getitem__) if len(progress) > 1 else None
 

@@ -1,6 +1,6 @@
-"""Net per instant: what is left when equal tuples that enter and leave at one instant cancel.
+"""Net changes per instant: equal tuples that enter and leave at one instant cancel.
 
-R(τ) is settled only when all elements of τ are in; what shows are the bag differences R(τ) − R(τ−1) and
+R(τ) is known only when all elements of τ have arrived; the output is the bag differences R(τ) − R(τ−1) and
 R(τ−1) − R(τ). Works on chunks that hold whole instants, in timestamp order.
 """
 
@@ -16,7 +16,7 @@ from penstock.engine.synopses.directory import Directory
 
 
 def settled(chunk: Chunk, clock: Clock) -> Chunk:
-    """A relation's changes as they are shown: in order and net, static rows from the first instant on."""
+    """A relation's changes as they are output: in order and net, static rows from the first instant on."""
     if clock.first is not None and len(chunk) and chunk.ts.min() == BEFORE_TIME:
         chunk = replace(chunk, ts=np.maximum(chunk.ts, clock.first))
     return net(chunk.in_order())
@@ -46,7 +46,7 @@ def _mixed_instants(chunk: Chunk) -> Bools:
 
 
 def _survivors(ts: Int64s, numbers: Int64s, sign: np.ndarray) -> Bools:
-    """Of each (instant, tuple) as many elements as the net count, the last ones of the winning sign."""
+    """For each (instant, tuple) as many elements as the net count: the last ones of its sign."""
     order = np.lexsort((numbers, ts))
     ts, numbers, sign = ts[order], numbers[order], sign[order].astype(np.int64)
     starts = np.flatnonzero(np.r_[True, (ts[1:] != ts[:-1]) | (numbers[1:] != numbers[:-1])])

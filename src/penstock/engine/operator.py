@@ -1,12 +1,12 @@
 """The operator contract: a frozen node in the plan, and the running operator it starts.
 
 A node says what an operator is (its inputs, schema, update pattern, parameters) and is printed by
-``explain``. ``start`` makes the running operator, which holds the synopses. Once a step the scheduler
-calls ``run`` with what the input queues hold; what it returns goes to the output queue.
+``explain``. ``start`` makes the running operator, which holds the synopses. Once per step the scheduler calls
+``run`` with the contents of the input queues; its result goes to the output queues.
 
 An operator names the attributes that are its state in ``saved``: numbers, NumPy arrays, Arrow data, synopses
-(:mod:`penstock.engine.snapshot`). A snapshot holds those of the operators whose input is no longer there to
-be replayed; ``format`` is raised when they change their meaning.
+(:mod:`penstock.engine.snapshot`). A snapshot holds the state of the operators whose input is no longer
+available for replay; ``format`` is raised when its meaning changes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from penstock.measurement import Reading
 class Clock:
     """The query's time in a step.
 
-    Every element still to come has a timestamp of at least ``now``; all instants before it are complete.
-    The instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the
-    query's first input, None while there was none. ``instants`` are those of this step that have
-    input, for nodes that read them. ``share`` is the part of the stage's rows that comes to this partition,
-    as counted up to now: the shares of all partitions sum to 1, so what is given to a query as a whole, a
-    budget, is divided by them. ``memory``: this query's part, in bytes, of a memory that several queries
-    share, if it was sent one.
+    Every element still to come has a timestamp of at least ``now``; all instants before it are complete. The
+    instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the query's first
+    input, None before it. ``instants`` are those of this step that have input, for nodes that read them.
+    ``share`` is this partition's share of the stage's rows so far: the shares of all partitions sum to 1, so
+    a query's budget is divided by them. ``memory``: the bytes that this query may use of a memory shared by
+    several queries, if any.
     """
 
     before: int
@@ -48,16 +47,16 @@ class Clock:
 
 @dataclass(frozen=True)
 class StartContext:
-    """What an operator is given when it starts: the engine's stores."""
+    """The context in which an operator starts: the engine's stores."""
 
     stores: Stores = field(default_factory=Stores)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Where the rows of a relation are: in which store, and its columns by their names there.
+    """Where the rows of a relation are: the store, and the relation's columns by their names there.
 
-    ``longer``: how much later than stored their lives end, if the store was opened by another window.
+    ``longer``: by how much their lives end after the stored end, if the store was opened by another window.
     """
 
     store: str
@@ -84,7 +83,7 @@ class Node(ABC):
     @property
     @abstractmethod
     def pattern(self) -> Pattern:
-        """How its output changes."""
+        """The update pattern of its output."""
 
     @property
     def waits(self) -> bool:
@@ -98,22 +97,22 @@ class Node(ABC):
 
     @property
     def stored(self) -> Stored | None:
-        """The store that has its rows, all of them, if chunks say where (``Chunk.rows``)."""
+        """The store that has all of its rows, if chunks carry row ids (``Chunk.rows``)."""
         return None
 
     @property
     def reads_instants(self) -> bool:
-        """Whether it reads ``Clock.instants``, which are collected only if someone does."""
+        """Whether it reads ``Clock.instants``, which are collected only if a node does."""
         return False
 
     @property
     def lag(self) -> int:
-        """How many ticks after its row an element may come."""
+        """The largest delay, in ticks, of an element after its row."""
         return 0
 
     @property
-    def retells(self) -> bool:
-        """Whether its stream tells of a relation as it was, of which those below hold only what it is."""
+    def depends_on_past(self) -> bool:
+        """Whether its output depends on past states of a relation that no operator below keeps."""
         return False
 
     @abstractmethod
@@ -121,7 +120,7 @@ class Node(ABC):
         """The running operator, with empty synopses."""
 
     def describe(self) -> str:
-        """Its parameters in a few words, for explain."""
+        """Its parameters, for explain."""
         return ""
 
 
@@ -145,12 +144,12 @@ class Operator(Stateful, ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        """Take one chunk from every input, change the synopses, give the output elements."""
+        """Process one chunk per input, update the synopses, and return the output elements."""
 
     def horizon(self) -> int:
         """The smallest timestamp of an input row that the state still depends on; FOREVER for none.
 
-        ``BEFORE_TIME`` if it depends on everything that ever came.
+        ``BEFORE_TIME`` if it depends on all of its input.
         """
         return FOREVER
 
@@ -163,5 +162,5 @@ class Operator(Stateful, ABC):
         return 0
 
     def measure(self) -> Iterator[Reading]:
-        """What else it publishes, of itself and its parts; the engine adds rows, bytes, elements, seconds."""
+        """Further measurements of it and its parts; the engine adds rows, bytes, elements, seconds."""
         return iter(())

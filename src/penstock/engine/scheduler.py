@@ -1,7 +1,7 @@
-"""Running operators with the queues between them, and the scheduler: which operator runs next.
+"""Running operators, the queues between them, and the scheduler that decides which operator runs next.
 
-A graph is what the plan's nodes become when they start. Equal nodes are one operator, which runs once and
-fills a queue for each reader. A scheduler is any policy that runs operators until every queue is empty.
+A graph holds the started operators of a plan. Equal nodes are one operator, which runs once and fills a queue
+per reader. A scheduler is any policy that runs operators until every queue is empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.measurement import Kind, Property, Reading, under
 
 
 class Queue:
-    """Chunks put by the producer, taken together by the consumer."""
+    """Chunks from a producer to a consumer, which takes all of them at once."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -36,7 +36,7 @@ class Queue:
         return sum(map(len, self._chunks))
 
     def take(self) -> Chunk:
-        """Everything that waits, as one chunk."""
+        """Remove all chunks and return them as one."""
         chunks, self._chunks = self._chunks, []
         return chunks[0] if len(chunks) == 1 else Chunk.concat(chunks, self._schema)
 
@@ -44,7 +44,7 @@ class Queue:
 class Entity:
     """A running operator with its queues and its cost so far; ``feeders`` name what fills the queues.
 
-    Without ``producers`` it is a source. One that is ``loading`` waits for its snapshot: it drops its input.
+    Without ``producers`` it is a source. While ``loading``, it waits for its snapshot and drops its input.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Entity:
         self.seconds = 0.0
 
     def new_output(self) -> Queue:
-        """One more queue that gets its output."""
+        """Add a queue for its output."""
         self.outputs.append(Queue(self.node.schema))
         return self.outputs[-1]
 
     def run(self, clock: Clock) -> None:
-        """Process everything that waits in the input queues."""
+        """Process all chunks in the input queues."""
         began = time.perf_counter()
         chunks = [q.take() for q in self.inputs]
         if self.loading:
@@ -79,7 +79,7 @@ class Entity:
         self.seconds += time.perf_counter() - began
 
     def measure(self) -> Iterator[Reading]:
-        """What the operator and its input queues publish."""
+        """The measurements of the operator and its input queues."""
         return under(self.id, Kind.OPERATOR, self._own())
 
     def _own(self) -> Iterator[Reading]:
@@ -98,7 +98,7 @@ class Entity:
 class Graph:
     """The operators of some roots, producers before consumers.
 
-    ``first`` is the number of the first operator, where a stage has several graphs.
+    ``first`` is the number of the first operator, if a stage has several graphs.
     """
 
     def __init__(self, roots: Mapping[str, Node], context: StartContext, first: int = 0) -> None:
@@ -108,10 +108,10 @@ class Graph:
         built: dict[Any, Entity] = {}
         self._results = {name: self._build(root, built).new_output() for name, root in roots.items()}
         self._synopses = {e: {id(s) for s in _synopses(e.operator)} for e in self.entities}
-        self._retold: set[Entity] = set()
+        self._past_readers: set[Entity] = set()
         for e in self.entities:
-            if any(p.node.retells or p in self._retold for p in e.producers):
-                self._retold.add(e)
+            if any(p.node.depends_on_past or p in self._past_readers for p in e.producers):
+                self._past_readers.add(e)
 
     def _build(self, node: Node, built: dict[Any, Entity]) -> Entity:
         key = _identity(node)
@@ -134,19 +134,19 @@ class Graph:
             queue.put(chunk)
 
     def take(self) -> dict[str, Chunk]:
-        """What the roots have returned, by name."""
+        """The output of the roots, by name."""
         return {name: queue.take() for name, queue in self._results.items()}
 
     def unreplayable(self) -> set[Entity]:
-        """The operators whose state no bounded part of the input gives again, and all that hangs on them.
+        """The operators whose state cannot be rebuilt from a bounded part of the input, and their dependents.
 
-        That is: those that depend on all of their input, or on a stream made of a relation as it once was;
-        those that read their output; those whose row ids they hold; those that share a synopsis with them.
+        These are the operators that depend on all of their input or on past states of a relation, those that
+        read their output, those whose row ids they hold, and those that share a synopsis with them.
         """
         found = {
             e
             for e in self.entities
-            if e.operator.horizon() == BEFORE_TIME or (e in self._retold and e.operator.has_state)
+            if e.operator.horizon() == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
         }
         while more := self._tied_to(found) - found:
             found |= more
@@ -161,7 +161,7 @@ class Graph:
 
 
 def _identity(node: Node) -> Any:
-    """Equal nodes are one operator; what cannot be hashed is equal to itself alone."""
+    """The key under which equal nodes become one operator; an unhashable node equals only itself."""
     try:
         hash(node)
     except TypeError:
@@ -170,7 +170,7 @@ def _identity(node: Node) -> Any:
 
 
 def _synopses(value: Any) -> Iterator[Stateful]:
-    """The parts that an object's state is made of, which others may hold too."""
+    """The synopses in an object's state, which other operators may share."""
     parts = value.state().values() if isinstance(value, Stateful) else value
     for part in parts.values() if isinstance(parts, dict) else parts:
         if isinstance(part, Stateful):

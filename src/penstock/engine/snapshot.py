@@ -1,14 +1,15 @@
-"""Snapshots: the state of operators and synopses as plain arrays and values, each with a format of its own.
+"""Snapshots: the state of operators and synopses as plain arrays and values, each with its own format
+version.
 
 A class that has state derives from :class:`Stateful`, names the attributes that are its state, and raises its
-``format`` when they change their meaning. What follows from the plan node, and what an engine may decide anew
-(orders, indexes, costs), is not state. The codec writes a tree of such objects as::
+``format`` when they change their meaning. What follows from the plan node, and what an engine can decide
+again (orders, indexes, costs), is not state. The codec writes a tree of such objects as::
 
     4 bytes magic | 4 bytes checksum of the rest | 4 bytes length of head | head | the buffers
 
 The head is JSON: the tree, with a number in the place of each array, and where each numbered array lies.
-NumPy arrays are raw bytes, Arrow data is an IPC stream. An object that several others hold is written once.
-A snapshot is data from a disk: nothing in it is executed, and what does not fit is refused by its name.
+NumPy arrays are raw bytes, Arrow data is an IPC stream. An object with several references is written once.
+Nothing in a snapshot is executed, and state that does not fit is rejected with its name.
 
 >>> class Counter(Stateful):
 ...     saved = ("_rows",)
@@ -51,7 +52,7 @@ class SnapshotError(EngineError):
 
 
 class Stateful:
-    """Something whose state can be written and read again. ``saved`` names the attributes that are state."""
+    """An object whose state can be saved and restored. ``saved`` names the attributes that are state."""
 
     format: ClassVar[int] = 1
     saved: ClassVar[tuple[str, ...]] = ()
@@ -64,11 +65,11 @@ class Stateful:
         return bool(self.saved) or type(self).state is not Stateful.state
 
     def state(self) -> dict[str, State]:
-        """The state by name; also that of a class whose attributes are not fit to be written as they are."""
+        """The state by name. Override it if attributes cannot be written as they are."""
         return {name: getattr(self, name) for name in self.saved}
 
     def restore(self, state: dict[str, State]) -> None:
-        """Become what ``state`` was taken of; ``self`` is new, made from the same plan node."""
+        """Load a state that ``state`` returned; ``self`` is new, made from the same plan node."""
         if not isinstance(state, dict) or "format" not in state:
             raise SnapshotError(f"has no state of {type(self).__name__}")
         if state["format"] != self.format:
@@ -88,7 +89,7 @@ class Stateful:
 
 
 def _restored(current: Any, state: State, what: str) -> Any:
-    """What takes the place of an attribute's value; parts that are Stateful stay and are restored."""
+    """The new value of an attribute; Stateful parts are kept and restored in place."""
     if isinstance(current, Stateful):
         try:
             current.restore(state)
@@ -119,7 +120,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _fields(current: Any, state: State, what: str) -> dict[str, Any]:
-    """The fields of a dataclass, which is a value: a new one takes its place."""
+    """The fields of a dataclass, which is restored as a new value."""
     names = [f.name for f in fields(current)]
     if not isinstance(state, dict) or set(state) != set(names):
         raise SnapshotError(f"has not the fields {names} of {what}")
@@ -146,7 +147,7 @@ def encode(state: State) -> bytes:
 
 
 class _Writer:
-    """Turns a tree into what JSON can hold, and collects the buffers beside it."""
+    """Converts a tree to JSON-serializable values and collects the buffers."""
 
     def __init__(self) -> None:
         self.places: list[list[Any]] = []
@@ -210,7 +211,7 @@ def _ipc(batch: pa.RecordBatch) -> memoryview:
 
 
 def decode(data: bytes | memoryview) -> State:
-    """The tree that was encoded, objects as their states by name."""
+    """The encoded tree, with objects as their states by name."""
     view = memoryview(data)
     if len(view) < _FRAME.size or bytes(view[:4]) != _MAGIC:
         raise SnapshotError("the snapshot is not one that this version of Penstock wrote")

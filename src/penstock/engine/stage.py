@@ -1,4 +1,4 @@
-"""What a host (Spark, a test, ``evaluate``) and one partition's engine say to each other.
+"""The interface between a host (Spark, a test, ``evaluate``) and one partition's engine.
 
 A host builds an :class:`~penstock.engine.engine.Engine` from a :class:`Stage` and then calls ``step`` once
 for every micro-batch with the :class:`Arrival` s of that batch; the engine answers with a
@@ -33,11 +33,11 @@ SOURCE = "__source"
 class StageInput:
     """One input of a stage.
 
-    ``kind`` is ``"source"`` (a stream: rows carry ``TS``; future rows are no older than the largest
-    timestamp seen less ``skew``), ``"exchange"`` (elements of an earlier stage: rows carry ``TS`` and
-    ``SIGN``; each of its ``upstream`` partitions reports how far its time has come), ``"table"`` (static
-    rows, handed over when the engine is built) or ``"keys"`` (what a source that is declared as partitioned
-    has where, in the dimension ``axis``). ``key`` is the column that a stream is split by, if it is one.
+    ``kind`` is ``"source"`` (a stream: rows carry ``TS``; future rows are no older than the largest timestamp
+    seen less ``skew``), ``"exchange"`` (elements of an earlier stage: rows carry ``TS`` and ``SIGN``; each of
+    its ``upstream`` partitions reports its progress), ``"table"`` (static rows, handed over when the engine
+    is built) or ``"keys"`` (the keys in each partition of a source declared as partitioned, in the dimension
+    ``axis``). ``key`` is the column that a stream is split by, if it is a single one.
     """
 
     name: str
@@ -54,7 +54,7 @@ class StageInput:
 class Stage:
     """One partition's program: the operators' roots by name, and the inputs they read.
 
-    Each root has a clock of its own, the least progress of its own inputs. A query has one root, ``RESULT``.
+    Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``.
     """
 
     roots: dict[str, Node]
@@ -63,7 +63,7 @@ class Stage:
 
     @property
     def root(self) -> Node:
-        """The root of a stage that has one."""
+        """The root of a stage with one root."""
         (root,) = self.roots.values()
         return root
 
@@ -74,13 +74,13 @@ class Stage:
 
 
 def waits(node: Node) -> bool:
-    """Whether it or a node below it needs its input in timestamp order, whole instants at a time."""
+    """Whether the node or one below it needs its input in timestamp order, whole instants at a time."""
     return node.waits or any(map(waits, node.inputs))
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """What one producer (a map task, an upstream partition) sends one engine in one step.
+    """What one producer (a map task, an upstream partition) sends to one engine in one step.
 
     ``min_ts`` and ``max_ts`` cover every row the producer saw, also those that a pushed-down filter
     dropped or that went to other partitions; None if it saw none. ``progress`` is for exchanges: every
@@ -128,7 +128,7 @@ class StepOutput:
 
     @property
     def only(self) -> RootOutput:
-        """The output of a stage that has one root."""
+        """The output of a stage with one root."""
         (output,) = self.roots.values()
         return output
 

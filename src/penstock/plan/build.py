@@ -29,7 +29,7 @@ from penstock.plan.facts import Named
 from penstock.plan.join_graph import join_graph
 from penstock.plan.logical.operator import Needed
 from penstock.plan.physical import SourceInput, TableInput
-from penstock.routing import Route, keys_of, mine
+from penstock.routing import Route, keys_of, own_column
 from penstock.schema import TimeDomain
 from penstock.streamon.access import Chooser
 
@@ -84,7 +84,7 @@ class Builder:
         stream = node.definition
         self.host_inputs.append(SourceInput(name, node.alias, stream, shipped, filter, route))
         if route.places is not None:
-            fields.append(pa.field(mine(name), pa.bool_()))
+            fields.append(pa.field(own_column(name), pa.bool_()))
         self.stage_inputs += _checked_keys(name, route)
         key = _split_by(route, shipped)
         late = (stream.options.skew, stream.options.idle_after)
@@ -106,7 +106,7 @@ class Builder:
         """Over the stream that was built last, if it sends places: that a row is the partition's own."""
         if self.routes.get(source.number, Route()).places is None:
             return ()
-        return (Column(mine(self.stage_inputs[-1].name), pa.bool_()),)
+        return (Column(own_column(self.stage_inputs[-1].name), pa.bool_()),)
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}

@@ -94,7 +94,6 @@ class PlanLog(Generic[Plan]):
     def add(
         self, time: int, statistics: Statistics, plan: Plan, gain: float = 0.0, recalled: bool = False
     ) -> None:
-        """Record a decision."""
         if not self.count:
             self._statistics = np.empty((len(self._statistics), len(statistics)))
         self._statistics[self.count % len(self._statistics)] = statistics
@@ -179,7 +178,7 @@ class Stopwatch:
         self._since = time.thread_time()
 
     def start(self) -> None:
-        """Leave out the time until now."""
+        """Do not count the time up to now."""
         self._since = time.thread_time()
 
     def lap(self, activity: str) -> None:

@@ -41,7 +41,6 @@ class PipelinedFilters:
 
     @property
     def order(self) -> list[int]:
-        """The order now used."""
         return self.ordering.order
 
     @property

@@ -50,7 +50,6 @@ class AuctionWorkload:
         return {"Auctions": self._opened(number), "Bids": self._bids(number)}
 
     def slices(self, count: int, first: int = 0) -> Iterator[dict[str, pa.Table]]:
-        """``count`` slices in order of time."""
         return (self.slice(n) for n in range(first, first + count))
 
     def _opened(self, number: int) -> pa.Table:

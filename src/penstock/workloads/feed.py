@@ -43,7 +43,6 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write no more."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()

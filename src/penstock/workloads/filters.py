@@ -75,7 +75,6 @@ class FilterWorkload:
         return np.random.default_rng((self.seed, seed)).integers(0, self.domain, count, np.int32)
 
     def with_seed(self, seed: int) -> FilterWorkload:
-        """The same, drawn anew."""
         return replace(self, seed=seed)
 
 

@@ -50,7 +50,6 @@ class Packets(NamedTuple):
     us: np.ndarray
 
     def where(self, mask: np.ndarray) -> Packets:
-        """Those for which the mask is true."""
         return Packets(self.pid[mask], self.size[mask], self.us[mask])
 
 
@@ -81,7 +80,6 @@ class PacketWorkload:
         return {name: _table(links[name]) for name in LINKS}
 
     def slices(self, count: int, first: int = 0) -> Iterator[dict[str, pa.Table]]:
-        """``count`` slices in order of time."""
         return (self.slice(n) for n in range(first, first + count))
 
     def _on_c(self, number: int) -> Packets:

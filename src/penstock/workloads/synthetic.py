@@ -49,7 +49,6 @@ class JoinWorkload:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of each stream."""
         narrow = [("k", pa.int64()), ("v", pa.int32()), ("ts", TIMESTAMP)]
         return pa.schema(narrow + [(f"s{n}", pa.string()) for n in range(self.strings)])
 
@@ -75,7 +74,6 @@ class JoinWorkload:
 
     @property
     def keys(self) -> int:
-        """The number of different keys."""
         return max(1, round(self.window_rows / self.matches))
 
     def slice(self, number: int) -> dict[str, pa.Table]:
@@ -83,7 +81,6 @@ class JoinWorkload:
         return {name: self._table(i, number) for i, name in enumerate(self.names)}
 
     def slices(self, count: int, first: int = 0) -> Iterator[dict[str, pa.Table]]:
-        """``count`` slices in order of time."""
         return (self.slice(n) for n in range(first, first + count))
 
     def _heavy_rows(self) -> np.ndarray:

@@ -68,5 +68,4 @@ class Counts(Stateful):
         return dict(zip(keys.tolist(), parts.tolist(), strict=True))
 
     def nbytes(self) -> int:
-        """Memory used."""
         return self._keys.nbytes + self._counts.nbytes

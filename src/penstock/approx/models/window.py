@@ -191,5 +191,4 @@ class WindowModel(Stateful):
         return self.rate.value * self.length
 
     def nbytes(self) -> int:
-        """Memory used by what was learned."""
         return self.counts.nbytes() + self._results.nbytes + self._watched.nbytes

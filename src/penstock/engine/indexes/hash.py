@@ -39,7 +39,6 @@ class HashIndex(Index):
         self.insert(store, store.base, store.next - store.base)
 
     def insert(self, store: Store, first: int, count: int) -> None:
-        """Take in rows just added to the store."""
         keys, valid = combine([store.key_run(k, first, count) for k in self.keys])
         probing.insert(self._heads, self._entries, keys, valid, first, store.mask)
 
@@ -50,31 +49,27 @@ class HashIndex(Index):
     def probe(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        """The matches of tuples with these keys and lives."""
         chains = probing.chain_heads(self._heads, keys, valid)
         return self.probe_from(store, chains, keys, starts, ends, view)
 
     def probe_from(
         self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        """The matches from the given row of each tuple's chain on."""
         place = (self._entries, store.lives, store.base, store.mask)
         return probing.probe_chains(*place, firsts, keys, starts, ends, view)
 
     def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
-        """The first match of each tuple, -1 for none."""
         chains = probing.chain_heads(self._heads, keys, valid)
         place = (self._entries, store.lives, store.base, store.mask)
         return probing.first_matches(*place, chains, keys, starts, ends, view)
 
     def find(self, store: Store, keys: Int64s) -> Int64s:
-        """The row of each key, where keys are unique; -1 for none."""
+        """Return the row of each key, -1 if there is none. Keys must be unique."""
         return probing.find_rows(self._heads, self._entries, store.base, store.mask, keys)
 
     def nbytes(self) -> int:
-        """Memory used."""
         return int(self._heads.nbytes + self._entries.nbytes)
 
 

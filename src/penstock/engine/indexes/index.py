@@ -87,5 +87,4 @@ class RangeIndex(Index):
     def probe(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        """The matches of tuples with these keys and lives."""
         return self.probe_range(store, keys, keys, valid, starts, ends, view)

@@ -53,7 +53,6 @@ class OrderedIndex(RangeIndex):
         """Nothing to do when the store's rings move: entries name rows, not slots."""
 
     def insert(self, store: Store, first: int, count: int) -> None:
-        """Take in rows just added to the store."""
         keys, valid = store.key_run(self.keys[0], first, count)
         done = self._insert(keys, valid, 0, first, store.base)
         while done < count:
@@ -75,13 +74,11 @@ class OrderedIndex(RangeIndex):
         self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
         starts: Int64s, ends: Int64s, view: View,
     ) -> Matches:  # fmt: skip
-        """The matches with a key from ``lows`` to ``highs``, both included."""
         return ordered.collect(*self._walk(store, lows, valid, highs, starts, ends, view))
 
     def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
-        """The first match of each tuple, -1 for none."""
         return ordered.first_in_order(*self._walk(store, keys, valid, keys, starts, ends, view))
 
     def _walk(self, store: Store, lows: Int64s, valid: Bools, *more: Any) -> Any:
@@ -89,7 +86,6 @@ class OrderedIndex(RangeIndex):
         return (*chain, store.lives, store.base, store.mask, *self._locate(lows, valid), *more)
 
     def nbytes(self) -> int:
-        """Memory used."""
         return sum(int(a.nbytes) for a in vars(self).values() if isinstance(a, np.ndarray))
 
     @abstractmethod

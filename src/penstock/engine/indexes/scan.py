@@ -33,7 +33,6 @@ class Scan(RangeIndex):
         self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
         starts: Int64s, ends: Int64s, view: View,
     ) -> Matches:  # fmt: skip
-        """The matches with a key from ``lows`` to ``highs``, both included."""
         place = (store.lives, store.base, store.next, store.mask)
         if not self.keys:
             return probing.probe_scan(*place, starts, ends, view)
@@ -44,12 +43,10 @@ class Scan(RangeIndex):
     def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
-        """A match of each tuple, -1 for none."""
         out = np.full(len(keys), -1, np.int64)
         places, rids, _, _ = self.probe(store, keys, valid, starts, ends, view)
         out[places] = rids
         return out
 
     def nbytes(self) -> int:
-        """Memory used."""
         return 0

@@ -50,7 +50,6 @@ class Band:
 
     @property
     def inputs(self) -> set[int]:
-        """The two inputs."""
         return {self.left[0], self.right[0]}
 
     @property

@@ -140,11 +140,9 @@ class JoinInputs(Stateful):
         return sum(s.nbytes() for s in self.owned) / sum(s.capacity for s in self.owned)
 
     def ids(self, i: int, rows: Int64s) -> Int64s:
-        """The ids that rows of input i came with."""
         return self.stubs[i].store.key(_ID, rows)[0]
 
     def life(self, i: int, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Start and end of rows of input i."""
         return self.stubs[i].life(rows)
 
     def gather(self, tuples: Tuples, column: str, places: Int64s | None = None) -> pa.Array:
@@ -153,7 +151,6 @@ class JoinInputs(Stateful):
         return self.stubs[self._owner[column]].gather(column, rows if places is None else rows[places])
 
     def own(self, i: int) -> list[Expression]:
-        """The predicates that read input i alone."""
         return [r for r, reads in self.residual if reads == {i}]
 
     def linked(self, j: int, bound: Collection[int]) -> bool:
@@ -179,7 +176,6 @@ class JoinInputs(Stateful):
         return [c for c in self.classes_of[j] if not self.column[c].keys().isdisjoint(bound)]
 
     def key(self, i: int, c: int, rows: Int64s) -> tuple[Int64s, Bools]:
-        """The key of a class of rows of input i, and whether it is not NULL."""
         return self.stubs[i].key(self.classes_of[i].index(c), rows)
 
     def index(self, j: int, classes: Sequence[int], probes: int = 0) -> Index:

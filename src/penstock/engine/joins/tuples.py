@@ -33,11 +33,9 @@ class Tuples:
         return len(self.starts)
 
     def where(self, mask: Bools) -> Tuples:
-        """The tuples for which the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, places: Int64s) -> Tuples:
-        """The tuples at these places."""
         rows = {i: r[places] for i, r in self.rows.items()}
         at = {i: r[places] for i, r in self.at.items()}
         life = self.starts[places], self.ends[places]

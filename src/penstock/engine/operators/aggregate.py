@@ -44,22 +44,18 @@ class Aggregate(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """One."""
         return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:
-        """Keys, then functions."""
         keys = [self.input.schema.field(k) for k in self.keys]
         return pa.schema([*keys, *(pa.field(f.name, f.type) for f in self.functions)])
 
     @property
     def pattern(self) -> Pattern:
-        """A group's row is replaced as it changes."""
         return Pattern.CHANGING
 
     def describe(self) -> str:
-        """The functions, and the keys."""
         calls = ", ".join(f"{f.function.upper()}({f.argument or '*'})" for f in self.functions)
         return calls + (f" by {', '.join(self.keys)}" if self.keys else "")
 
@@ -69,7 +65,6 @@ class Aggregate(Node):
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """With no group."""
         return _Aggregate(self)
 
 

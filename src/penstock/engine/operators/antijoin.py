@@ -36,17 +36,14 @@ class Antijoin(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The rows, and the pairs they are in."""
         return (self.left, self.matches)
 
     @property
     def schema(self) -> pa.Schema:
-        """The left input's, without the number."""
         return pa.schema([f for f in self.left.schema if f.name != self.id])
 
     @property
     def pattern(self) -> Pattern:
-        """A row comes and goes with its matches."""
         grows = all(i.pattern is Pattern.APPEND for i in self.inputs) and (self.static or not self.anti)
         return Pattern.APPEND if grows else Pattern.CHANGING
 
@@ -56,7 +53,6 @@ class Antijoin(Node):
         return True
 
     def describe(self) -> str:
-        """Which of the two."""
         return "" if self.anti else "semijoin"
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
@@ -65,7 +61,6 @@ class Antijoin(Node):
         return ((counts[:, 0] > 0) & (matched != self.anti)).astype(np.int64)
 
     def start(self, context: StartContext) -> Operator:
-        """With no row."""
         return _Antijoin(self)
 
 

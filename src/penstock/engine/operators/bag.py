@@ -23,17 +23,14 @@ class Bag(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The sides."""
         return self.parts
 
     @property
     def schema(self) -> pa.Schema:
-        """The first side's."""
         return self.parts[0].schema
 
     @property
     def pattern(self) -> Pattern:
-        """A row comes and goes with its counts."""
         grows = all(p.pattern is Pattern.APPEND for p in self.parts)
         return Pattern.APPEND if grows else Pattern.CHANGING
 
@@ -47,7 +44,6 @@ class Bag(Node):
         """How often a row with these counts (a column a side) is in the output."""
 
     def start(self, context: StartContext) -> Operator:
-        """With empty bags."""
         return _Bag(self)
 
 

@@ -18,7 +18,6 @@ class Changelog(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """Changes."""
         return Pattern.CHANGING
 
     @property

@@ -20,7 +20,6 @@ class DStream(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """A stream only grows."""
         return Pattern.APPEND
 
     @property
@@ -29,7 +28,7 @@ class DStream(Unary):
         return True
 
     @property
-    def retells(self) -> bool:
+    def depends_on_past(self) -> bool:
         """What leaves came long ago."""
         return True
 

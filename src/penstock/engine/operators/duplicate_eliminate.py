@@ -24,5 +24,4 @@ class DuplicateEliminate(Bag):
         return not self.static
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
-        """Once, if ever."""
         return (counts[:, 0] > 0).astype(np.int64)

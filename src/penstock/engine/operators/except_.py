@@ -31,5 +31,4 @@ class Except(Bag):
         return ((counts[:, 0] > 0) & (counts[:, 1] <= 0)).astype(np.int64)
 
     def describe(self) -> str:
-        """As bags or as sets."""
         return "all" if self.all else "distinct"

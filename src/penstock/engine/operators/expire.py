@@ -28,7 +28,6 @@ class Expire(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """Changes."""
         return Pattern.CHANGING
 
     @property
@@ -38,7 +37,6 @@ class Expire(Unary):
 
     @property
     def has_ids(self) -> bool:
-        """If asked to."""
         return self.ids
 
     @property
@@ -47,7 +45,6 @@ class Expire(Unary):
         return self.input.stored
 
     def start(self, context: StartContext) -> Operator:
-        """With no rows."""
         return _Expire(self, context)
 
 

@@ -28,11 +28,9 @@ class IStream(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """A stream only grows."""
         return Pattern.APPEND
 
     def describe(self) -> str:
-        """How it decides."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:
             return "at once"
         return "at once, less what leaves at that instant" if self._known_ends() else "net per instant"
@@ -46,7 +44,7 @@ class IStream(Unary):
         return self.input.pattern is Pattern.CHANGING
 
     @property
-    def retells(self) -> bool:
+    def depends_on_past(self) -> bool:
         """Not where each insertion is a row that arrived then."""
         return self.input.pattern is not Pattern.APPEND
 

@@ -30,19 +30,16 @@ class Identify(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """One."""
         return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:
-        """Its input's, and the id."""
         return (
             self.input.schema if self.id is None else self.input.schema.append(pa.field(self.id, pa.int64()))
         )
 
     @property
     def pattern(self) -> Pattern:
-        """Its input's, which has no known ends."""
         return self.input.pattern
 
     @property
@@ -52,11 +49,9 @@ class Identify(Node):
 
     @property
     def has_ids(self) -> bool:
-        """That is what it is for."""
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """By the ids there are, by counting, or by value."""
         return _Identify(self)
 
 

@@ -19,10 +19,8 @@ class Intersect(Bag):
     name = "intersect"
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
-        """As often as both have it; or once if they do."""
         common = np.maximum(counts.min(axis=1), 0)
         return common if self.all else np.minimum(common, 1)
 
     def describe(self) -> str:
-        """As bags or as sets."""
         return "all" if self.all else "distinct"

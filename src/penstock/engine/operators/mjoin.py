@@ -62,7 +62,6 @@ class MJoin(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The joined relations."""
         return self.parts
 
     @property
@@ -93,12 +92,10 @@ class MJoin(Node):
         return (len(self.parts) > 2 or bool(own)) and self.filters != "static"
 
     def describe(self) -> str:
-        """The predicates it joins on."""
         keys = [" = ".join(column for _, column in c) for c in self.classes]
         bands = [str(b) for b in self.bands if not b.floating]
         said = " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
         return said if self.budget is None else f"{said}, {self.budget}"
 
     def start(self, context: StartContext) -> Operator:
-        """A stub and a pipeline per input."""
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self, self.budget)

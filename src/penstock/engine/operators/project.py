@@ -24,21 +24,17 @@ class Project(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """One."""
         return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:
-        """The names it gives and the types of its expressions."""
         return pa.schema([(name, e.type) for name, e in self.columns])
 
     @property
     def pattern(self) -> Pattern:
-        """Its input's."""
         return self.input.pattern
 
     def describe(self) -> str:
-        """The expressions and their names."""
         return ", ".join(str(e) if str(e) == name else f"{e} AS {name}" for name, e in self.columns)
 
     @property
@@ -58,11 +54,9 @@ class Project(Node):
 
     @property
     def has_ids(self) -> bool:
-        """If its input's do."""
         return self.input.has_ids
 
     def start(self, context: StartContext) -> Operator:
-        """Evaluates the expressions on whole chunks."""
         return _Project(self)
 
 

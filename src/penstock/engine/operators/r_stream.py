@@ -28,11 +28,9 @@ class RStream(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """A stream only grows."""
         return Pattern.APPEND
 
     def describe(self) -> str:
-        """Its clock."""
         if self.every is None:
             return "at every instant with input"
         return "at every tick" if self.every == 1 else f"every {self.every} ticks"
@@ -48,12 +46,11 @@ class RStream(Unary):
         return self.every is None
 
     @property
-    def retells(self) -> bool:
+    def depends_on_past(self) -> bool:
         """What is shown at a tick may be gone at the next."""
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """With an empty relation."""
         return _RStream(self)
 
 

@@ -26,11 +26,9 @@ class Select(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """Its input's."""
         return self.input.pattern
 
     def describe(self) -> str:
-        """The predicates."""
         return " AND ".join(str(c) for c in self.conjuncts)
 
     @property
@@ -40,11 +38,9 @@ class Select(Unary):
 
     @property
     def has_ids(self) -> bool:
-        """If its input's do."""
         return self.input.has_ids
 
     def start(self, context: StartContext) -> Operator:
-        """Evaluates each predicate on what the ones before it left, in an order that adapts."""
         return _Select(self)
 
 

@@ -24,8 +24,8 @@ from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.snapshot import State
+from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store, Stores, Stub
-from penstock.engine.synopses.turns import Turns
 from penstock.expression import Expression
 from penstock.measurement import Reading
 
@@ -54,7 +54,6 @@ class SeqWindow(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """By the form of the window."""
         if self.size is None:
             return Pattern.APPEND
         return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
@@ -81,11 +80,9 @@ class SeqWindow(Unary):
 
     @property
     def has_ids(self) -> bool:
-        """Row windows number their rows."""
         return self.size is not None and self.kind == "rows"
 
     def start(self, context: StartContext) -> Operator:
-        """The form's own operator."""
         if self.slide is not None and self.kind == "range":
             return SlidingRange(self.schema, self.size, self.slide)
         if self.slide is not None:
@@ -101,7 +98,6 @@ class SeqWindow(Unary):
 
     @property
     def stored(self) -> Stored | None:
-        """Its store, where it has one."""
         if not self.store or self.slide is not None:
             return None
         return Stored(self.store, tuple((n, n) for n in self.schema.names), self.longer)
@@ -151,14 +147,14 @@ class _Range(Operator):
 class _Rows(Operator):
     """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
 
-    saved = ("_turns", "_store", "_stub", "_arrived")
+    saved = ("_counts", "_store", "_stub", "_arrived")
 
     def __init__(self, node: SeqWindow, store: Store) -> None:
         assert node.size is not None
         self._size = node.size
         first, others = node.keep[: node.first], node.keep[node.first :]
         self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
-        self._turns = Turns(node.schema, node.partition_by)
+        self._counts = PartitionCounts(node.schema, node.partition_by)
         self._store, self._stub = store, Stub(store)
         self._arrived = 0
 
@@ -192,8 +188,8 @@ class _Rows(Operator):
         return kept
 
     def _places(self, chunk: Chunk) -> Int64s:
-        partitions, turns = self._turns.take(chunk)
-        return partitions * self._size + turns % self._size
+        partitions, positions = self._counts.assign(chunk)
+        return partitions * self._size + positions % self._size
 
     def _holders(self, places: Int64s) -> Int64s:
         """The row in each place; -1 for none, as where a placeholder has put out the last one."""
@@ -223,7 +219,7 @@ class _Rows(Operator):
         return len(self._store)
 
     def bytes(self) -> int:
-        return self._store.nbytes() + self._turns.nbytes()
+        return self._store.nbytes() + self._counts.nbytes()
 
     def measure(self) -> Iterator[Reading]:
         return self._keep[-1].measure() if self._keep else iter(())

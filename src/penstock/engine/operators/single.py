@@ -21,7 +21,6 @@ class Single(Unary):
 
     @property
     def pattern(self) -> Pattern:
-        """Its input's."""
         return self.input.pattern
 
     @property
@@ -30,7 +29,6 @@ class Single(Unary):
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """With no row."""
         return _Single(self)
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s
 from penstock.engine.operator import Clock, Operator
+from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store
-from penstock.engine.synopses.turns import Turns
 
 
 class SlidingRange(Operator):
@@ -53,17 +53,17 @@ class SlidingRows(Operator):
     An unbounded window (``size`` None) only holds rows back until their number is a multiple of the slide.
     """
 
-    saved = ("_turns", "_store", "_arrived")
+    saved = ("_counts", "_store", "_arrived")
 
     def __init__(self, schema: pa.Schema, by: tuple[str, ...], size: int | None, slide: int) -> None:
         self._size, self._slide = size, slide
-        self._turns = Turns(schema, by)
+        self._counts = PartitionCounts(schema, by)
         self._store = Store(schema, keys=2)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
-        partitions, positions = self._turns.take(chunk)
+        partitions, positions = self._counts.assign(chunk)
         self._insert(chunk, partitions, positions)
         moves = np.flatnonzero((positions + 1) % self._slide == 0)
         at, place, count = chunk.ts[moves], partitions[moves], positions[moves] + 1
@@ -108,7 +108,7 @@ class SlidingRows(Operator):
         return len(self._store)
 
     def bytes(self) -> int:
-        return self._store.nbytes() + self._turns.nbytes()
+        return self._store.nbytes() + self._counts.nbytes()
 
 
 def _key(partitions: Int64s, positions: Int64s) -> Int64s:

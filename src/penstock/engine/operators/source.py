@@ -26,25 +26,20 @@ class Source(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """None: it is a leaf."""
         return ()
 
     @property
     def schema(self) -> pa.Schema:
-        """What arrives."""
         return self.of
 
     @property
     def pattern(self) -> Pattern:
-        """APPEND for streams and tables, CHANGING for relations."""
         return self.changes
 
     def describe(self) -> str:
-        """Its name."""
         return self.input
 
     def start(self, context: StartContext) -> Operator:
-        """Passes on what the input manager released."""
         return _Source(self)
 
 

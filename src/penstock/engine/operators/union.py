@@ -21,12 +21,10 @@ class Union(Node):
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """Any number."""
         return self.parts
 
     @property
     def schema(self) -> pa.Schema:
-        """The first input's."""
         return self.parts[0].schema
 
     @property
@@ -36,7 +34,6 @@ class Union(Node):
         return Pattern.CHANGING if changes else self.parts[0].pattern
 
     def start(self, context: StartContext) -> Operator:
-        """Passes everything on."""
         grows = self.pattern is not Pattern.APPEND and any(p.pattern is Pattern.APPEND for p in self.parts)
         return _Union(self.schema, grows)
 

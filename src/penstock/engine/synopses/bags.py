@@ -107,5 +107,4 @@ class Bags(Stateful):
         return int(self._counts.sum())
 
     def nbytes(self) -> int:
-        """Memory used."""
         return self.directory.nbytes() + int(self._counts.nbytes)

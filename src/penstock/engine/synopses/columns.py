@@ -70,7 +70,6 @@ class RingColumn:
             ring_put(self._valid, first, validity(array))
 
     def gather(self, rids: Int64s) -> pa.Array:
-        """The values of these rows."""
         slots = rids & (len(self._values) - 1)
         values = self._values[slots]
         valid = None if self._valid is None else self._valid[slots]
@@ -89,7 +88,6 @@ class RingColumn:
         """Rows before ``base`` are gone; their slots will be written over."""
 
     def nbytes(self) -> int:
-        """Memory used."""
         return int(self._values.nbytes + (0 if self._valid is None else self._valid.nbytes))
 
 
@@ -119,7 +117,6 @@ class ArrowColumn:
             self._arrays[-1] = pa.concat_arrays([self._arrays[-1], last])
 
     def gather(self, rids: Int64s) -> pa.Array:
-        """The values of these rows."""
         if len(rids) == 0:
             return pa.nulls(0, self.kind)
         firsts = np.array(self._firsts)
@@ -145,7 +142,6 @@ class ArrowColumn:
             del self._firsts[0], self._arrays[0]
 
     def nbytes(self) -> int:
-        """Memory used."""
         return sum(a.nbytes for a in self._arrays)
 
 

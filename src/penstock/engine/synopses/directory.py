@@ -48,8 +48,8 @@ class Directory(Stateful):
         while len(todo):
             some = columns if len(todo) == length else [c.take(pa.array(todo)) for c in columns]
             found = self._assign_by_hash(some, len(todo), seed)
-            mine = [c.gather(found) for c in self._columns[: self._keys]]
-            same = same_rows(some[: self._keys], mine, len(todo))
+            stored = [c.gather(found) for c in self._columns[: self._keys]]
+            same = same_rows(some[: self._keys], stored, len(todo))
             numbers[todo[same]] = found[same]
             todo, seed = todo[~same], seed + 1
         return numbers
@@ -59,8 +59,8 @@ class Directory(Stateful):
         hashes = hash_rows(columns[: self._keys], length, seed)
         numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes)
         if len(firsts):
-            for mine, array in zip(self._columns, columns, strict=True):
-                mine.append(self._count, array.take(pa.array(firsts)))
+            for column, array in zip(self._columns, columns, strict=True):
+                column.append(self._count, array.take(pa.array(firsts)))
             self._count += len(firsts)
         return numbers
 
@@ -79,7 +79,6 @@ class Directory(Stateful):
             column.resize(0, self._count, capacity)
 
     def rows(self, numbers: Int64s) -> list[pa.Array]:
-        """The columns of numbered rows."""
         return [c.gather(numbers) for c in self._columns]
 
     def keep(self, numbers: Int64s) -> None:
@@ -105,7 +104,6 @@ class Directory(Stateful):
         self._fill(state["columns"], state["hashes"])
 
     def nbytes(self) -> int:
-        """Memory used."""
         return int(self._heads.nbytes + self._entries.nbytes) + sum(c.nbytes() for c in self._columns)
 
 

@@ -51,7 +51,6 @@ class ExpiryQueue(Stateful):
         return min((r.oldest for r in self._runs), default=int(FOREVER))
 
     def nbytes(self) -> int:
-        """Memory used."""
         return sum(r.chunk.columns.nbytes + 17 * len(r.chunk) for r in self._runs)
 
 
@@ -89,7 +88,6 @@ class StoredExpiry(Stateful):
         return int(FOREVER)
 
     def nbytes(self) -> int:
-        """Nothing of its own."""
         return 0
 
 

@@ -74,5 +74,4 @@ class Leaving(Stateful):
         return self._oldest
 
     def nbytes(self) -> int:
-        """Memory used."""
         return int(self._entries.nbytes + self._heads.nbytes)

@@ -31,7 +31,6 @@ class IntegerKeys(Stateful):
         return np.where(keys < 0, keys ^ _FLIP, keys) if self._float else keys
 
     def decode(self, keys: Int64s, valid: np.ndarray) -> pa.Array:
-        """Values of keys."""
         if self._float:
             keys = np.where(keys < 0, keys ^ _FLIP, keys)
             return pa.array(keys.view(np.float64), mask=~valid).cast(self._kind)
@@ -58,7 +57,6 @@ class IntegerKeys(Stateful):
         """Nothing is kept."""
 
     def nbytes(self) -> int:
-        """Memory used."""
         return 0
 
 
@@ -111,7 +109,6 @@ class LabelKeys(Stateful):
         return (bounds[at] + turn * width).astype(np.int64)
 
     def decode(self, keys: Int64s, valid: np.ndarray) -> pa.Array:
-        """Values of labels."""
         if not len(self._values):
             return pa.nulls(len(keys), self._kind)
         places, which = np.unique(
@@ -139,7 +136,6 @@ class LabelKeys(Stateful):
         self._values[:] = state["values"].to_pylist()
 
     def nbytes(self) -> int:
-        """Memory used, about."""
         return int(self._labels.nbytes) + 64 * len(self._values)
 
 

@@ -215,8 +215,8 @@ class Store(Stateful):
 
     def settle(self) -> None:
         """Free the rows that no stub needs any more."""
-        same_turn = all(s.turns == self.stubs[0].turns for s in self.stubs)
-        self.expire(min(s.passed for s in self.stubs), same_turn)
+        same_step = all(s.steps == self.stubs[0].steps for s in self.stubs)
+        self.expire(min(s.passed for s in self.stubs), same_step)
 
     def expire(self, now: int, may_move: bool = True) -> None:
         """Free the rows whose life ends by ``now``."""
@@ -281,7 +281,6 @@ class Store(Stateful):
         return probing.alive(self.lives, self.base, self.next, self.mask, now)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
-        """Start and end of rows."""
         return probing.lives_of(self.lives, self.mask, rids)
 
     def key(self, key: int, rids: Int64s) -> tuple[Int64s, Bools]:
@@ -294,11 +293,9 @@ class Store(Stateful):
         return ring_run(self.keys[key], first, count), ring_run(self.key_valid[key], first, count)
 
     def gather(self, name: str, rids: Int64s) -> pa.Array:
-        """A payload column of rows."""
         return self._columns[name].gather(rids)
 
     def rows(self, rids: Int64s) -> pa.RecordBatch:
-        """The payload of rows."""
         return batch_of([self.gather(n, rids) for n in self.schema.names], self.schema, len(rids))
 
     def oldest(self) -> int:
@@ -307,7 +304,6 @@ class Store(Stateful):
         return min(starts, default=int(FOREVER))
 
     def nbytes(self) -> int:
-        """Memory used by rows, keys and indexes."""
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
         return (
             own
@@ -320,10 +316,10 @@ class Stub(Stateful):
     """One reader of a store. ``columns``: by its own names, the columns there that it reads.
 
     ``frontier``: the first row that it has not read. ``passed``: rows that end by then, as stored, it does
-    not need any more. ``turns`` counts its steps.
+    not need any more. ``steps`` counts its steps.
     """
 
-    saved = ("frontier", "due_from", "passed", "turns")
+    saved = ("frontier", "due_from", "passed", "steps")
     bound_to = ("store",)
 
     def __init__(
@@ -338,7 +334,7 @@ class Stub(Stateful):
         self._columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
         self.keys = [store.key_of(k) for k in keys]
         self.frontier = self.due_from = store.next
-        self.passed, self.turns = int(BEFORE_TIME), 0
+        self.passed, self.steps = int(BEFORE_TIME), 0
         store.keep(self._columns.values())
         store.stubs.append(self)
 
@@ -351,7 +347,6 @@ class Stub(Stateful):
         return View(min_end, self.frontier, self._longer)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
-        """Start and end of rows."""
         starts, ends = self.store.life(rids)
         return starts, ends + self._longer if self._longer else ends
 
@@ -360,7 +355,6 @@ class Stub(Stateful):
         return self.store.key(self.keys[number], rids)
 
     def gather(self, name: str, rids: Int64s) -> pa.Array:
-        """A payload column of rows."""
         return self.store.gather(self._columns[name], rids)
 
     def due(self, now: int) -> Int64s:
@@ -373,7 +367,7 @@ class Stub(Stateful):
     def advance(self, now: int) -> None:
         """A step is over: rows that end before ``now`` are not needed any more."""
         self.passed = self._last_end(now)
-        self.turns += 1
+        self.steps += 1
         self.store.settle()
 
     def _last_end(self, now: int) -> int:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from pyspark import SparkContext
 
-from penstock.approx.recall import Demand, Told, alloc
+from penstock.approx.recall import Demand, ReportedDemand, alloc
 from penstock.errors import PenstockError
 from penstock.measurement import Measurements, Property
 from penstock.spark.driver.commands import CommandStream
@@ -29,7 +29,7 @@ _log = logging.getLogger("penstock")
 class QueryDemand:
     """What a query can do with how much memory: its partitions together."""
 
-    partitions: tuple[Told, ...]
+    partitions: tuple[ReportedDemand, ...]
 
     @property
     def weight(self) -> float:
@@ -42,12 +42,12 @@ class QueryDemand:
 def demand(found: Measurements, total: int) -> QueryDemand | None:
     """The demand of a query's engines that share a memory of ``total`` bytes, if some have published one."""
     engines = [e for e in found.by_engine().values() if e.value(Property.SHARED_MEMORY) == total]
-    return QueryDemand(tuple(map(_told, engines))) if engines else None
+    return QueryDemand(tuple(map(_reported, engines))) if engines else None
 
 
-def _told(engine: Measurements) -> Told:
+def _reported(engine: Measurements) -> ReportedDemand:
     recall = {float(at): value for at, value in engine.values(Property.RECALL_AT_BYTES).items()}
-    return Told(tuple(recall), tuple(recall.values()), engine.value(Property.WEIGHT))
+    return ReportedDemand(tuple(recall), tuple(recall.values()), engine.value(Property.WEIGHT))
 
 
 def parts(total: int, demands: list[QueryDemand | None]) -> list[int]:

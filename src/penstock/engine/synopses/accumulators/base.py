@@ -52,7 +52,6 @@ class Accumulator(Stateful, ABC):
         self._counts = self._counts[groups]
 
     def nbytes(self) -> int:
-        """Memory used."""
         return int(self._counts.nbytes)
 
 

@@ -1,4 +1,4 @@
-"""The partitions of a row window, and how many rows each has had."""
+"""The partitions of a row window and the number of rows of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
 
-class Turns(Stateful):
-    """Counts rows by partition."""
+class PartitionCounts(Stateful):
+    """Counts rows per partition."""
 
     saved = ("_partitions", "_counts")
 
@@ -20,24 +20,23 @@ class Turns(Stateful):
         self._partitions = Directory([schema.field(c).type for c in by])
         self._counts = np.zeros(1, np.int64)
 
-    def take(self, chunk: Chunk) -> tuple[Int64s, Int64s]:
-        """Each row's partition, and how many rows that one had before it."""
+    def assign(self, chunk: Chunk) -> tuple[Int64s, Int64s]:
+        """Each row's partition, and the number of rows before it in that partition."""
         partitions = self._partitions.assign([chunk.column(c) for c in self._by], len(chunk))
         if len(self._partitions) > len(self._counts):
             grown = np.zeros(2 * len(self._partitions), np.int64)
             grown[: len(self._counts)] = self._counts
             self._counts = grown
-        turns = self._counts[partitions] + _occurrence(partitions)
+        positions = self._counts[partitions] + _occurrence(partitions)
         np.add.at(self._counts, partitions, 1)
-        return partitions, turns
+        return partitions, positions
 
     def nbytes(self) -> int:
-        """Memory used."""
         return self._partitions.nbytes() + int(self._counts.nbytes)
 
 
 def _occurrence(values: Int64s) -> Int64s:
-    """How often each value stood before in the array."""
+    """The number of equal values before each value."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
