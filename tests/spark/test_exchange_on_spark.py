@@ -72,17 +72,17 @@ def test_the_advice_on_heavy_keys_splits_them(spark: Any, tmp_path: Path, caplog
     write(tmp_path / "R", 0, [1] * 90 + list(range(10)))
     write(tmp_path / "S", 0, [1, 2, 3])
     plain, before = results(spark, tmp_path, "", JOIN)
-    uneven = next(s for s in before if s["input"] == "R")
+    uneven = next(s for s in before if s.input == "R")
     assert "declare the stream with HEAVY k IN (1)" in caplog.text
     (tmp_path / "checkpoint").rename(tmp_path / "old")
-    split, after = results(spark, tmp_path, uneven["declare"], JOIN)
+    split, after = results(spark, tmp_path, uneven.declare, JOIN)
     assert len(plain) == 93
     assert sorted(plain) == sorted(split)
-    even = next(s for s in after if s["input"] == "R")
-    assert uneven["busiest"] > 1.7
-    assert list(uneven["heavy"]) == ["1"]
-    assert even["busiest"] < 1.4
-    assert not even["declare"]
+    even = next(s for s in after if s.input == "R")
+    assert uneven.busiest > 1.7
+    assert list(uneven.heavy) == ["1"]
+    assert even.busiest < 1.4
+    assert not even.declare
 
 
 def test_partitioned_sources_on_spark(spark: Any, tmp_path: Path) -> None:
