@@ -1,8 +1,8 @@
-"""What logical operators build with: the stage's inputs, and the helpers that several of them share.
+"""The context in which logical operators build physical ones: a stage's inputs and shared helpers.
 
 Building goes once from the root down, carrying the columns that are needed. Streams and tables at the leaves
-become inputs of the stage; a filter right above one is left to the host, and only columns that someone reads
-are asked of it.
+become inputs of the stage; a filter right above one is left to the host, and the host sends only the columns
+that some operator reads.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Builder:
     ``routes``: where the rows of each stream go, by its number. ``exchanges``: for earlier stages by name,
     the node that their rows come from. ``host_filters``: whether a filter right above a stream may be left
     to the host (a clock that ticks at every instant with input must see them all). ``filters``: the
-    algorithm that orders filters and probes. ``chooser``: what access methods cost. ``budgeted``: gives a
-    join what the query may use.
+    algorithm that orders filters and probes. ``chooser``: what access methods cost. ``budgeted``: attaches
+    the query's budget to a join.
     """
 
     time: TimeDomain
@@ -77,7 +77,7 @@ class Builder:
         filter: Expression | None = None,
         changes: Pattern = Pattern.APPEND,
     ) -> Node:
-        """An input of the stage; one that sends places says of each row whether it is the partition's."""
+        """An input of the stage; one that sends places marks the rows that are the partition's own."""
         name, route = self._new_name(node.alias), self.routes.get(node.number, Route())
         fields = [f for f in node.schema if f.name in needed]
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
@@ -95,7 +95,7 @@ class Builder:
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
         """A static table as an input of the stage."""
         name = self._new_name(node.alias)
-        # A table of no columns forgets how many rows it has when it travels.
+        # A table without columns would lose its number of rows in transport.
         fields = [f for f in node.schema if f.name in needed] or [node.schema.field(0)]
         self.stage_inputs.append(StageInput(name, pa.schema(fields), "table"))
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
@@ -103,7 +103,7 @@ class Builder:
         return Source(name, pa.schema(fields))
 
     def own_rows(self, source: logical.Source) -> tuple[Expression, ...]:
-        """Over the stream that was built last, if it sends places: that a row is the partition's own."""
+        """The predicate that a row is the partition's own, if the stream built last sends places."""
         if self.routes.get(source.number, Route()).places is None:
             return ()
         return (Column(own_column(self.stage_inputs[-1].name), pa.bool_()),)
@@ -112,7 +112,7 @@ class Builder:
         taken = {i.name for i in self.stage_inputs}
         return next(n for n in _numbered(alias) if n not in taken)
 
-    # what several operators share
+    # shared by several operators
 
     def joined(
         self,
@@ -121,7 +121,7 @@ class Builder:
         conjuncts: Sequence[Expression],
         output: tuple[str, ...],
     ) -> Node:
-        """The join of built inputs, which are called as the logical ones are."""
+        """The join of built inputs, labelled as the logical inputs are."""
         graph = join_graph([p.schema.names for p in parts], conjuncts)
         keyed = [self._with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
         if any(p.pattern is Pattern.CHANGING for p in keyed):
@@ -136,17 +136,17 @@ class Builder:
         return Select(part, inner, self.filters) if inner else part
 
     def _with_ids(self, node: Node) -> Node:
-        """With − elements that name the row that leaves."""
+        """The node with − elements that identify the row that leaves."""
         if node.pattern is Pattern.EXPIRING:
             return Expire(node, ids=True)
         return Identify(node) if node.pattern is Pattern.CHANGING and not node.has_ids else node
 
     def identified(self, node: Node, id: str) -> Node:
-        """With a column that numbers the rows."""
+        """The node with a column that numbers its rows."""
         return Identify(self._with_ids(node), id)
 
     def changing(self, node: Node) -> Node:
-        """With − elements, where ends are known and the consumer works on changes."""
+        """The node with − elements, for consumers that work on changes where ends are known."""
         return Expire(node) if node.pattern is Pattern.EXPIRING else node
 
 
@@ -155,7 +155,7 @@ def _shown(node: Node, names: Sequence[str]) -> Node:
 
 
 def _checked_keys(name: str, route: Route) -> Iterator[StageInput]:
-    """For each dimension in which a stream stays as its source has it: the input that its keys come by."""
+    """Per dimension that keeps the source's partitioning: the input by which its keys arrive."""
     for number, axis in enumerate(route.axes):
         if axis.by_source:
             fields = [(str(e), e.type) for e in axis.keys]
@@ -164,14 +164,14 @@ def _checked_keys(name: str, route: Route) -> Iterator[StageInput]:
 
 
 def _split_by(route: Route, shipped: Named) -> str | None:
-    """The column that a stream is split by, where it is one that is there."""
+    """The column that a stream is split by, if it is a single one and is sent."""
     keys = [axis.keys for axis in route.own if axis.keys]
     names = [name for name, e in shipped if len(keys) == 1 and keys[0] == (e,)]
     return names[0] if names else None
 
 
 def _labels(nodes: Sequence[logical.Logical]) -> list[str]:
-    """What inputs of a join are called, each differently."""
+    """Distinct labels of the inputs of a join."""
     labels: list[str] = []
     for node in nodes:
         name = _label(node)
@@ -180,7 +180,7 @@ def _labels(nodes: Sequence[logical.Logical]) -> list[str]:
 
 
 def _label(node: logical.Logical) -> str:
-    """What the columns go by; where the query gives no name, the one stream or table below."""
+    """The qualifier of the columns; without one in the query, the only stream or table below."""
     named = node.schema.names[0].rpartition(".")[0] if node.schema.names else ""
     leaves = logical.leaves(node)
     return leaves[0].alias if len(leaves) == 1 and (not named or named.startswith("#")) else named or "?"

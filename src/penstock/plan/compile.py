@@ -59,11 +59,11 @@ class _Compiler:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
         self._chooser = ByCost(weights.load())
-        # A clock that ticks at every instant with input must see also those of rows that a filter drops.
+        # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not any(n.reads_instants(query.time) for n in logical.walk(root))
 
     def stages(self) -> Iterator[PlannedStage]:
-        """One after the other; each reads the streams it names and the stages before it."""
+        """The stages in order; each reads the streams it names and the stages before it."""
         relations = self._scheme.stages or (StageRelation(self._root),)
         exchanges: dict[str, Node] = {}
         for number, stage in enumerate(relations):
@@ -88,7 +88,7 @@ class _Compiler:
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
     def _planned(self, root: Node, builder: Builder, stage: StageRelation) -> PlannedStage:
-        """A stage after the first: it reads exchanges alone."""
+        """A stage after the first, which reads only exchanges."""
         read = [n for n in logical.walk(stage.relation) if isinstance(n, logical.Exchange)]
         incoming = tuple(
             StageInput(e.alias, builder.exchanges[e.alias].schema, "exchange", upstream=self._partitions)
@@ -100,7 +100,7 @@ class _Compiler:
 
 
 def _result(builder: Builder, root: logical.Logical) -> Node:
-    """What the user gets: a stream, or the changes of a relation."""
+    """The root of the result: a stream, or the changes of a relation."""
     return builder.exact(root) if root.is_stream else Changelog(builder.changing(builder.exact(root)))
 
 

@@ -1,4 +1,4 @@
-"""explain: the plan as text, from what Spark does before the first stage to what the user gets.
+"""explain: the plan as text, from what Spark does before the first stage to the result.
 
 >>> print(explain(plan))                                              # doctest: +SKIP
 result   relation: a changelog with ts, op, total; shown when an instant is complete
@@ -25,7 +25,7 @@ from penstock.routing import Axis, Route
 
 
 def explain(plan: PhysicalPlan, costs: bool = True) -> str:
-    """The whole plan; with what the probes of its joins cost on this machine."""
+    """The whole plan, with the costs of its joins' probes on this machine."""
     return "\n".join([*_lines(plan), *(_costs(plan) if costs else ())])
 
 
@@ -43,7 +43,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 
 
 def explain_stage(planned: PlannedStage) -> Iterator[str]:
-    """What is read in a stage, and each operator with the inputs it works on: lines that stand alone."""
+    """The inputs of a stage and each operator with its inputs, each line readable by itself."""
     yield from (" ".join(line.split()) for line in _hosts(planned))
     yield from dict.fromkeys(_standing_alone(planned.stage.root))
 
@@ -128,7 +128,7 @@ def _spread(keys: tuple[str, ...], partitions: int) -> str:
 
 
 def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
-    """An operator and what it reads; one that several read runs once, and is shown in full once."""
+    """An operator and its inputs; one with several readers runs once and is shown in full once."""
     line = f"{indent}{node.name} {node.describe()}".rstrip()
     if id(node) in shown:
         yield f"{line} (the one above)"

@@ -1,4 +1,4 @@
-"""explain on a running query: what each engine holds, the orders it uses now, and the plan log behind them.
+"""explain of a running query: each engine's state, the orders it uses now, and the decisions behind them.
 
 >>> print(explain_running(session.metrics()))                         # doctest: +SKIP
 stage 1, partition 0: 36,210 rows and 4.1 MB of state
@@ -93,7 +93,7 @@ def _adapting(order: Measurements) -> str:
 
 
 def _budget(entity: str, found: Measurements) -> Iterator[str]:
-    """A budget: the model in use, what it promises, what was measured, what was lost."""
+    """A budget: the model in use, expected and measured recall, rows kept and rows shed."""
     budget = found.entity(f"{entity}/budget")
     if not budget:
         return

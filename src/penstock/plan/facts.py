@@ -1,7 +1,6 @@
-"""Facts about expressions: what they read, where they belong, what equals what, who may evaluate them.
+"""Facts about expressions: what they read, which input they belong to, what is equal, who may evaluate them.
 
-The one place that answers these questions. The binder, the rewrite rules, the join graph, the logical
-operators and the schemes ask here.
+The binder, the rewrite rules, the join graph, the logical operators and the schemes all use these functions.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def apart_from(names: Collection[str]) -> Callable[[Expression], bool]:
 
 
 def home(expression: Expression, schemas: Sequence[Collection[str]]) -> int | None:
-    """The input that an expression reads, by its place among the inputs' column names; None if not one."""
+    """The input that an expression reads, by its position; None unless it is exactly one."""
     return next((i for i, names in enumerate(schemas) if over(names)(expression)), None)
 
 
@@ -68,7 +67,7 @@ def equal_columns(conjuncts: Iterable[Expression]) -> Iterator[tuple[Column, Col
 def equal_sides(
     conjunct: Expression, here: Callable[[Expression], bool], there: Callable[[Expression], bool]
 ) -> tuple[Expression, Expression] | None:
-    """The sides of an equality between what is here and what is there, in that order."""
+    """The sides of an equality of which one satisfies ``here`` and the other ``there``, in that order."""
     sides = equality(conjunct)
     for a, b in (sides, sides[::-1]) if sides else ():
         if here(a) and there(b):
@@ -77,7 +76,7 @@ def equal_sides(
 
 
 class Equivalence(Generic[T]):
-    """Classes of what is equal.
+    """Equivalence classes.
 
     >>> equal = Equivalence[str]()
     >>> for pair in ("ab", "cd", "bc"):
@@ -90,7 +89,7 @@ class Equivalence(Generic[T]):
         self.classes: list[list[T]] = []
 
     def equate(self, *members: T) -> None:
-        """Join the classes of these; the newest class is the last."""
+        """Merge the classes of these members; the newest class is the last."""
         touched = [c for c in self.classes if any(m in c for m in members)]
         self.classes = [c for c in self.classes if c not in touched]
         if members:
@@ -108,8 +107,8 @@ def conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
 def for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
     """The predicates that Catalyst evaluates.
 
-    Registered functions run in the engine. So does what may fail on rows that another predicate keeps
-    from it (``b <> 0 AND a / b > 1``): Spark promises no order.
+    Registered functions run in the engine. So do predicates that may fail on rows that another predicate
+    rejects (``b <> 0 AND a / b > 1``): Spark guarantees no order of evaluation.
     """
     plain = [c for c in conjuncts if for_catalyst(c)]
     return tuple(c for c in plain if len(conjuncts) == 1 or not may_raise(c))
@@ -119,7 +118,7 @@ def for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
 
 
 def origin(expression: Expression, known: Mapping[str, Origin]) -> Origin | None:
-    """Where an expression comes from, if it is one that a host can evaluate on every row."""
+    """The origin of an expression, if a host can evaluate it on every row."""
     read = columns(expression)
     sources = {known[c][0] for c in read if c in known}
     if len(sources) != 1 or not read <= known.keys():
@@ -129,6 +128,6 @@ def origin(expression: Expression, known: Mapping[str, Origin]) -> Origin | None
 
 
 def origins_of(shown: Named, known: Mapping[str, Origin]) -> Origins:
-    """Where named expressions come from."""
+    """The origins of named expressions."""
     traced = {name: origin(e, known) for name, e in shown}
     return {name: o for name, o in traced.items() if o is not None}

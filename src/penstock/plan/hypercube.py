@@ -1,4 +1,4 @@
-"""HyperCube: how many coordinates each dimension gets, so that no partition has more to do than it must.
+"""HyperCube: how many coordinates each dimension gets, so that the load of a partition is least.
 
 Partitions are the cells of a cube, one dimension for each way in which streams are spread (the shares of
 Afrati and Ullman; the HyperCube of Beame, Koutris and Suciu). A stream's rows go to one coordinate in the
@@ -25,7 +25,7 @@ from penstock.plan.settings import (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A dimension that is right for a query, and what it asks for.
+    """A dimension that is right for a query, and what it requires.
 
     ``places``: the streams that send places. ``cut``: where in the chain of operators above the body a second
     stage begins; ``len(chain) + 1`` if there is none. ``heavy``: the streams with heavy values of its key.
@@ -56,7 +56,6 @@ class Cube:
 
     @property
     def partitions(self) -> int:
-        """The number of cells."""
         return prod(self.shares)
 
     @property
@@ -73,7 +72,7 @@ class Cube:
 def choose_shares(
     candidates: Sequence[Candidate], rates: Mapping[int, float], partitions: int, whole: int
 ) -> Cube:
-    """The best cube of at most so many cells. ``whole`` is the cut of a query without a second stage."""
+    """The best cube of at most ``partitions`` cells. ``whole``: the cut of a query without second stage."""
 
     def cost(cube: Cube) -> tuple[float, int, int]:
         received = sum(rate * _part(number, cube) for number, rate in rates.items())
@@ -101,7 +100,7 @@ def _cubes(candidates: Sequence[Candidate], partitions: int) -> Iterator[Cube]:
 
 
 def _shares(dimensions: int, product: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of positive integers whose product is at most that."""
+    """All tuples of positive integers whose product is at most ``product``."""
     if dimensions == 0:
         yield ()
         return

@@ -1,4 +1,4 @@
-"""The join graph: which columns of which inputs a join makes equal or keeps near, and what is left over.
+"""The join graph: which columns a join makes equal, which it bounds by bands, and the residual predicates.
 
 A comparison is a band if it has two terms of opposite sign, of two inputs, and constants: ``A.x BETWEEN B.y
 - 5 AND B.y + 5``, ``A.x - B.y < 5``, ``ABS(A.x - B.y) <= 5``, ``A.ts > B.ts - INTERVAL 5 SECONDS``. What is
@@ -21,17 +21,17 @@ Member = tuple[int, str]
 """Number of an input, name of its column."""
 
 _FAR = 2**62
-"""No band reaches so far: its ends would not be int64."""
+"""Bounds of a band beyond this would overflow int64."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
 class JoinGraph:
-    """``classes``: equal columns, at most one an input as (input, column name).
+    """``classes``: equal columns, at most one per input, as (input, column name).
 
     ``derived``: per input the (name, expression) of keys that are not plain columns.
-    ``inner``: per input the equalities among its own columns that follow. ``bands``: columns that lie near
-    each other. ``residual``: all else, and what a band does not tell exactly.
+    ``inner``: per input the equalities among its own columns that follow. ``bands``: pairs of columns
+    whose difference is bounded. ``residual``: all other predicates, and those that a band only approximates.
     """
 
     classes: tuple[tuple[Member, ...], ...]
@@ -75,7 +75,7 @@ class _Keys:
         self.types: dict[Member, pa.DataType] = {}
 
     def of(self, *sides: Expression) -> list[Member] | None:
-        """What two expressions are called, if they are of two inputs."""
+        """The columns of two expressions, if they belong to two inputs."""
         homes = [home(e, self._schemas) for e in sides]
         if None in homes or len(set(homes)) != 2:
             return None
@@ -92,7 +92,7 @@ class _Keys:
 def _one_per_input(
     members: Sequence[Member], keys: _Keys, inner: list[list[Expression]]
 ) -> tuple[Member, ...]:
-    """Keep one column per input; that its others equal it becomes a filter on the input."""
+    """Keep one column per input; equality with its other columns becomes a filter on the input."""
     kept: dict[int, Column] = {}
     for i, name in members:
         column = Column(name, keys.types[i, name])
@@ -104,7 +104,7 @@ def _one_per_input(
 
 
 def _band(conjunct: Expression, keys: _Keys) -> Band | None:
-    """The band that a comparison between two inputs is."""
+    """A comparison between two inputs as a band, if it is one."""
     found = comparison(conjunct)
     if found is None or any(not isinstance(e, Column) and may_raise(e) for e in (found.plus, found.minus)):
         return None
@@ -114,7 +114,7 @@ def _band(conjunct: Expression, keys: _Keys) -> Band | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``plus - minus`` is at least ``least`` and at most ``most``; ``exact`` if a band says just that."""
+    """``plus - minus`` is at least ``least`` and at most ``most``; ``exact`` if a band means the same."""
 
     plus: Expression
     minus: Expression

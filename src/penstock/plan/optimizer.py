@@ -1,4 +1,4 @@
-"""The optimizer: rewrite rules in an order that has reasons."""
+"""The optimizer: the rewrite rules in order, with the reasons for the order."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How a query is spread over partitions, and what must be brought together again after.
+"""How a query is spread over partitions, and which results a second stage must bring together.
 
-Right is what does not change the answer. Rows that may meet must meet: rows that join, rows of a group,
-rows of a row window's partition, and equal results, since they may cancel at an instant. The schemes
-propose dimensions to spread streams in, the distribution says which of them are right, the hypercube how
-many partitions each gets. Where none is right there is one partition, and the reason.
+Spreading must not change the answer. Rows that may meet must be in one partition: rows that join, rows of a
+group, rows of a row window's partition, and equal results, since they may cancel at an instant. The schemes
+propose dimensions to spread streams in, the distribution checks which of them are right, the hypercube
+chooses how many partitions each gets. If none is right the query has one partition, and explain the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Places = dict[int, tuple[str, ...]]
 class Scheme:
     """``routes``: where the rows of each stream go, by its number; empty: one partition, and ``why``.
 
-    ``cube`` is what they come from. ``stages``: what each stage computes, where there are several.
+    ``cube`` is what they are derived from. ``stages``: what each stage computes, if there are several.
     ``unsplit``: why heavy keys are not split.
     """
 
@@ -67,7 +67,7 @@ def choose(
 
 
 def _unsplit(cube: Cube, reasons: Mapping[Dimension, str], root: Logical) -> Iterator[str]:
-    """Of heavy keys that are not split: why not."""
+    """The reasons why heavy keys are not split."""
     leaves = {s.number: s for s in sources(root)}
     for candidate in cube.dimensions:
         dimension = candidate.dimension
@@ -87,7 +87,7 @@ def _candidate(distribution: Distribution, body: Logical, chain: Chain, nets: bo
 
 
 def _rates(root: Logical, measured: Mapping[str, float]) -> dict[int, float]:
-    """Rows per second of each stream: measured, declared, else taken to be as many as of the others."""
+    """Rows per second of each stream: measured, else declared, else the mean of the other streams."""
     known: dict[int, float | None] = {}
     for leaf in sources(root):
         known[leaf.number] = measured.get(leaf.definition.name, leaf.definition.options.rate)

@@ -54,8 +54,8 @@ class ExchangeInput:
 class PlannedStage:
     """A stage, its number of partitions, and where its inputs come from.
 
-    ``why`` there is but one partition. ``notes``: the cube that the partitions are the cells of, and what
-    else there is to say of it.
+    ``why``: the reason if there is only one partition. ``notes``: the cube whose cells the partitions are,
+    and other remarks for explain.
     """
 
     stage: Stage

@@ -7,7 +7,7 @@ cluster whose results were in or out together. With the total t of a cluster in 
     COUNT  the same with the cluster's count c for t
     AVG    SUM over COUNT, r; its variance the sum of w (w - 1) (t - r c)^2 over COUNT^2, times m / (m - 1)
 
-Bounds are as many deviations away as Student's t says for the effective number of clusters, which is
+The bounds are Student's t times the deviation, for the effective number of clusters, which is
 (sum of (w - 1) c)^2 over the sum of ((w - 1) c)^2, for an AVG one less: of few clusters the variance is not
 well known either, and r is nearer to their own average than to the true one. Of a single cluster that was
 not certain to be there nothing is known, and the bounds of its AVG are NULL.

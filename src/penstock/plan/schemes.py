@@ -1,8 +1,8 @@
 """Schemes: ways in which a query's streams may be spread in one dimension.
 
-A scheme only proposes, by what the operators say: which columns they compare, by which their rows must meet.
-``plan/distribution.py`` finds out which proposals are right for a query, and ``plan/hypercube.py`` how many
-partitions each gets.
+A scheme proposes dimensions from the columns that operators compare and those by which their rows must meet.
+``plan/distribution.py`` checks which proposals are right for a query, and ``plan/hypercube.py`` chooses how
+many partitions each gets.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from penstock.plan.logical import Logical, Source, sources, walk
 
 
 def by_row(root: Logical) -> Iterator[Dimension]:
-    """One stream's rows anywhere, one place each, the others broadcast; or all where nothing compares them.
+    """One stream split by row, the others broadcast; or all split by row where nothing compares them.
 
-    Each pair of rows then meets once, whatever joins them: cross products, inequalities, bands.
+    Each pair of rows then meets once, whatever the join predicate: cross products, inequalities, bands.
     """
     numbers = [s.number for s in sources(root)]
     for number in numbers:
@@ -32,7 +32,7 @@ def by_row(root: Logical) -> Iterator[Dimension]:
 def by_group(root: Logical) -> Iterator[Dimension]:
     """By what must meet: groups, equal rows of the result, the partitions of a row window.
 
-    One stream is split by those of its columns that tell such rows apart; the others are everywhere.
+    One stream is split by those of its columns that identify such rows; the others are everywhere.
     """
     for node in walk(root):
         found: dict[int, list[Expression]] = {}
@@ -53,7 +53,7 @@ def equal_keys(root: Logical) -> Iterator[Dimension]:
     everyone = {s.number for s in sources(root)}
     for keys in [*_composite(classes), *classes]:
         yield Dimension.of(dict(keys))
-        # What a union puts beside them can be anywhere.
+        # The other inputs of a union can be anywhere.
         yield Dimension.of({**dict.fromkeys(everyone), **keys})
         if len(keys) > 2:
             for left_out in keys:
@@ -61,7 +61,7 @@ def equal_keys(root: Logical) -> Iterator[Dimension]:
 
 
 def _composite(classes: list[dict[int, Key]]) -> Iterator[dict[int, Key]]:
-    """Keys of several columns: they spread better than each of them."""
+    """Keys of several columns: they spread rows more evenly than a single one."""
     by_streams: dict[frozenset[int], list[dict[int, Key]]] = {}
     for keys in classes:
         by_streams.setdefault(frozenset(keys), []).append(keys)
@@ -114,9 +114,9 @@ def heavy_values(leaf: Source, key: Key | None) -> tuple[Any, ...]:
 
 
 def partitioned_source(root: Logical) -> Iterator[Dimension]:
-    """Rows left where their source has them: streams declared as partitioned by the key they meet by.
+    """Rows stay in their source's partitions: streams declared as partitioned by the key they meet by.
 
-    A whole task's rows go to the partition of its number, so nothing is hashed and nothing is taken apart.
+    All rows of a task go to the partition of its number, so nothing is hashed and no batch is divided.
     Streams that are joined must be partitioned alike: the same number of partitions, the same keys in each.
     """
     declared = {s.number: _partitioned_by(s) for s in sources(root)}
@@ -133,16 +133,16 @@ def _partitioned_by(leaf: Source) -> Key:
     return tuple(Column(n, leaf.schema.field(n).type) for n in names)
 
 
-# Of dimensions that are equally good the first is taken.
+# Of equally good dimensions the first is chosen.
 SCHEMES: tuple[Callable[[Logical], Iterator[Dimension]], ...] = (
     partitioned_source,  # before what hashes by the same key
-    heavy_keys,  # before equal_keys, of which it is the better where a stream declares heavy values
+    heavy_keys,  # before equal_keys, which it improves on where a stream declares heavy values
     equal_keys,  # before by_group, since it splits most streams at once
     by_group,
-    by_row,  # last, since its results are nowhere known to meet
+    by_row,  # last, since it never brings equal results together
 )
 
 
 def proposals(root: Logical) -> list[Dimension]:
-    """What all schemes propose, each once."""
+    """The proposals of all schemes without duplicates."""
     return list(dict.fromkeys(dimension for scheme in SCHEMES for dimension in scheme(root)))

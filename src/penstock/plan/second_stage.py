@@ -1,8 +1,8 @@
-"""The second stage: what brings results of different partitions together again.
+"""The second stage, which combines the results of the first stage's partitions.
 
-Above the body of a query stands a chain of operators with one input. Where one of them needs rows to meet
-that the first stage has in different partitions, the chain is cut there: the operator says how two stages
-share it (``Logical.two_phases``). Results that may cancel within an instant are netted in the second.
+Above the body of a query is a chain of operators with one input. If one of them needs rows together that
+the first stage has in different partitions, the chain is cut there, and two stages share the operator
+(``Logical.two_phases``). Results that may cancel within an instant are netted in the second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StageRelation:
 
 
 def stage_name(number: int) -> str:
-    """What an ``Exchange`` calls the stage that it reads."""
+    """The name by which an ``Exchange`` refers to a stage."""
     return f"stage {number + 1}"
 
 
@@ -43,10 +43,10 @@ def chain_of(relation: Logical) -> tuple[Logical, Chain]:
 
 
 def climb(distribution: Distribution, spread: Spread, chain: Chain, nets: bool, joins: bool) -> int:
-    """How far up the chain a first stage goes: the place of the operator that needs a second one.
+    """The position in the chain of the operator that needs a second stage.
 
-    ``joins``: the body has more to do than to hand rows on. ``nets``: equal results of one instant cancel, so
-    they must meet: the place above the chain. One more if nothing needs one.
+    ``joins``: the body joins, rather than only passing rows on. ``nets``: equal results of one instant cancel,
+    so they must meet: the position above the chain. One more if no second stage is needed.
     """
     for place, node in enumerate(chain):
         try:
@@ -79,7 +79,7 @@ def _stacked(body: Logical, chain: Sequence[Logical]) -> Logical:
 
 
 def _spread_by(first: Logical, second: Logical, meets: Sequence[str], nets: bool) -> tuple[str, ...]:
-    """As many of the columns by which rows must meet as what follows allows."""
+    """As many of the columns by which rows must meet as the operators of the second stage allow."""
     columns = [Column(name, first.schema.field(name).type) for name in meets]
     for key in [columns, *([c] for c in columns)]:
         if key and _fits(split_by(tuple(key)), second, nets):

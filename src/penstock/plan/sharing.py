@@ -1,9 +1,9 @@
-"""What a stage has once though the query names it more than once: streams, windows and their stores.
+"""Sharing within a stage: streams, windows and stores that a query names more than once (thesis 2.3.1).
 
 Two places of a query that read the same rows of a stream (the same filter, the same route to partitions) get
-one input, windows over it that are alike become one node, and time windows over it that differ in size only
-share a store, of which each sees what is in it (thesis 2.3.1). Every other window has a store of its own,
-which the join and the expiry above it read.
+one input. Equal windows over it become one node, and time windows over it that differ only in size share a
+store, of which each sees its own part. Every other window has its own store, which the join and the expiry
+above it read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HostInput = SourceInput | TableInput
 def shared(
     root: Node, stage_inputs: Sequence[StageInput], host_inputs: Sequence[HostInput]
 ) -> tuple[Node, tuple[StageInput, ...], tuple[HostInput, ...]]:
-    """A stage's root and inputs with what is there twice taken together."""
+    """A stage's root and inputs without duplicates."""
     merged = _Merged([i for i in host_inputs if isinstance(i, SourceInput)])
     taken = [merged.stage_input(i) for i in stage_inputs if i.name not in merged.leader]
     hosts = [merged.inputs.get(i.name, i) for i in host_inputs if i.name not in merged.leader]
@@ -38,7 +38,7 @@ def shared(
 
 
 class _Merged:
-    """Inputs that read the same rows. ``leader``: by its name, the input that one is merged into."""
+    """Inputs that read the same rows. ``leader``: by name, the input that another is merged into."""
 
     def __init__(self, sources: Sequence[SourceInput]) -> None:
         self.leader: dict[str, SourceInput] = {}
@@ -56,7 +56,7 @@ class _Merged:
         self.alias = {s.name: s.alias for s in sources}
 
     def stage_input(self, taken: StageInput) -> StageInput:
-        """With the columns of those merged into it."""
+        """The input with the columns of those merged into it."""
         if taken.name not in self.inputs:
             return taken
         known = set(taken.schema.names)
@@ -65,12 +65,12 @@ class _Merged:
 
 
 def _own_names(source: SourceInput) -> dict[str, Expression]:
-    """Its columns by their names in the stream."""
+    """The columns of a source by their names in the stream."""
     return {name.removeprefix(f"{source.alias}."): e for name, e in source.columns}
 
 
 def _can_merge(source: SourceInput) -> bool:
-    """Not where partitions get only the places of rows, or the host checks what its source has where."""
+    """False if partitions get only places of rows, or if the host checks the source's partitioning."""
     route = source.route
     plain = all(e == Column(name, e.type) for name, e in source.columns)
     return plain and route.places is None and not any(a.by_source for a in route.axes)
@@ -101,7 +101,7 @@ class _Sharing:
         self._names: set[str] = set()
 
     def change(self, node: Node) -> Node:
-        """What takes the place of a node whose inputs are rewritten."""
+        """The replacement of a node whose inputs are rewritten."""
         match node:
             case Source(input=name) if name in self._merged.alias:
                 return self._source(node)
@@ -123,7 +123,7 @@ class _Sharing:
         return Project(source, tuple(zip(node.schema.names, columns, strict=True)))
 
     def _window(self, node: SeqWindow) -> SeqWindow:
-        """A window like one there is already is that one; a new one has a store, perhaps another's."""
+        """An existing equal window, or the new one with a store, which may be another window's."""
         if node.slide is not None:
             return node
         over = [w for w in self._windows if w.input is node.input]
@@ -152,7 +152,7 @@ class _Sharing:
 
 
 def _below(window: SeqWindow, renamed: Project) -> SeqWindow:
-    """The same window over what a projection renames."""
+    """The same window below a projection that renames."""
     names = renamed.renames or {}
     return replace(
         window,
@@ -163,7 +163,7 @@ def _below(window: SeqWindow, renamed: Project) -> SeqWindow:
 
 
 def _rewritten(node: Node, change: Callable[[Node], Node], done: dict[int, Node]) -> Node:
-    """A plan with each node changed after its inputs; a node that several read stays one."""
+    """A plan with each node changed after its inputs; a node with several readers stays one."""
     if id(node) not in done:
         new: dict[str, Any] = {}
         for f in fields(node):

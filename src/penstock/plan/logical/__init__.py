@@ -1,6 +1,6 @@
-"""The logical plan: what a bound query asks for, in the papers' algebra, one operator a file.
+"""The logical plan: a bound query in the papers' algebra, one operator per file.
 
-``operator.py`` is the contract. An operator that is not listed here works as well: nothing looks it up.
+``operator.py`` is the contract. An operator need not be listed here: nothing looks it up.
 """
 
 from penstock.plan.logical.aggregate import Aggregate

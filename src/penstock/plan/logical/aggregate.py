@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Aggregate(Unary):
-    """Grouping and aggregation; the schema is the keys, then the calls. No keys: one row, always."""
+    """Grouping and aggregation; the schema is the keys, then the calls. Without keys it has one row."""
 
     keys: Named
     calls: tuple[tuple[str, AggregateCall], ...]
@@ -55,7 +55,7 @@ class Aggregate(Unary):
         return grouped
 
     def two_phases(self, joins: bool) -> TwoPhases:
-        """Partial aggregates that are combined, or the rows brought together where that cannot be."""
+        """Partial aggregates that are combined or, where a call has none, the rows brought together."""
         keys = tuple(name for name, _ in self.keys)
         whole = [call for _, call in self.calls if not combines(call)]
         if whole and not self.keys and not joins:
@@ -69,7 +69,6 @@ class Aggregate(Unary):
         return tuple((name, Column(name, e.type)) for name, e in self.keys)
 
     def _arguments(self, below: Logical) -> Logical:
-        """The columns that it reads."""
         arguments = {str(c.argument): c.argument for _, c in self.calls if c.argument is not None}
         beside = tuple((name, e) for name, e in arguments.items() if (name, e) not in self.keys)
         return Project(below, (*self.keys, *beside))
@@ -87,7 +86,7 @@ class Aggregate(Unary):
         return replace(self, input=below, calls=calls)
 
     def _final(self, below: Logical) -> Logical:
-        """Combined, and projected to what was asked for."""
+        """The combined aggregates, projected to the query's columns."""
         both = [(name, parts(name, call)) for name, call in self.calls]
         finals = [f for _, two in both for f in two.final]
         combining = tuple(

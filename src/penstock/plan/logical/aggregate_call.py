@@ -1,7 +1,7 @@
-"""Two-phase aggregation: which partial aggregates each partition keeps, and how they become the whole.
+"""Two-phase aggregation: which partial aggregates each partition keeps, and how they are combined.
 
 A function is replaced by partial columns, the functions that combine them, and an expression over those.
-Sums of doubles travel as two doubles, so that the whole does not depend on how rows were spread.
+Sums of doubles are sent as two doubles, so that the total does not depend on how rows were spread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Joins: what all of them have in common, and the inner join of any number of relations."""
+"""Joins: the base of all of them, and the inner join of any number of relations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EqualKeys = dict[int, Expression]
 
 
 class AnyJoin(Logical):
-    """A join: ``conjuncts`` are what the rows of its inputs must satisfy together."""
+    """A join; ``conjuncts`` are the predicates over rows of several inputs."""
 
     conjuncts: tuple[Expression, ...]
 
@@ -47,7 +47,7 @@ class AnyJoin(Logical):
         return [{k: expression(k, name) for k, name in members} for members in graph.classes]
 
     def aligned(self, spreads: Sequence[Spread], otherwise: str) -> SplitKeys:
-        """What rows that may join are all split by, where every split input is by equal keys."""
+        """The keys by which rows that may join are split, if all split inputs are split by equal keys."""
         classes = self.equal_keys()
         split = {k: s.keys for k, s in enumerate(spreads) if not s.everywhere}
         if any(keys is None for keys in split.values()) or len({len(h or ()) for h in split.values()}) != 1:
@@ -129,5 +129,5 @@ class Sampled(Unary):
         return self.input.pattern
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        """The join as it is: that it is sampled, it knows by its budget."""
+        """The join itself: its budget makes it sample."""
         return context.build(self.input, [n for n in needed if n in self.input.schema.names])

@@ -1,9 +1,9 @@
-"""The contract of a logical operator: one frozen class that answers every question about itself.
+"""The contract of a logical operator: a frozen class with all properties that planning needs.
 
 The binder in ``cql`` builds the plan, the rules in ``plan/rules`` rewrite it, ``compile`` spreads it and
-builds what ``engine`` runs. None of them knows the operators: they ask. What a class does not say has a
-default that is right for any operator, and slow: it changes in any way, runs on one partition, and is no
-part of what a second stage combines. ``Unary`` and ``PerRow`` have better ones.
+builds what ``engine`` runs. None of them lists the operators: they call these methods. The defaults are right
+for any operator, and slow: it changes in any way, runs on one partition, and cannot be shared by two stages.
+``Unary`` and ``PerRow`` have better ones.
 
 Column names are unique within a node's schema. Below the topmost project they are qualified by the
 alias under which their source appears (``"C.pid"``); the topmost project gives them their output names.
@@ -44,7 +44,7 @@ class Logical(ABC):
     can_sample: ClassVar[bool] = False
     """Whether it may stand in a query under SAMPLE."""
 
-    # what it is
+    # structure
 
     @property
     @abstractmethod
@@ -70,10 +70,10 @@ class Logical(ABC):
         return self.inputs
 
     def with_names(self, names: Sequence[str]) -> Logical | None:
-        """The same with its columns named so, or None if that takes a projection."""
+        """The same operator with these column names, or None if that needs a projection."""
         return None
 
-    # how it changes
+    # how its relation changes
 
     @property
     def pattern(self) -> Pattern:
@@ -87,11 +87,11 @@ class Logical(ABC):
 
     @property
     def is_static(self) -> bool:
-        """Whether it never changes: nothing but tables is below."""
+        """Whether it never changes: it reads only tables."""
         return bool(self.inputs) and all(i.is_static for i in self.inputs)
 
     def determines_life(self, shown: Collection[str]) -> bool:
-        """Whether rows that are equal in these columns begin and end together."""
+        """Whether rows that are equal in these columns enter and leave together."""
         return False
 
     def reads_instants(self, time: TimeDomain) -> bool:
@@ -102,16 +102,16 @@ class Logical(ABC):
 
     @property
     def origins(self) -> Origins:
-        """For its columns that come from one stream each: from where."""
+        """The origins of its columns that come from one stream each."""
         return {name: o for below in self.inputs for name, o in below.origins.items()}
 
     def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
-        """What of its inputs must be equal for their rows to meet, in pairs."""
+        """Pairs of expressions of its inputs that must be equal for rows to meet."""
         return iter(())
 
     @property
     def meets_by(self) -> tuple[Expression, ...]:
-        """Over its input: rows that are equal in these must meet."""
+        """Expressions over its input; rows that are equal in them must meet."""
         return ()
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
@@ -128,10 +128,10 @@ class Logical(ABC):
         """
         raise SpreadError(f"{type(self).__name__.lower()} cannot be combined from partial results")
 
-    # how it runs
+    # building
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
-        """As an input of a join: the operator without those of its predicates that the join may test."""
+        """As an input of a join: the operator without the predicates that the join may test, and those."""
         return self, ()
 
     @abstractmethod
@@ -141,7 +141,7 @@ class Logical(ABC):
 
 @dataclass(frozen=True)
 class Leaf(Logical):
-    """An operator that reads none: ``alias`` is what it is called in the plan."""
+    """An operator without inputs; ``alias`` is its name in the plan."""
 
     alias: str
 
@@ -159,7 +159,7 @@ class Leaf(Logical):
 
 @dataclass(frozen=True)
 class Unary(Logical):
-    """An operator with one input, whose columns it has unless it says otherwise."""
+    """An operator with one input, and by default with its columns."""
 
     input: Logical
 
@@ -178,7 +178,7 @@ class Unary(Logical):
 
 @dataclass(frozen=True)
 class PerRow(Unary):
-    """An operator that takes one row after the other: of each row in its input come none, one or several."""
+    """An operator that handles each row by itself and returns none, one or several rows for it."""
 
     in_chain = can_sample = True
 
@@ -219,7 +219,7 @@ def grows_if(condition: bool) -> Pattern:
 
 
 def combined(inputs: Sequence[Logical]) -> Pattern:
-    """The pattern of rows that are there while all their parts are: that of the least orderly input."""
+    """The pattern of rows that live as long as all their parts: that of the least orderly input."""
     patterns = {Pattern.APPEND if i.only_grows else i.pattern for i in inputs}
     least_orderly = (Pattern.CHANGING, Pattern.EXPIRING, Pattern.APPEND)
     return next(p for p in least_orderly if p in patterns)
@@ -227,7 +227,7 @@ def combined(inputs: Sequence[Logical]) -> Pattern:
 
 @dataclass(frozen=True)
 class Query:
-    """A bound query: its plan, the time it runs in, what was filled in for the user, what it may use."""
+    """A bound query: its plan, its time domain, notes on the defaults filled in, its budget."""
 
     root: Logical
     time: TimeDomain
@@ -236,7 +236,7 @@ class Query:
 
 
 def walk(node: Logical) -> Iterator[Logical]:
-    """A node and all below it, what reads before what is read, from left to right."""
+    """A node and all below it, readers before their inputs, from left to right."""
     yield node
     for below in node.inputs:
         yield from walk(below)
@@ -253,7 +253,7 @@ def rewrite(node: Logical, rule: Callable[[Logical], Logical]) -> Logical:
 
 
 def show(node: Logical, indent: str = "") -> str:
-    """A plan as text, one node a line, inputs below what reads them.
+    """A plan as text, one node per line, inputs below their readers.
 
     The notation is the algebra's: ``Project C.size AS size``, ``Window C [RANGE 10 MINUTES]``.
     """

@@ -42,7 +42,7 @@ class OuterJoin(Binary, AnyJoin):
 
     @property
     def pattern(self) -> Pattern:
-        """A row without a match goes when one comes, unless the other side is static."""
+        """A row without a match leaves when one arrives, unless the other side is static."""
         sides = {"left": (self.left, self.right), "right": (self.right, self.left)}
         if self.kind == "full":
             return grows_if(self.is_static)
@@ -65,7 +65,7 @@ class OuterJoin(Binary, AnyJoin):
         return {"left": left, "right": right, "full": UNKNOWN_KEY}[self.kind]
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        """The pairs, and the rows of the kept sides that are in none, with NULLs for the other side."""
+        """The pairs, and the rows of the preserved sides without a pair, with NULLs for the other side."""
         wanted = {*needed, *reads(self.conjuncts)}
         sides = {
             side: context.identified(context.build(i, wanted), _IDS[side])

@@ -46,7 +46,7 @@ class Project(PerRow):
 
     @property
     def meets_by(self) -> tuple[Expression, ...]:
-        """Equal rows, which a query above may have to bring together."""
+        """Equal result rows, which operators above may need together."""
         return tuple(e for _, e in self.columns)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
@@ -58,6 +58,6 @@ class Project(PerRow):
 
 
 def renamed(node: Logical, names: Sequence[str]) -> Logical:
-    """A plan with its columns named so: by its own topmost projection where it has one."""
+    """A plan with these column names, given by its own topmost projection if it has one."""
     own = tuple((name, Column(f.name, f.type)) for name, f in zip(names, node.schema, strict=True))
     return node.with_names(names) or Project(node, own)

@@ -26,7 +26,7 @@ class Select(PerRow):
         return f"Select {conjunction_text(self.conjuncts)}"
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        """What stands right on a stream or table is left to the host as far as it can evaluate it."""
+        """Predicates right above a stream or table are left to the host if it can evaluate them."""
         if not (isinstance(self.input, FilteredByHost) and context.host_filters):
             below = context.build(self.input, {*needed, *reads(self.conjuncts)})
             return select.Select(below, self.conjuncts, context.filters)

@@ -38,7 +38,7 @@ class SemiJoin(Binary, AnyJoin):
 
     @property
     def pattern(self) -> Pattern:
-        """A row goes with its last match; of an antijoin, when the first match comes."""
+        """A row leaves with its last match; in an antijoin, when the first match arrives."""
         right = self.right.is_static if self.anti else self.right.only_grows
         return grows_if(self.left.only_grows and right)
 

@@ -37,7 +37,7 @@ class SetOperation(Binary):
 
     @property
     def pattern(self) -> Pattern:
-        """What EXCEPT leaves of the left side goes when its equal comes on the right."""
+        """A row in the result of EXCEPT leaves when an equal one arrives on the right."""
         if self.kind == "union" and self.all and self.left.pattern is self.right.pattern:
             return self.left.pattern
         right = self.right.is_static if self.kind == "except" else self.right.only_grows
@@ -60,7 +60,7 @@ class SetOperation(Binary):
                 raise SpreadError(f"equal rows of the sides of {self.kind.upper()} are in several partitions")
             return Spread(keys=keys)
         split = right if left.everywhere else left
-        # Rows of the side that is everywhere count where the other side's rows that equal them are.
+        # Rows of the side that is everywhere count where the equal rows of the other side are.
         if split.keys is None or self.kind == "union" or (self.kind == "except" and left.everywhere):
             raise SpreadError(f"one side of {self.kind.upper()} is in every partition")
         return left if right.everywhere else Spread(keys=self._as_left(split.keys))

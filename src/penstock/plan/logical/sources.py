@@ -1,4 +1,4 @@
-"""The leaves: registered streams, relations and tables, and what an earlier stage hands on."""
+"""The leaves: registered streams, relations and tables, and the output of an earlier stage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FilteredByHost(ABC):
-    """A leaf whose rows the host may filter before they come."""
+    """A leaf whose rows the host may filter before sending them."""
 
     @abstractmethod
     def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
@@ -37,9 +37,9 @@ class FilteredByHost(ABC):
 
 @dataclass(frozen=True)
 class Source(Leaf):
-    """A stream or relation: its rows a host sends to partitions.
+    """A stream or relation, whose rows a host sends to partitions.
 
-    ``number`` tells the places at which they stand in a plan apart, once it is ``numbered``.
+    ``number`` identifies the occurrence in a plan, once that is ``numbered``.
     """
 
     definition: Input
@@ -123,7 +123,7 @@ class TableSource(FilteredByHost, Leaf):
 
 @dataclass(frozen=True)
 class Exchange(Leaf):
-    """What an earlier stage hands on; ``alias`` names that stage."""
+    """The output of an earlier stage, which ``alias`` names."""
 
     columns: pa.Schema
     changes: Pattern
@@ -149,7 +149,7 @@ def sources(root: Logical) -> list[Source]:
 
 
 def numbered(root: Logical) -> Logical:
-    """The same plan, each stream and relation with the number of its place."""
+    """The same plan with each occurrence of a stream or relation numbered."""
     places = count()
 
     def number(node: Logical) -> Logical:

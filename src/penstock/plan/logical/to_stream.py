@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ToStream(Unary):
     """relation-to-stream: ``kind`` is ``"istream"``, ``"dstream"`` or ``"rstream"``.
 
-    ``every`` is the period of RSTREAM's clock in ticks, where the query names one.
+    ``every`` is the period of RSTREAM's clock in ticks, if the query has EVERY.
     """
 
     kind: str
@@ -45,10 +45,10 @@ class ToStream(Unary):
 
     @property
     def shows_at_once(self) -> bool:
-        """Whether results are shown as they are found, so that none can cancel another.
+        """Whether results are emitted as they are found, so that none can cancel another.
 
-        RSTREAM shows what is there, row by row; ISTREAM does where rows only enter or no two that are equal
-        meet.
+        RSTREAM emits the relation row by row; ISTREAM does so where rows only enter, or where equal rows
+        enter and leave together.
         """
         return self.kind == "rstream" or (
             self.kind == "istream" and (self.input.only_grows or self._distinct_lives)

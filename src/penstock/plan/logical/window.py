@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class WindowSpec:
     """``rows``: the last ``size`` rows (per ``partition_by`` group); ``range``: the last ``size`` ticks.
 
-    ``size`` None is UNBOUNDED; ``[NOW]`` is range 0. ``text`` is how the user wrote it, or how the
-    default that was filled in reads. With ``slide`` the window moves on only at multiples of it: of ticks
-    since time 0 for ``range``, of rows arrived (in the partition) for ``rows``.
+    ``size`` None is UNBOUNDED; ``[NOW]`` is range 0. ``text`` is the window as the user wrote it, or
+    the default that was filled in. With ``slide`` the window advances only at multiples of it: of ticks since
+    time 0 for ``range``, of rows arrived (in the partition) for ``rows``.
     """
 
     kind: str
@@ -37,20 +37,20 @@ class WindowSpec:
 
     @property
     def is_now(self) -> bool:
-        """Whether a row is there at the instant of its timestamp alone."""
+        """Whether a row is in the window only at the instant of its timestamp."""
         return self.kind == "range" and self.size == 0 and self.slide is None
 
     @property
     def by_rows(self) -> bool:
-        """Whether what it holds depends on how many rows arrived, and so on their order."""
+        """Whether its content depends on how many rows arrived, and so on their order."""
         return self.kind == "rows" and not (self.size is None and self.slide is None)
 
 
 @dataclass(frozen=True)
 class Window(Unary):
-    """stream-to-relation, over a stream: a source, what a filter leaves of one, or a ToStream below.
+    """stream-to-relation over a source, a filter of one, or a ToStream.
 
-    ``keep``: predicates on the window's rows; a row window holds only placeholders of the others.
+    ``keep``: predicates on the window's rows; a row window stores only placeholders of the others.
     """
 
     spec: WindowSpec
@@ -91,22 +91,22 @@ class Window(Unary):
         return tuple(Column(c, self.schema.field(c).type) for c in self.spec.partition_by)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        """A row window whose partitions are in one place each needs nothing else."""
+        """A row window needs nothing more if each of its partitions is at one coordinate."""
         (spread,), by = below, set(self.meets_by)
         if not self.spec.by_rows or (spread.keys is not None and all(h & by for h in spread.keys)):
             return spread
         if self.source is None:
             raise SpreadError(f"{self.spec.text} of a derived stream needs the whole order of the stream")
-        # What the window counts by, and what a filter below reads, which the engine may have to evaluate.
+        # The window counts by these columns; a filter below reads the others, and may run in the engine.
         filters = self.input.conjuncts if isinstance(self.input, Select) else ()
         distribution.places[self.source.number] = tuple(sorted({*self.spec.partition_by, *reads(filters)}))
         return spread
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
-        """Of ``[NOW]``, the predicates that the host does not evaluate.
+        """For ``[NOW]``, the predicates that the host does not evaluate.
 
-        In a join they are filters beside its probes, in one order. Nothing of such a window is kept for
-        longer than an instant, so it does not matter that rows get into it that they would have dropped.
+        In a join they become filters, ordered together with its probes. Such a window keeps rows for one
+        instant only, so it does no harm that rows enter it that the predicates would have dropped.
         """
         if not (self.spec.is_now and host_filters and isinstance(self.input, Select)):
             return self, ()
@@ -122,6 +122,6 @@ class Window(Unary):
         own = context.own_rows(self.source) if self.source else ()
         keep = (*own, *self.keep) if spec.slide is None else self.keep
         form = (spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
-        # No filter sees a row that is another partition's.
+        # Rows of other partitions are excluded before any filter sees them.
         window = seq_window.SeqWindow(below, *form, keep, context.filters, len(own))
         return select.Select(window, own, context.filters) if own and spec.slide is not None else window

@@ -1,1 +1,1 @@
-"""Rewrite rules of the logical plan, one a file. ``plan/optimizer.py`` lists them in order."""
+"""Rewrite rules of the logical plan, one per file. ``plan/optimizer.py`` lists them in order."""

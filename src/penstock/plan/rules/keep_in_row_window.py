@@ -1,7 +1,6 @@
-"""A filter above a row window lets the window forget the payload of rows that fail it (thesis example 6.1.5).
+"""A filter above a row window lets the window drop the payload of rows that fail it (thesis example 6.1.5).
 
-The window must be of all rows, so the filter cannot go below; but of a row that fails it only the place it
-takes matters.
+The window counts all rows, so the filter cannot go below it; but a row that fails only occupies its place.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from penstock.plan.logical import Logical, Select, Window
 
 
 def keep_in_row_window(node: Logical) -> Logical:
-    """Select over a row window: the window keeps what the select would."""
+    """Select over a row window: its conjuncts become the window's ``keep``."""
     if not (isinstance(node, Select) and isinstance(node.input, Window)):
         return node
     window = node.input
