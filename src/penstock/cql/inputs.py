@@ -45,7 +45,7 @@ def input_options(kind: str, name: str, schema: pa.Schema, **given: Any) -> Inpu
 
 @dataclass(frozen=True)
 class _Declared:
-    """What the values of options are checked against: the source's columns, and what a tick is."""
+    """The context of option values: the source's columns, and the length of a tick."""
 
     schema: pa.Schema
     time: TimeDomain = TimeDomain()
@@ -188,7 +188,7 @@ CHECKS: dict[str, Callable[[Any, _Declared], Any]] = {
     "partitioned_by": _partitioned_by,
     "heavy": _heavy,
 }
-"""Per option, from the value as given to the value in ``InputOptions``; time and timestamp come first."""
+"""Per option, a function from the given value to that in ``InputOptions``; time and timestamp come first."""
 
 
 def _text(given: Any) -> str:

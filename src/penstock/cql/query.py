@@ -29,7 +29,7 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
     root = bind_query(node, context)
     if not context.streams:
         raise error(
-            "a continuous query needs a stream in FROM, and this one reads only tables",
+            "a continuous query needs a stream in FROM; this one reads only tables",
             node,
             "query tables with Spark itself",
         )
@@ -51,7 +51,7 @@ def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
 
 
 def _filled_in(root: Logical, context: Context) -> Logical:
-    """The default: what only grows is streamed."""
+    """The default: a result that only grows becomes a stream."""
     if root.is_stream or not root.only_grows:
         return root
     context.note("the result only grows, so it is streamed: ISTREAM is filled in")
@@ -59,7 +59,7 @@ def _filled_in(root: Logical, context: Context) -> Logical:
 
 
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
-    """The catalog's entry of a view or derived stream; what is wrong in its query is found here."""
+    """The catalog's entry of a view or derived stream; errors in its query are reported here."""
     context = Context(catalog)
     root = bind_query(statement.expression, context)
     is_stream = root.is_stream or (root.only_grows and not root.is_static)

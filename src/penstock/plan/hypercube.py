@@ -4,7 +4,7 @@ Partitions are the cells of a cube, one dimension for each way in which streams 
 Afrati and Ullman; the HyperCube of Beame, Koutris and Suciu). A stream's rows go to one coordinate in the
 dimensions that split it and to all in the others, so a partition receives rate / (product of the shares of
 its own dimensions) of it. The shares are the integers with a product of at most the number of partitions for
-which the sum of that over all streams is least: to leave a partition idle can be better than to replicate.
+which the sum of that over all streams is least: leaving a partition idle can be better than replicating.
 """
 
 from __future__ import annotations

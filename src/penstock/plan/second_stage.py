@@ -45,7 +45,7 @@ def chain_of(relation: Logical) -> tuple[Logical, Chain]:
 def climb(distribution: Distribution, spread: Spread, chain: Chain, nets: bool, joins: bool) -> int:
     """The position in the chain of the operator that needs a second stage.
 
-    ``joins``: the body joins, rather than only passing rows on. ``nets``: equal results of one instant cancel,
+    ``joins``: the body joins, not only passes rows on. ``nets``: equal results of one instant cancel,
     so they must meet: the position above the chain. One more if no second stage is needed.
     """
     for place, node in enumerate(chain):

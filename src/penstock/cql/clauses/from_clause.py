@@ -1,4 +1,4 @@
-"""FROM: streams, relations, tables, views and subqueries, joined in whatever way."""
+"""FROM: streams, relations, tables, views and subqueries, and their joins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _bind_list(first: exp.Expr, joins: Iterable[exp.Join], context: Context) -> 
 
 
 def bind_item(node: exp.Expr, context: Context) -> Joined:
-    """One FROM item, by the kind of thing it is."""
+    """One FROM item, by its kind."""
     bind_kind = ITEMS.get(type(node))
     if bind_kind is None:
         raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}' in FROM"), node)

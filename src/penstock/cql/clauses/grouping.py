@@ -1,4 +1,4 @@
-"""GROUP BY and aggregates: what a SELECT item may say once rows have become groups.
+"""GROUP BY and aggregates: what a SELECT item may refer to once rows are grouped.
 
 Items are bound over the rows first. Each aggregate call becomes a column of the Aggregate node, named by
 its text; each part that equals a key becomes that key's column. A column of the rows that is then left
@@ -32,7 +32,7 @@ class Grouping:
     attached: set[str] = field(default_factory=set)
 
     def binder(self, subquery: BindSubquery) -> ExpressionBinder:
-        """A binder for items over the groups; what it gives still has to go through ``over_groups``."""
+        """A binder for items over the groups; its result must still go through ``over_groups``."""
         return ExpressionBinder(self.scope, self.aggregate, subquery)
 
     def key(self, key: Expression) -> Column:
@@ -70,7 +70,7 @@ class Grouping:
 
 
 def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) -> ExpressionBinder:
-    """A binder for a clause over rows, where an aggregate is a mistake, and a subquery unless it is told."""
+    """A binder for a clause over rows, which rejects aggregates, and subqueries unless given a hook."""
 
     def refuse(node: exp.Anonymous) -> Expression:
         name = node.name.upper()
@@ -102,7 +102,7 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
 
 
 def _free_name(name: str, what: object, taken: Mapping[str, object]) -> str:
-    """A name for what is named so already or not at all: two may read the same and differ in type."""
+    """A free name: two expressions may read the same and differ in type."""
     candidate, number = name, 1
     while taken.get(candidate, what) != what:
         number += 1
@@ -119,7 +119,7 @@ def item_meant(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.E
 
 
 def with_items(node: exp.Expr, items: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
-    """A condition of HAVING with the SELECT items for their aliases; a subquery has names of its own."""
+    """A condition of HAVING with SELECT items in place of their aliases, except inside subqueries."""
     if not any(item_meant(c, items, scope) for c in node.find_all(exp.Column)):
         return node
     node = node.copy()

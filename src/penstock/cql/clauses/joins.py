@@ -33,7 +33,7 @@ class JoinInput:
 
 @dataclass(frozen=True)
 class Joined:
-    """The inputs of one inner join with its conjuncts, and what is in sight.
+    """The inputs of one inner join with its conjuncts and its scope.
 
     ``crossed`` are sets of aliases that CROSS JOIN put beside each other in so many words.
     """
@@ -45,11 +45,10 @@ class Joined:
 
     @classmethod
     def of(cls, item: Item, at: exp.Expr) -> Joined:
-        """One item."""
         return cls(Scope.of(item), [JoinInput(item.node, item.alias, at)])
 
     def beside(self, other: Joined, at: exp.Expr) -> Joined:
-        """Both, as inputs of one inner join."""
+        """Both sides as inputs of one inner join."""
         return Joined(
             self.scope.joined(other.scope, at),
             self.inputs + other.inputs,
@@ -58,7 +57,7 @@ class Joined:
         )
 
     def as_one(self, node: Logical, scope: Scope) -> Joined:
-        """A join that is no inner one: from here on a single input, called by its first alias."""
+        """A join that is not inner, as a single input with its first alias."""
         return Joined(scope, [JoinInput(node, self.inputs[0].alias, self.inputs[0].at)])
 
     def plan(self, conjuncts: Iterable[Expression] = ()) -> Logical:
@@ -71,7 +70,7 @@ class Joined:
 
 
 def _check_linked(joined: Joined, conjuncts: Sequence[Expression]) -> None:
-    """Every input is linked to the others by some conjunct, or by a CROSS JOIN in so many words."""
+    """Every input is linked to the others by some conjunct, or by an explicit CROSS JOIN."""
     aliases = [i.alias for i in joined.inputs]
     linked = Equivalence[str]()
     for group in (*({a} for a in aliases), *joined.crossed, *(_aliases(c, joined.inputs) for c in conjuncts)):
@@ -93,14 +92,14 @@ def _aliases(conjunct: Expression, inputs: Sequence[JoinInput]) -> set[str]:
 
 @dataclass(frozen=True)
 class Condition:
-    """What two sides are joined on, and what is in sight of the two together."""
+    """The conditions of a join of two sides, and the scope of both together."""
 
     conjuncts: list[Expression]
     scope: Scope
 
 
 def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
-    """Two sides joined as a JOIN says."""
+    """Two sides joined by a JOIN."""
     words = tuple(w for w in (node.side, node.kind) if w and w not in ("INNER", "OUTER"))
     join_kind = KINDS.get(words)
     if join_kind is None or node.method not in ("", "NATURAL"):

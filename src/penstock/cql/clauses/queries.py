@@ -44,7 +44,7 @@ REFUSED_MODIFIERS = {
 
 
 def bind_query(node: exp.Expr, context: Context) -> Logical:
-    """The plan of a query: a relation, or a stream (ToStream) if it says so."""
+    """The plan of a query: a relation, or a stream (ToStream) if the query has such an operator."""
     node = unwrapped(node)
     context = context.knowing(node.args.get("with_"))
     operator = _operator(node)
@@ -74,7 +74,7 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 
 
 def refuse_modifiers(node: exp.Expr) -> None:
-    """Refuse what would need an order."""
+    """Reject modifiers that would need an order."""
     for arg, (words, reason) in REFUSED_MODIFIERS.items():
         if node.args.get(arg):
             raise unsupported(words, node.args[arg], reason)
@@ -104,7 +104,6 @@ def _operator(node: exp.Expr) -> RelationToStream | None:
 
 
 def _bind_set_operation(node: exp.SetOperation, context: Context) -> Logical:
-    """The plan of a set operation."""
     word = node.key.upper()
     for arg in ("by_name", "side", "kind", "on"):
         if node.args.get(arg):
@@ -132,7 +131,7 @@ def _common_types(left: Logical, right: Logical, node: exp.SetOperation) -> list
 
 
 def _as(node: Logical, common: Sequence[pa.DataType]) -> Logical:
-    """A query's plan with its columns as the types."""
+    """A query's plan with its columns coerced to the types."""
     if node.schema.types == list(common):
         return node
     if not isinstance(node, Project):
@@ -146,7 +145,7 @@ RELATIONS: dict[type[exp.Expr], Callable[[Any, Context], Logical]] = {
     exp.Except: _bind_set_operation,
     exp.Intersect: _bind_set_operation,
 }
-"""How each kind of query is bound. SELECT, whose subqueries are queries too, is added by ``cql.query``."""
+"""Binders by kind of query. SELECT, whose subqueries are queries too, is added by ``cql.query``."""
 
 
 # queries in place of a stream or relation
@@ -167,7 +166,7 @@ def common_table(node: exp.Table, table: CommonTable, context: Context) -> Item:
 
 
 def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
-    """A view, where its name stands; what is wrong in it is said of the view, at the place of its use."""
+    """A view, where its name stands; an error in it names the view, at the place of its use."""
     try:
         (query,) = parse_expressions(view.text)
         root = bind_query(query, context.on_its_own())
@@ -192,7 +191,7 @@ def _columns(node: exp.Expr) -> Sequence[exp.Expr]:
 
 
 def _column_names(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[str]:
-    """The columns' names, or those that the alias gives them."""
+    """The names of the columns: those of the alias, if it has any."""
     own = root.schema.names
     if not names:
         return list(own)

@@ -1,7 +1,7 @@
 """SELECT: from its clauses to windows, joins, selection, aggregation and projection, in that order.
 
-Nothing is pushed down here: the plan says what the query says, and the rules in ``plan`` do the rest.
-Subqueries in a clause add their joins on top of what the clause is over: those in WHERE above the join of
+Nothing is pushed down here: the plan mirrors the query, and the rules in ``plan`` rewrite it.
+Subqueries in a clause add their joins on top of the clause's input: those in WHERE above the join of
 FROM, those in HAVING and in a grouped SELECT list above the aggregation.
 """
 
@@ -39,7 +39,7 @@ UNSUPPORTED_CLAUSES = {
 
 @dataclass(frozen=True)
 class Rows:
-    """What FROM and WHERE give: a plan, its scope, and the conditions that refer to the enclosing query."""
+    """The result of FROM and WHERE: a plan, its scope, and the conditions on the enclosing query."""
 
     node: Logical
     scope: Scope
@@ -176,7 +176,7 @@ def is_distinct(select: exp.Select) -> bool:
 
 
 def bind_items(items: Sequence[exp.Expr], scope: Scope, bind: BindItem, adapt: Adapt) -> list[Named]:
-    """The columns of the items, each bound over the rows and adapted to what the SELECT list is over."""
+    """The columns of the items, each bound over the rows and adapted to the input of the SELECT list."""
     named = list[Named]()
     for item in items:
         if _is_star(item):

@@ -15,7 +15,7 @@ def to_stream(root: Logical, operator: RelationToStream, context: Context) -> To
     """A relation under the operator that the query names."""
     kind, every = operator.args["kind"], operator.args.get("every")
     if root.is_static:
-        raise error(f"{kind.upper()} needs a stream or relation, and this query reads only tables", operator)
+        raise error(f"{kind.upper()} needs a stream or relation; this query reads only tables", operator)
     if every is None:
         return ToStream(root, kind)
     if kind != "rstream":
@@ -24,7 +24,7 @@ def to_stream(root: Logical, operator: RelationToStream, context: Context) -> To
 
 
 def as_stream(root: Logical, name: str, window: exp.Expr, context: Context) -> ToStream:
-    """A query without operator under a window: a stream if it only grows, else a mistake."""
+    """A query without operator under a window: a stream if it only grows, else an error."""
     if root.is_static or not root.only_grows:
         raise error(
             f"'{name}' is a relation and takes no window",

@@ -1,4 +1,4 @@
-"""Subqueries in expressions: EXISTS, IN and scalar ones, as joins with the rows the expression is over.
+"""Subqueries in expressions: EXISTS, IN and scalar ones, as joins with the rows of the expression.
 
 * A conjunct of WHERE or HAVING that is EXISTS or IN is a semijoin; NOT EXISTS and NOT IN are antijoins. NOT
   IN is true only if no comparison is true *or unknown*, so its conjunct is ``COALESCE(x = y, TRUE)``.
@@ -43,7 +43,7 @@ from penstock.plan.logical import (
 )
 
 Part = tuple[Expression, Expression]
-"""What a correlated condition needs of a subquery's rows, and that same over what is projected."""
+"""An expression of a subquery that a correlated condition needs, and the same in terms of the projection."""
 TRUE, FALSE, UNKNOWN = (Literal(value, BOOLEAN) for value in (True, False, None))
 
 
@@ -75,7 +75,7 @@ class Attachments:
         return node
 
     def semijoin(self, node: exp.Expr, binder: ExpressionBinder) -> bool:
-        """Take a conjunct of a condition as a semijoin or antijoin; False if it is none."""
+        """Add a conjunct of a condition as a semijoin or antijoin; False if it is neither."""
         anti, test = False, node.unnest()
         while isinstance(test, exp.Not):
             anti, test = not anti, test.this.unnest()
@@ -93,7 +93,7 @@ class Attachments:
         return True
 
     def value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
-        """A subquery in an expression, over what it adds; added once, however often it is bound."""
+        """The value of a subquery in an expression; its join is added once, however often it is bound."""
         if id(node) not in self._values:
             self._values[id(node)] = self._value(binder, node)
         return self._values[id(node)]
@@ -154,7 +154,7 @@ class Attachments:
     def _counts(
         self, subquery: Subquery, node: exp.Expr, arguments: Sequence[Expression | None]
     ) -> list[Column]:
-        """Counts of a subquery's rows, for each value of what its conjuncts compare."""
+        """Counts of a subquery's rows, for each value of the expressions that its conjuncts compare."""
         names = subquery.node.schema.names
         pairs = [equal_sides(c, apart_from(names), over(names)) for c in subquery.conjuncts]
         if not all(pairs):
@@ -202,13 +202,13 @@ class Attachments:
         return transform(expression, named)
 
     def _adapted(self, bound: Expression, node: exp.Expr) -> Expression:
-        """An expression of the clause over what the joins are over."""
+        """An expression of the clause in terms of the joins' input."""
         if outer_columns(bound):
             raise unsupported("a subquery that refers to a query beyond the enclosing one", node)
         return self.grouping.over_groups(bound, node) if self.grouping else bound
 
     def _matches(self, node: exp.In, binder: ExpressionBinder, subquery: Subquery) -> list[Expression]:
-        """The equalities of IN, one a column."""
+        """The equalities of IN, one per column."""
         values = _row(node.this, binder)
         _check_width(node, values, subquery)
         pairs = [comparands(pair, node) for pair in zip(values, subquery.columns, strict=True)]
@@ -268,7 +268,7 @@ def _of_inner(e: Expression) -> bool:
 
 
 def needed(correlated: Sequence[Expression]) -> list[Expression]:
-    """What correlated conditions need of the subquery's rows."""
+    """The expressions over the subquery's rows that correlated conditions need."""
     parts = list[Expression]()
     for conjunct in correlated:
         pair = _equality(conjunct)
@@ -277,7 +277,7 @@ def needed(correlated: Sequence[Expression]) -> list[Expression]:
 
 
 def _keys(correlated: Sequence[Expression], at: exp.Expr) -> list[Expression]:
-    """The same below an aggregation, where each condition must be an equality."""
+    """As ``needed``, below an aggregation, where each condition must be an equality."""
     if not all(_equality(c) for c in correlated):
         raise unsupported(
             "an aggregate in a subquery that is correlated by anything but equality",
@@ -309,7 +309,7 @@ def project(
 
 
 def key_parts(grouping: Grouping, correlated: Sequence[Expression], at: exp.Expr) -> list[Part]:
-    """What correlated conditions need of groups: keys, added to those of the grouping."""
+    """The keys that correlated conditions need, added to those of the grouping."""
     return [(key, grouping.key(key)) for key in _keys(correlated, at)]
 
 
@@ -321,9 +321,9 @@ def value_above(
     outer: Outer,
     at: exp.Expr,
 ) -> Project:
-    """An aggregate for each value of what ``correlated`` needs, its SELECT item left to the enclosing query.
+    """An aggregate per value of the keys of ``correlated``; the enclosing query computes the SELECT item.
 
-    There a left outer join finds the group. Where there is none, every aggregate is NULL but COUNT is 0.
+    There a left outer join finds the group. Without a group, COUNT is 0 and every other aggregate is NULL.
     """
     parts = key_parts(grouping, correlated, at)
     columns: list[Named] = [(name, Column(name, call.type)) for name, call in grouping.calls.items()]

@@ -29,7 +29,7 @@ def windowed(stream: Item, node: StreamWindow | None, context: Context) -> Item:
 
 
 def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpec:
-    """The window that a stream's brackets ask for."""
+    """The window that is written in a stream's brackets."""
     spec = replace(_SPECS[node.args["kind"]](node, time), text=node.args["text"])
     keys = tuple(_key(c, Scope.of(stream)) for c in node.args.get("partition_by") or ())
     if spec.kind == "range" or (spec.size is None and spec.slide is None):
@@ -38,7 +38,7 @@ def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpe
 
 
 def _notes_on(node: StreamWindow, stream: Item, time: TimeDomain) -> list[str]:
-    """What explain should say: that a bare number was read as ticks, that a partition changes nothing."""
+    """Notes for explain: a bare number was read as ticks, PARTITION BY has no effect."""
     notes, text = [], f"{node.args['text']} of {stream.alias}"
     if node.args["kind"] == "range" and (is_bare(node.args.get("size")) or is_bare(node.args.get("slide"))):
         notes.append(f"{text} counts ticks: one tick is one {time.unit[:-1]}")

@@ -1,6 +1,6 @@
 """WITHIN: the budget of a query in the units of :class:`penstock.budget.Within`, and what it is used for.
 
-MAXIMIZE RESULTS and SAMPLE are checked against the query: each needs joins and aggregates it can serve.
+MAXIMIZE RESULTS and SAMPLE are checked against the query: each supports some joins and aggregates only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
 def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
-    """The budget that a query says, if it says one, and is of a kind that can keep it."""
+    """The budget of a query, if it has one; rejects queries that cannot keep it."""
     clauses = node.meta.get("within") or []
     if not clauses:
         return _shared(node, root)
@@ -45,7 +45,7 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
 
 
 def _shared(node: exp.Expr, root: logical.Logical) -> Within | None:
-    """MAXIMIZE RESULTS by itself: with a part of the session's memory."""
+    """MAXIMIZE RESULTS without WITHIN: the query uses a part of the session's memory."""
     if "goal" not in node.meta:
         return None
     _check(root, node.meta["goal"], node.meta["goal"])
@@ -72,7 +72,7 @@ def _memory(clause: WithinClause) -> tuple[str, Fraction]:
 
 
 def _least(clause: WithinClause, what: str) -> Fraction:
-    """What each of the two streams is given at least, which both together must have room for."""
+    """The minimum per stream, of which two must fit into the budget."""
     if clause.args.get("least") is None:
         return Fraction(0)
     least = _positive(clause, "least", "AT LEAST")
@@ -102,7 +102,7 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
 
 
 def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None:
-    """One join of two windows, of time where memory is limited; everything else may stand above it."""
+    """Accept one join of two windows (of time, if memory is limited), with any operators above it."""
     joins = [n for n in logical.walk(root) if isinstance(n, logical.AnyJoin)]
     if not joins:
         raise error("WITHIN applies to a join, and this query has none", at, "leave WITHIN out")
@@ -169,7 +169,7 @@ def _confidence(clause: GoalClause) -> float:
 
 
 def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
-    """Only what can be estimated: plain rows, or SUM, COUNT and AVG, each by itself."""
+    """Accept only what can be estimated: plain rows, or SUM, COUNT and AVG, each by itself."""
     for n in logical.walk(root):
         if not n.can_sample:
             raise unsupported("SAMPLE of a query with DISTINCT, set operations or scalar subqueries", at)
@@ -189,7 +189,7 @@ def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
 
 
 def _check_alone(top: logical.Logical, calls: set[str], at: exp.Expr) -> None:
-    """Bounds are those of an aggregate, not of what is computed from several."""
+    """Bounds are known for an aggregate, not for an expression over aggregates."""
     if not isinstance(top, logical.Project):
         return
     for name, e in top.columns:

@@ -26,7 +26,7 @@ from penstock.schema import sql_name
 
 @dataclass(frozen=True)
 class ExpressionBinder:
-    """Binds expressions over a scope; the hooks say what an aggregate and a subquery mean here."""
+    """Binds expressions over a scope; the hooks bind aggregates and subqueries."""
 
     scope: Scope
     aggregate: Callable[[exp.Anonymous], Expression]

@@ -40,7 +40,7 @@ def from_sql(node: exp.Expr) -> pa.DataType:
 def unify(
     expressions: Sequence[Expression], node: exp.Expr, what: str, hint: str | None = None
 ) -> list[Expression]:
-    """Expressions that meet (``what`` says where), each as their common type."""
+    """Expressions coerced to their common type; ``what`` names the construct in errors."""
     read = [_read_as_neighbour(e, expressions, node) for e in expressions]
     type_ = types.common(e.type for e in read)
     if type_ is None:
@@ -49,7 +49,7 @@ def unify(
 
 
 def comparands(expressions: Sequence[Expression], node: exp.Expr) -> list[Expression]:
-    """The sides of a comparison as their common type; beside a DECIMAL a constant has only its own digits."""
+    """The sides of a comparison as their common type; beside a DECIMAL a constant keeps only its digits."""
     if any(types.is_decimal(e.type) for e in expressions):
         expressions = [decimal_operand(e) if types.is_integer(e.type) else e for e in expressions]
     return unify(expressions, node, "cannot compare")
@@ -71,7 +71,7 @@ def cast_hint(expressions: Sequence[Expression]) -> str:
 
 
 def _read_as_neighbour(expression: Expression, others: Sequence[Expression], node: exp.Expr) -> Expression:
-    """A string constant beside a date or timestamp is read as one, at once, so that a bad one shows."""
+    """A string constant beside a date or timestamp is converted now, so that a bad one is an error."""
     temporal = next((o.type for o in others if types.is_temporal(o.type)), None)
     if temporal is None or not isinstance(expression, Literal) or not isinstance(expression.value, str):
         return expression

@@ -15,7 +15,7 @@ from penstock.expression import Expression
 from penstock.functions.aggregates import AGGREGATES
 from penstock.schema import sql_name
 
-CHANGING = "its value depends on when or where it is computed, and a result may not"
+CHANGING = "its value depends on when or where it is computed"
 REFUSED = dict.fromkeys(
     """now current_timestamp current_date current_time localtimestamp curdate rand random randn uuid shuffle
     monotonically_increasing_id spark_partition_id input_file_name current_user""".split(),

@@ -82,7 +82,7 @@ def rlike(binder: ExpressionBinder, node: exp.RegexpLike) -> Expression:
 
 
 def escape(binder: ExpressionBinder, node: exp.Escape) -> Expression:
-    """``x LIKE pattern ESCAPE 'c'``, the pattern a constant: written again with a backslash for c."""
+    """``x LIKE pattern ESCAPE 'c'``, with a constant pattern: rewritten with a backslash for c."""
     match, mark = node.this, node.expression
     pattern = match.expression if isinstance(match, exp.Like | exp.ILike) else None
     if not isinstance(pattern, exp.Literal) or not isinstance(mark, exp.Literal) or len(mark.name) != 1:
@@ -100,7 +100,7 @@ def _with_backslash(pattern: str, mark: str, node: exp.Expr) -> str:
             continue
         char = next(chars, "")
         if char not in ("%", "_", mark):
-            raise error(f"in a LIKE pattern {mark} stands before %, _ or {mark}", node)
+            raise error(f"in a LIKE pattern {mark} must precede %, _ or {mark}", node)
         parts.append(f"\\{char}" if char in ("%", "_", "\\") else char)
     return "".join(parts)
 

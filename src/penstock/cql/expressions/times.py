@@ -44,7 +44,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A length of time: months and microseconds; never both but in text such as '1 month 2 days'."""
+    """A length of time in months and microseconds; both only in text such as '1 month 2 days'."""
 
     months: int = 0
     micros: int = 0
@@ -100,7 +100,7 @@ def _from_micros(value: Expression, like: Expression) -> Expression:
 
 
 def lengths(binder: ExpressionBinder, sides: Sequence[exp.Expr]) -> list[Expression] | None:
-    """The sides of a comparison with an interval, in microseconds; None if it is none."""
+    """The sides of a comparison with an interval, in microseconds; None for other comparisons."""
     if not any(isinstance(s.unnest(), exp.Interval) for s in sides):
         return None
     return [_length(binder, s.unnest()) for s in sides]
@@ -111,7 +111,7 @@ def _length(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     if isinstance(node, exp.Interval):
         interval = read(node)
         if interval.months:
-            raise unsupported("a comparison with months or years", node, "their lengths differ: say days")
+            raise unsupported("a comparison with months or years", node, "their lengths differ; write days")
         return Literal(interval.micros, BIGINT)
     if isinstance(node, exp.Sub) and not is_time_arithmetic(node.left, node.right):
         sides = [binder.bind(s) for s in (node.left, node.right)]

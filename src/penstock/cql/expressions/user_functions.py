@@ -19,7 +19,7 @@ from penstock.functions.aggregates import aggregate
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a name means something in CQL already."""
+    """Whether CQL itself uses a name."""
     words = {*REFUSED, *map(str.lower, RELATION_TO_STREAM), "date_part"}
     return name in words or called(name) is not None or aggregate(name) is not None
 
@@ -36,7 +36,7 @@ def define_function(name: str, function: Callable[..., Any], returns: str) -> Fu
 
 
 def _can_be_called(name: str) -> bool:
-    """Whether ``name(1)`` is a call of it, and not of a construct such as CAST or no call at all."""
+    """Whether ``name(1)`` parses as a call of it, and not as a construct such as CAST."""
     try:
         (query,) = parse_expressions(f"SELECT {name}(1)")
     except (CQLError, ValueError):

@@ -18,7 +18,7 @@ Catalog = Mapping[str, Definition]
 
 @dataclass(frozen=True)
 class CommonTable:
-    """A query named by WITH, and what it may refer to itself."""
+    """A query named by WITH, and the context it is bound in."""
 
     node: exp.CTE
     context: Context
@@ -26,7 +26,7 @@ class CommonTable:
 
 @dataclass
 class Context:
-    """The catalog, what was filled in so far, and where in the query we are.
+    """The catalog, the notes so far, and the current position in the query.
 
     ``streams`` and ``notes`` are shared by all parts of a query; ``common_tables`` and ``outer``, the
     query around a subquery, differ from part to part.
@@ -50,12 +50,12 @@ class Context:
         return {n.lower(): f for n, f in self.catalog.items() if isinstance(f, FunctionDef)}
 
     def note(self, text: str) -> None:
-        """Say what was filled in, once."""
+        """Add a note on a default that was filled in, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def meet(self, stream: Input, at: exp.Expr) -> None:
-        """Take note of a stream; all streams of a query share one time."""
+        """Register a stream of the query; all of them must share one time domain."""
         if self.streams and self.streams[0].options.time != stream.options.time:
             first = self.streams[0]
             raise error(
@@ -70,19 +70,19 @@ class Context:
         return f"#{next(self.numbers)}"
 
     def inside(self, outer: Outer | None) -> Context:
-        """The same for a part of the query that sees ``outer`` around it."""
+        """The context of a subquery of ``outer``."""
         return replace(self, outer=outer)
 
     def apart(self, what: str) -> Context:
-        """The same for a part that may not refer to the enclosing query; ``what`` says why."""
+        """The context of a part that may not refer to the enclosing query; ``what`` names it in errors."""
         return replace(self, outer=self.outer and self.outer.refusing(what))
 
     def on_its_own(self) -> Context:
-        """The same for a view: nothing of the query that uses it is in sight."""
+        """The context of a view, which sees nothing of the query that uses it."""
         return replace(self, outer=None, common_tables={})
 
     def knowing(self, with_: exp.With | None) -> Context:
-        """The same with the queries that WITH names."""
+        """The context with the queries of WITH added."""
         if with_ is None:
             return self
         if with_.args.get("recursive"):

@@ -19,7 +19,7 @@ Named = tuple[str, Expression]
 
 
 def lookup(names: Mapping[str, T], name: str) -> T | None:
-    """The entry of a name: as spelled, else whatever its case."""
+    """The entry of a name: an exact match, else one that differs in case."""
     if name in names:
         return names[name]
     folded = name.casefold()
@@ -42,7 +42,7 @@ def inner_columns(expression: Expression) -> list[Column]:
 
 
 def as_own(expression: Expression) -> Expression:
-    """An expression of the enclosing query as that query has it."""
+    """An expression over outer columns in terms of the enclosing query itself."""
     return transform(expression, lambda e: Column(e.name, e.type) if isinstance(e, OuterColumn) else None)
 
 
@@ -79,11 +79,11 @@ class Scope:
 
     @classmethod
     def of(cls, item: Item) -> Scope:
-        """One item and all its columns in sight."""
+        """A scope of one item, with all its columns visible."""
         return cls([item], list(item.columns.items()))
 
     def joined(self, other: Scope, at: exp.Expr) -> Scope:
-        """Both scopes' items and columns in sight."""
+        """A scope of both scopes' items and columns."""
         for item in other.items:
             if any(i.alias.casefold() == item.alias.casefold() for i in self.items):
                 hint = "give each its own alias, as in S AS x"
@@ -91,7 +91,7 @@ class Scope:
         return replace(self, items=self.items + other.items, visible=self.visible + other.visible)
 
     def under(self, conjuncts: Iterable[Expression]) -> Scope:
-        """The same for rows of which these are true."""
+        """The scope of rows that satisfy these conjuncts."""
         groups = list[set[Expression]]()
         for conjunct in conjuncts:
             if (
@@ -104,7 +104,7 @@ class Scope:
         return replace(self, equated=groups)
 
     def column(self, node: exp.Column) -> Expression:
-        """What a name means."""
+        """The expression that a name refers to."""
         return self.find(node)[1]
 
     def own_name(self, node: exp.Column) -> str:
@@ -112,7 +112,7 @@ class Scope:
         return self.find(node)[0]
 
     def find(self, node: exp.Column) -> Named:
-        """What a name means, and how its stream spells it."""
+        """The name as its stream spells it, and the expression it refers to."""
         if node.args.get("db"):
             raise unsupported(f"a field of a struct ('{node.sql()}')", node)
         found = self.own(node) or (self.outer.find(node) if self.outer else None)
@@ -121,13 +121,13 @@ class Scope:
         return found
 
     def own(self, node: exp.Column) -> Named | None:
-        """What a name means among the items of FROM; None if nothing."""
+        """The column of FROM that a name refers to; None if there is none."""
         if node.table:
             return self._qualified(node)
         return self.bare(node.name, node)
 
     def bare(self, name: str, at: exp.Expr) -> Named | None:
-        """What a name without qualifier means; None if nothing."""
+        """The column that a name without qualifier refers to; None if there is none."""
         folded = name.casefold()
         found = [pair for pair in self.visible if pair[0].casefold() == folded]
         if len(found) > 1 and not any({e for _, e in found} <= equal for equal in self.equated):
@@ -136,7 +136,7 @@ class Scope:
         return found[0] if found else None
 
     def has(self, name: str) -> bool:
-        """Whether a name without qualifier means something."""
+        """Whether a name without qualifier refers to a column."""
         return any(n.casefold() == name.casefold() for n, _ in self.visible)
 
     def star(self, node: exp.Expr) -> list[Named]:
@@ -154,7 +154,7 @@ class Scope:
         return lookup({i.alias: i for i in self.items}, alias)
 
     def columns_hint(self) -> str:
-        """Which items have which columns."""
+        """The items and their columns, for hints."""
         return _columns_hint(self.items)
 
     def _qualified(self, node: exp.Column) -> Named | None:
@@ -204,11 +204,11 @@ class Outer:
     values: list[Expression] = field(default_factory=list)
 
     def refusing(self, what: str) -> Outer:
-        """The same, for a part of the subquery that may not refer to it."""
+        """The enclosing query for a part of the subquery that may not refer to it."""
         return replace(self, refused=self.refused or what)
 
     def find(self, node: exp.Column) -> Named | None:
-        """What a name means in the enclosing query."""
+        """The column of the enclosing query that a name refers to."""
         found = self.scope.own(node)
         if found is None:
             if self.scope.outer is not None and self.scope.outer.find(node) is not None:

@@ -1,4 +1,4 @@
-"""The statements that define things, as sqlglot's parser reads them: CREATE, DROP and SET.
+"""The parser of CREATE, DROP and SET, as an extension of sqlglot's.
 
 ``CREATE STREAM`` is followed by columns and clauses, in any order, or by ``AS`` and a query; a relation is
 defined as a stream whose rows say in one column whether they enter or leave; ``CREATE VIEW`` names a query.

@@ -41,7 +41,7 @@ Modifier = tuple[str, Any]
 
 
 def _placed(parse: Callable[[SparkParser], Modifier]) -> Callable[[SparkParser], Modifier]:
-    """A clause's parser that marks what it gives with the place of the clause's first word."""
+    """A clause's parser that marks its result with the position of the clause's first word."""
 
     def parse_and_place(parser: SparkParser) -> Modifier:
         start = parser._curr
@@ -75,7 +75,7 @@ class CQLParser(DDLParser):
         return node.update_positions(start) if node else None
 
     def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
-        """A list; sqlglot would pass over a comma that nothing follows."""
+        """A list; sqlglot would ignore a trailing comma."""
 
         def parse_item() -> Any:
             before, item = self._prev, parse_method()
@@ -201,7 +201,7 @@ class CQLParser(DDLParser):
         )
 
     def _starts_query(self, ahead: int = 0) -> bool:
-        """Whether a query in parentheses, or a bare one, begins so many tokens ahead."""
+        """Whether a query, in parentheses or not, begins ``ahead`` tokens from here."""
         position = self._index + ahead
         while position < len(self._tokens) and self._tokens[position].token_type == TokenType.L_PAREN:
             position += 1

@@ -1,4 +1,4 @@
-"""Lengths of time, from how they are written to ticks."""
+"""Lengths of time: from text to ticks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = {
     "day": Fraction(86_400),
 }
 MOST = 1 << 61
-"""Ticks that can be counted from any instant on; rows that can be counted, too."""
+"""Largest number of ticks or rows: sums with any timestamp fit into 64 bits."""
 ALIASES = {"us": "microsecond", "ms": "millisecond", "sec": "second", "min": "minute"}
 
 

@@ -1,6 +1,6 @@
-"""Errors with their position in the text, and the name that may have been meant.
+"""Errors with their position in the text, and suggestions of similar names.
 
-Every function that finds a mistake says ``raise error(message, node)``; the place is worked out here.
+Functions report a mistake by ``raise error(message, node)``; its position is found here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _own_place(node: exp.Expr) -> Place:
 
 
 def _first_place(node: exp.Expr) -> Place:
-    """The place of the leftmost part of a node that knows its own."""
+    """The position of the leftmost part of a node that has one."""
     places = [p for p in (_own_place(n) for n in node.walk()) if p[0] is not None]
     return min(places) if places else (None, None)
 
@@ -46,20 +46,20 @@ def place(node: exp.Expr | Token | None) -> Place:
 
 
 def error(message: str, at: exp.Expr | Token | None = None, hint: str | None = None) -> CQLError:
-    """A mistake of the user's, at a node."""
+    """The error for a mistake of the user at a node."""
     line, column = place(at)
     return CQLError(_in_words(message), line=line, column=column, hint=hint and _in_words(hint))
 
 
 def _in_words(text: str) -> str:
-    """A subquery without alias has one of ours, #1, which the user never wrote."""
+    """Replace generated aliases of subqueries, such as #1, which the user never wrote."""
     return re.sub(r"'?#\d+\b'?", "a subquery", re.sub(r"#\d+\.", "", text))
 
 
 def unsupported(
     construct: str, at: exp.Expr | Token | None = None, hint: str | None = None
 ) -> UnsupportedError:
-    """A construct that is understood and refused."""
+    """The error for a construct that is recognised but not supported."""
     line, column = place(at)
     return UnsupportedError(f"{construct} is not supported", line=line, column=column, hint=hint)
 

@@ -69,7 +69,7 @@ class TableDefinition(exp.Expression):
 
 
 class ViewDefinition(exp.Expression):
-    """CREATE VIEW, or CREATE STREAM with a query: its ``text`` and what was parsed of it."""
+    """CREATE VIEW, or CREATE STREAM with a query: its ``text`` and its syntax tree."""
 
     arg_types = {"this": True, "kind": True, "query": True, "text": True}
 

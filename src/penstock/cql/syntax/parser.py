@@ -1,4 +1,4 @@
-"""From text to syntax trees, with nothing ignored.
+"""From text to syntax trees; clauses that the binder does not know are rejected.
 
 sqlglot reads many dialects' clauses into arguments of its nodes. For the nodes that take such clauses,
 ``READ`` lists the arguments that the binder reads, to use them or to reject them with a reason of its own;

@@ -1,8 +1,7 @@
-"""Misspelt keywords: which one was meant is found by trying.
+"""Misspelt keywords: the one that was meant is found by trying.
 
-A word that is not a keyword is read as a name or an alias, so the parser stumbles only at what follows. Words
-around that place are replaced by keywords that look like them; the one with which the parser gets further is
-what was meant.
+A word that is not a keyword is read as a name or an alias, so the parser fails only at a later word. Words
+around that place are replaced by similar keywords; the one with which the parser gets further is suggested.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ KEYWORDS = sorted(
     | {*OWN, *RELATION_TO_STREAM}
 )
 BEFORE_BY = ("GROUP", "PARTITION")
-"""Words that are nothing without a BY."""
+"""Words that must be followed by BY."""
 Check = Callable[[str], object]
 
 
 def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
-    """An error at a misspelt keyword, if one that looks like it lets ``check``, which raises, get further."""
+    """An error at a misspelt keyword, if ``check``, which raises, gets further with a similar keyword."""
     try:
         tokens = CQL().tokenize(text)
     except TokenError:
@@ -51,12 +50,12 @@ def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
     for token in _around(tokens, at):
         for word in _like(token):
             if _gets_to(text[: token.start] + word + text[token.end + 1 :], at + TYPO_PARSED_TOKENS, check):
-                return _told(failure, token, word)
+                return _with_hint(failure, token, word)
     return None
 
 
-def _told(failure: CQLError, token: Token, word: str) -> CQLError:
-    """The failure with a hint, at the word that was meant to be another if the parser went on behind it."""
+def _with_hint(failure: CQLError, token: Token, word: str) -> CQLError:
+    """The failure with a hint, at the misspelt word if the parser failed after it."""
     message, line, column = failure.message, failure.line, failure.column
     if message.startswith("syntax error") and place(token) != (line, column):
         message, (line, column) = f"syntax error near '{token.text}'", place(token)
@@ -64,7 +63,7 @@ def _told(failure: CQLError, token: Token, word: str) -> CQLError:
 
 
 def _like(token: Token) -> list[str]:
-    """The keywords that a word may have been meant to be."""
+    """The keywords that are similar to a word."""
     word = token.text.upper()
     if word in BEFORE_BY:
         return [f"{word} BY"]
@@ -76,7 +75,7 @@ def _index(tokens: list[Token], failure: CQLError) -> int | None:
 
 
 def _around(tokens: list[Token], at: int) -> Iterator[Token]:
-    """Words at a place, the nearest first."""
+    """The words around a place, the nearest first."""
     near = range(max(at - TYPO_TOKENS_BEFORE, 0), min(at + TYPO_TOKENS_AFTER + 1, len(tokens)))
     for token in (tokens[i] for i in sorted(near, key=lambda i: (abs(i - at), i))):
         if token.token_type == TokenType.VAR:
@@ -84,7 +83,7 @@ def _around(tokens: list[Token], at: int) -> Iterator[Token]:
 
 
 def _gets_to(text: str, at: int, check: Check) -> bool:
-    """Whether a text is right, or wrong only from some token on."""
+    """Whether a text parses up to some token."""
     try:
         check(text)
     except CQLError as failure:
