@@ -48,8 +48,8 @@ def test_a_script_with_views_settings_and_functions(on: str) -> None:
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("", "the text ends without one; add a SELECT"),
-        ("CREATE VIEW V AS SELECT k FROM S", "the text ends without one; add a SELECT"),
+        ("", "needs a query at the end of the text; add a SELECT"),
+        ("CREATE VIEW V AS SELECT k FROM S", "needs a query at the end of the text; add a SELECT"),
         ("SELECT k FROM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
         ("DROP STREAM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
         ("CREATE VIEW s AS SELECT k FROM S; SELECT k FROM s", "'S' exists already"),

@@ -23,9 +23,9 @@ from penstock.streamon.orderings import ALGORITHMS
         (
             "penstock.filter",
             "sweep",
-            "there is no setting 'penstock.filter'; did you mean 'penstock.filters'?",
+            "unknown setting 'penstock.filter'; did you mean 'penstock.filters'?",
         ),
-        ("penstock.colour", "red", "there is no setting 'penstock.colour'; there are: penstock.filters"),
+        ("penstock.colour", "red", "unknown setting 'penstock.colour'; use one of penstock.filters"),
         ("penstock.filters", "magic", "penstock.filters cannot be 'magic'; use one of a-greedy, sweep"),
         (
             "penstock.engine_memory",

@@ -1,20 +1,20 @@
-"""What a query may use, ``WITHIN RATE 100 PER SECOND`` or ``WITHIN MEMORY 1000 ROWS``, and what for."""
+"""The budget of a query, ``WITHIN RATE 100 PER SECOND`` or ``WITHIN MEMORY 1000 ROWS``, and its goal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 WEIGHT, CLUSTER = "#weight", "#cluster"
-"""Columns of a sampled join: how many results a row stands for, and which rows were in or out together."""
+"""Columns of a sampled join: how many results a row stands for, and which rows were sampled together."""
 POLICIES = ("AGE", "PROB", "RANDOM", "RECENT", "UNTIL_EXPIRY")
-"""Which tuples are kept where the most results are wanted."""
+"""Policies of MAXIMIZE RESULTS: which tuples are kept."""
 SCHEMES = ("UNIFORM", "CLUSTER")
-"""How results are sampled."""
+"""Sampling schemes of SAMPLE."""
 
 
 @dataclass(frozen=True)
 class Maximize:
-    """``MAXIMIZE RESULTS [USING AGE]``: as many results as fit; without ``using`` as fits the streams."""
+    """``MAXIMIZE RESULTS [USING AGE]``: as many results as possible; by default the data decide how."""
 
     using: str | None = None
 
@@ -24,7 +24,7 @@ class Maximize:
 
 @dataclass(frozen=True)
 class Sample:
-    """``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE 0.95]``: a sample that estimates can be made from."""
+    """``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE 0.95]``: a sample from which aggregates can be estimated."""
 
     scheme: str | None = None
     confidence: float = 0.95
@@ -35,12 +35,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Within:
-    """``rate``: probes a second; ``rows`` or ``bytes``: what its windows hold. None: as much as it needs.
+    """``rate``: probes per second; ``rows`` or ``bytes``: size of its windows. None: no limit.
 
-    ``least_rate`` and ``least_memory`` are what each stream is given at least of them, in the same unit.
-    Where ``before_windows``, a row that may not probe does not enter its window either.
-    Where ``shared``, the bytes are the session's, and the query has a part of them by its ``weight``.
-    ``goal``: what is to be made of memory that does not suffice; None: a random part of the windows is kept.
+    ``least_rate`` and ``least_memory`` are the minimum of them per stream, in the same unit.
+    ``before_windows``: a row that may not probe does not enter its window either.
+    ``shared``: the bytes are the session's, and the query gets a part of them by its ``weight``.
+    ``goal``: how limited memory is used; None: a random part of the windows is kept.
     """
 
     rate: float | None = None

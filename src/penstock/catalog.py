@@ -53,7 +53,7 @@ class Input:
     def over(columns: pa.Schema, name: str, kind: str, options: InputOptions, source: object) -> Input:
         """The input whose source has these columns.
 
-        A query sees all columns of a stream; of a relation's log, not those that say when and how it changes.
+        A query sees all columns of a stream; of a relation's log, not its timestamp, change and heartbeat.
         """
         apart = (options.timestamp, options.change, options.heartbeat) if kind == "relation" else ()
         return Input(name, pa.schema([f for f in columns if f.name not in apart]), options, kind, source)
@@ -65,7 +65,7 @@ class Input:
 
 @dataclass(frozen=True)
 class ViewDef:
-    """A registered view, or stream defined by a query: CQL text that stands wherever its name does."""
+    """A registered view, or stream defined by a query: CQL text that replaces its name in FROM."""
 
     name: str
     text: str
@@ -93,11 +93,11 @@ class TableDef:
 
 
 Definition = Input | TableDef | ViewDef | FunctionDef
-"""Whatever a name can stand for; ``kind`` is what DDL calls it."""
+"""Anything that has a name; ``kind`` is the word for it in DDL."""
 
 
 class Catalog(dict[str, Definition]):
-    """Definitions by name; case does not matter."""
+    """Definitions by name, ignoring case."""
 
     def add(self, definition: Definition) -> None:
         """Register a definition under a name that is free."""
@@ -120,5 +120,5 @@ class Catalog(dict[str, Definition]):
         del self[known]
 
     def known(self, name: str) -> str | None:
-        """A name as it was registered; None if it was not."""
+        """The registered spelling of a name; None if it is not registered."""
         return next((n for n in self if n.casefold() == name.casefold()), None)

@@ -1,4 +1,4 @@
-"""The errors a user can meet: one sentence that says where, what, and what to do."""
+"""The errors that users see: one sentence that says where, what, and what to do."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class CQLError(PenstockError):
 
 
 class UnsupportedError(CQLError):
-    """CQL that is understood and refused, with the reason."""
+    """CQL that is recognised but not supported, with the reason."""
 
 
 class CatalogError(PenstockError):
-    """A wrong registration: missing timestamp, a name already taken, a function that gives too few values."""
+    """A wrong registration: no timestamp, a name already taken, a function that returns too few values."""
 
 
 class DataError(PenstockError):
-    """Input data that the query cannot take: a null timestamp, an overflowing sum, a failing cast."""
+    """Input data that the query rejects: a null timestamp, an overflowing sum, a failing cast."""
 
 
 class EngineError(PenstockError):
-    """The run time's own failure; a defect of Penstock or of the machine, never the user's."""
+    """A failure of the run time: a defect of Penstock or of the machine, not a mistake of the user."""

@@ -1,4 +1,4 @@
-"""``penstock.evaluate``: a query over finite inputs written down as Python values, all changes at once."""
+"""``penstock.evaluate``: all changes of a query over finite inputs given as Python values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Finite:
     time: TimeDomain
 
     def catalog(self) -> Catalog:
-        """What the binder sees; elements carry their time, and their sign, beside the row."""
+        """The catalog of the inputs; elements carry their time, and their sign, beside the row."""
         found = Catalog()
         for name, rows in self.streams.items():
             kind = "relation" if SIGN in rows.schema.names else "stream"
@@ -72,7 +72,7 @@ class Finite:
         return max([*stamps, *([] if until is None else [until])], default=None)
 
     def slices(self, count: int) -> Iterable[dict[str, pa.Table]]:
-        """All streams' rows in timestamp order, cut into about equal parts, anywhere."""
+        """All streams' rows in timestamp order, cut into about equal parts."""
         ordered = sorted(
             (ts, order, row, name)
             for order, (name, table) in enumerate(self.streams.items())
@@ -101,10 +101,10 @@ def evaluate(
 
     CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query, with ``;`` between. An input is a
     stream of ``(ts, row)``, a relation of ``(ts, "+" or "-", row)`` or a static table of rows; ``schemas``
-    gives types in SQL where the rows alone do not tell them. Time ends at the last row, or at
-    ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is how many micro-batches the input comes
-    in, which changes nothing. ``functions`` are the query's own, as ``Session.create_function`` takes
-    them: a function and the type that it returns, by name.
+    gives types in SQL where they cannot be inferred from the rows. Time ends at the last row, or at
+    ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is the number of micro-batches, which does
+    not change the result. ``functions`` are user functions as ``Session.create_function`` takes them: a
+    function and the type that it returns, by name.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
@@ -127,7 +127,7 @@ def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], par
         catalog.add(function)
     settings, statements = Settings(), language.parse(script)
     if not statements or not isinstance(query := statements.pop(), language.SelectStatement):
-        raise CatalogError("evaluate takes a query, and the text ends without one; add a SELECT")
+        raise CatalogError("evaluate needs a query at the end of the text; add a SELECT")
     for statement in statements:
         match statement:
             case language.CreateView():
@@ -162,7 +162,7 @@ def changes(batch: pa.RecordBatch, names: Sequence[str]) -> Iterable[Change]:
 
 
 def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str], time: TimeDomain) -> Finite:
-    """Tell streams from relations and tables, find the types, and sort."""
+    """Classify inputs as streams, relations and tables, infer their types, and sort by time."""
     unknown = [name for name in schemas if name not in inputs]
     if unknown:
         raise CatalogError(f"schemas names {unknown[0]!r}, which is not among the inputs {', '.join(inputs)}")
@@ -214,7 +214,7 @@ def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table
 
 def _inferred(name: str, rows: Sequence[Row]) -> pa.Schema:
     if not rows:
-        raise CatalogError(f"input {name!r} has no rows to tell its types from; give them in schemas")
+        raise CatalogError(f"input {name!r} has no rows to infer its types from; give them in schemas")
     columns = dict.fromkeys(column for row in rows for column in row)
     return pa.schema([(c, _type(name, c, {type(row.get(c)) for row in rows})) for c in columns])
 

@@ -99,7 +99,7 @@ def _show(call: Call) -> str:
 
 
 def shown(expression: Expression) -> str:
-    """An expression for an error: a subquery without alias has one of ours, which the user never wrote."""
+    """An expression for an error, without generated aliases of subqueries, which the user never wrote."""
     return re.sub(r"#\d+\.", "", str(expression))
 
 
@@ -117,7 +117,7 @@ def columns(expression: Expression) -> set[str]:
 
 
 def transform(expression: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
-    """A copy where each node for which ``replace`` gives an expression is that expression instead."""
+    """A copy in which each node for which ``replace`` returns an expression is replaced by it."""
     new = replace(expression)
     if new is not None:
         return new
@@ -127,7 +127,7 @@ def transform(expression: Expression, replace: Callable[[Expression], Expression
 
 
 def with_args(call: Call, args: tuple[Expression, ...]) -> Call:
-    """The same call of other arguments."""
+    """The same call with other arguments."""
     return dataclasses.replace(call, args=args)
 
 

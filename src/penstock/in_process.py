@@ -1,7 +1,7 @@
-"""A physical plan run in this process: the host of ``evaluate`` unless it is asked for Spark.
+"""A physical plan run in this process: the host of ``evaluate`` unless Spark is requested.
 
-It does what Spark's side does: filters and columns before the first stage, rows to partitions by the hash of
-their keys, one engine per partition, elements and progress from stage to stage.
+It does the same as the Spark side: filters and columns before the first stage, rows to partitions by the
+hash of their keys, one engine per partition, elements and progress from stage to stage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InProcessRun:
         return self._run(arrivals)
 
     def end(self, instant: int) -> list[pa.RecordBatch]:
-        """Let time run on until this instant is complete."""
+        """Advance time until this instant is complete."""
         first = self._plan.stages[0]
         beats = [Arrival(s.name, 0, None, None, instant + 1 + s.stream.options.skew) for s in _sources(first)]
         return self._run([beats] * first.partitions)
@@ -68,7 +68,7 @@ def _with_tables(planned: PlannedStage, tables: Mapping[str, pa.Table]) -> Stage
 def _table(source: TableInput, rows: pa.Table) -> pa.Table:
     named = _named(source.alias, rows.combine_chunks().to_batches() or [_empty(rows.schema)])
     shown, kept = _prepare(source, named, rows.num_rows)
-    # A column that is dropped again keeps the number of rows where no other is needed.
+    # A temporary column keeps the number of rows if no other column is needed.
     columns = dict(zip(shown.schema.names, shown.columns, strict=True))
     return pa.table({"": pa.array(kept), **columns}).filter(pa.array(kept)).drop_columns([""])
 
@@ -114,7 +114,7 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
 
 def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: int) -> list[np.ndarray]:
     """Each row's coordinates in the dimensions that split its stream."""
-    # A relation's row must leave where it entered, so its time does not tell it apart.
+    # A relation's row must leave where it entered, so its time is not part of its identity.
     stamp = [] if source.stream.is_relation else [pa.array(ts)]
     row = [*stamp, *(columns[name] for name, _ in source.columns)]
     found = []
@@ -128,7 +128,7 @@ def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: 
 
 
 def _exchanged(planned: PlannedStage, outputs: Sequence[StepOutput], number: int) -> list[Arrival]:
-    """What one partition gets from the stage before."""
+    """The arrivals of one partition from the stage before."""
     (exchange,) = (i for i in planned.inputs if isinstance(i, ExchangeInput))
     arrivals = []
     for producer, output in enumerate(o.only for o in outputs):

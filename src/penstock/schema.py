@@ -1,4 +1,4 @@
-"""Time and types: what a tick is, and how SQL's types, Arrow's and Spark's correspond."""
+"""Time domains, and the correspondence of SQL's, Arrow's and Spark's types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SQL_TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
 }
-"""SQL's types by name; DECIMAL has digits besides."""
+"""SQL's types by name; DECIMAL also has a precision and a scale."""
 _SQL_NAMES = {type_: name for name, type_ in SQL_TYPES.items()} | {pa.large_string(): "STRING"}
 
 

@@ -1,4 +1,4 @@
-"""Settings of a session: ``SET penstock.x = value``, each with what it may be."""
+"""Settings of a session: ``SET penstock.x = value``, each with its allowed values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 class Settings:
     """``filters``: the algorithm that orders the filters of select and the probes of mjoin.
 
-    ``allocation``: how a join under WITHIN shares what is short between its sides. ``engine_memory``: the
-    bytes that one engine process may take. ``late_rows``: the directory into which rows go that come too
-    late; without one they are only counted. ``seed``: of what is left to chance.
-    ``memory``: the bytes that queries under MAXIMIZE RESULTS share, where they have no memory of their own;
-    ``weight``: how much the next ones matter beside others.
+    ``allocation``: how a join under WITHIN divides its budget between its sides. ``engine_memory``: the
+    limit of one engine process in bytes. ``late_rows``: the directory for rows that arrive too late; without
+    one they are only counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE
+    RESULTS without WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
     """
 
     filters: str = "a-greedy"
@@ -35,13 +34,13 @@ class Settings:
     weight: float = 1.0
 
     def changed(self, name: str, value: str) -> Settings:
-        """With one setting changed."""
+        """The settings with one changed."""
         key = name.lower().removeprefix("penstock.")
         if key not in READERS:
             near = get_close_matches(key, READERS, 1)
             known = ", ".join(f"penstock.{k}" for k in READERS)
-            hint = f"did you mean 'penstock.{near[0]}'?" if near else f"there are: {known}"
-            raise CatalogError(f"there is no setting {name!r}; {hint}")
+            hint = f"did you mean 'penstock.{near[0]}'?" if near else f"use one of {known}"
+            raise CatalogError(f"unknown setting {name!r}; {hint}")
         try:
             return replace(self, **{key: READERS[key](value)})
         except ValueError as error:
@@ -80,7 +79,7 @@ def _weight(value: str) -> float:
 
 
 def _directory(value: str) -> str | None:
-    """Of a path the absolute one: engines work in directories of their own."""
+    """The absolute path: engines run in other working directories."""
     if value.lower() == "none":
         return None
     return value.rstrip("/") if "://" in value or value.startswith("file:") else os.path.abspath(value)

@@ -32,7 +32,7 @@ WHERE  C.pid = B.pid AND B.pid = O.pid"""
 
 
 def packets(rate: int) -> PacketWorkload:
-    """The three links with ``rate`` packets on C a second of the clock."""
+    """The three links, with ``rate`` packets per second of the clock on C."""
     return PacketWorkload(
         rate=max(1, round(rate / DEMO_SPEED)),
         slice_seconds=DEMO_FILE_S * DEMO_SPEED,
@@ -41,7 +41,7 @@ def packets(rate: int) -> PacketWorkload:
 
 
 class Demo:
-    """The running query, and what is seen of it."""
+    """The running query and its progress."""
 
     def __init__(self, session: Any, root: Path) -> None:
         self.progress = view.Progress()
@@ -69,7 +69,7 @@ class Demo:
             self.progress.total = row[1]
 
     def poll(self) -> None:
-        """Take in what the query has done since the last time; raise what ended it."""
+        """Add the query's progress since the last call; raise its failure."""
         failure = self._query.exception()
         if failure is not None:
             raise user_error(failure)
@@ -83,7 +83,6 @@ class Demo:
         self.progress.seconds = 0.0 if self._began is None else time.monotonic() - self._began
 
     def stop(self) -> None:
-        """End the query."""
         self._query.stop()
 
 
@@ -118,7 +117,7 @@ def _watch(
     interrupted: threading.Event,
     display: view.Display,
 ) -> None:
-    """Show the query until its time is over. The packets go on when the first ones are through."""
+    """Show the query until its time is over; the packets flow once the first batch has finished."""
     give_up = time.monotonic() + DEMO_FIRST_BATCH_S
     flowing = False
     with display:

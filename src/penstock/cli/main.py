@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 USER_ERROR = 2
-"""Exit code where the user can do something about it."""
+"""Exit code for errors that the user can correct."""
 INTERRUPTED = 130
 
 
@@ -71,14 +71,14 @@ File = Annotated[
 def run(
     file: File,
     trigger: Annotated[
-        str, typer.Option(help="once, available-now, or a period such as '1 second'; at once if not said.")
+        str, typer.Option(help="once, available-now, or a period such as '1 second'; by default at once.")
     ] = "0 seconds",
     sink: Annotated[
-        Sink, typer.Option(help="Where the results go; the console shows 1,000 rows a batch.")
+        Sink, typer.Option(help="Where the results go; the console shows 1,000 rows per batch.")
     ] = Sink.console,
     out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Directory for progress and state; a new start without it.")
+        Path | None, typer.Option(help="Directory for progress and state; without it the queries start anew.")
     ] = None,
 ) -> None:
     """Run the queries of a CQL file until they end or Ctrl-C."""
@@ -104,7 +104,7 @@ def explain(
 @app.command()
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="How long to run.")] = 30.0,
-    rate: Annotated[int, typer.Option(min=100, help="Packets a second on the customer's link.")] = 2_000,
+    rate: Annotated[int, typer.Option(min=100, help="Packets per second on the customer's link.")] = 2_000,
 ) -> None:
     """Monitor a network: three packet streams, one join, live."""
     from penstock.cli.demo import run_demo
@@ -118,7 +118,7 @@ def demo(
 def calibrate(
     out: Annotated[
         Path | None,
-        typer.Option(help="File for the weights; what PENSTOCK_WEIGHTS says if not said."),
+        typer.Option(help="File for the weights; by default the one that PENSTOCK_WEIGHTS names."),
     ] = None,
 ) -> None:
     """Measure what the indexes of windows cost on this machine, for the choice between them."""
@@ -148,7 +148,7 @@ def bench_join(context: typer.Context) -> None:
 
 @bench_app.command("growth", **_FORWARDED)
 def bench_growth(context: typer.Context) -> None:
-    """What a join costs with more streams, larger batches, windows and rows, more cores."""
+    """The cost of a join by number of streams, size of batches, windows and rows, and cores."""
     with _one_line_errors():
         _bench("bench.peers.growth")(context.args)
 

@@ -24,7 +24,7 @@ def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: 
     if sink == "parquet" and out is None:
         raise PenstockError("the parquet sink needs a directory: add --out DIR")
     when = trigger_options(trigger)
-    count = len(bound_queries(text))  # mistakes show before Spark starts
+    count = len(bound_queries(text))  # errors are reported before Spark starts
     if not count:
         raise PenstockError(f"{path} has no query: add a SELECT")
     if sys.stderr.isatty():
@@ -42,7 +42,7 @@ def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: 
 
 
 def trigger_options(text: str) -> dict[str, Any]:
-    """The arguments of ``DataStreamWriter.trigger`` for what the user wrote."""
+    """The arguments of ``DataStreamWriter.trigger`` for the option ``--trigger``."""
     word = text.strip().lower()
     if word == "once":
         return {"once": True}
@@ -76,7 +76,7 @@ def _start(
 
 
 def _wait(queries: list[StreamingQuery], interrupted: threading.Event) -> None:
-    """Until all have ended, one has failed, or the user has had enough."""
+    """Wait until all have ended, one has failed, or the user interrupts."""
     try:
         while any(q.isActive for q in queries) and not interrupted.wait(0.2):
             _raise_failure(queries)

@@ -35,7 +35,7 @@ def statements(text: str) -> list[str]:
     try:
         tokens = CQL().tokenize(text)
     except SqlglotError:
-        return [text]  # a string or comment without an end: parsing says where
+        return [text]  # a string or comment without an end: the parser reports it
     found, start, any_token = [], 0, False
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:

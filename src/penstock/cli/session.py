@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from penstock.spark.driver.session import Session
 
 _RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
-"""How a Penstock error that was raised in a Python worker reads within Spark's."""
+"""A Penstock error raised in a Python worker, within the text of Spark's exception."""
 
 
 @contextmanager
 def local_session(log: Path) -> Iterator[Session]:
-    """A session on local Spark that is stopped in the end; what Spark has to say goes to ``log``."""
+    """A session on local Spark, stopped at the end; Spark's output goes to ``log``."""
     from pyspark.errors import PySparkException
 
     import penstock
 
-    # Spark asks what this machine's name resolves to, and in a container that may be nothing.
+    # Spark resolves this machine's name, which may fail in a container.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
@@ -36,7 +36,7 @@ def local_session(log: Path) -> Iterator[Session]:
             session = penstock.connect()
     except PySparkException:
         raise EngineError(f"Spark did not start: {_reason(log)}") from None
-    signal.signal(signal.SIGINT, on_interrupt)  # pyspark puts its own in place
+    signal.signal(signal.SIGINT, on_interrupt)  # pyspark has replaced it
     try:
         yield session
     finally:
@@ -60,16 +60,16 @@ def stderr_to(path: Path) -> Iterator[None]:
 
 
 def _reason(log: Path) -> str:
-    """The line of Spark's log that says why it ended: the innermost cause, else where the trouble began."""
+    """The line of Spark's log with the reason: the innermost cause, else the first line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     causes = [line for line in reversed(lines) if line.startswith("Caused by:")]
-    said = causes or [line for line in lines if not line.startswith("WARNING")]
-    return said[0] if said else "it said nothing; is Java 17 or newer installed?"
+    lines = causes or [line for line in lines if not line.startswith("WARNING")]
+    return lines[0] if lines else "it wrote nothing; is Java 17 or newer installed?"
 
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C (or a request to end) sets, so that no call into Spark is cut in two."""
+    """An event that SIGINT or SIGTERM sets, so that no call into Spark is interrupted."""
     interrupted = threading.Event()
     handled = (signal.SIGINT, signal.SIGTERM)
     previous = {s: signal.signal(s, lambda *_: interrupted.set()) for s in handled}
@@ -81,7 +81,7 @@ def interruptible() -> Iterator[threading.Event]:
 
 
 def user_error(failure: Exception) -> PenstockError:
-    """What ended a query, in the sentence that matters."""
+    """The failure of a query as an error of one sentence."""
     if isinstance(failure, PenstockError):
         return failure
     text = str(failure)

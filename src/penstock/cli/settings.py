@@ -7,7 +7,7 @@ DEMO_ROUTE_S = 5
 DEMO_FILE_S = 0.5
 """Seconds of the demo between two files of packets."""
 DEMO_FIRST_BATCH_S = 180
-"""Seconds that the first batch may take: it starts workers and engines; the demo's time begins after it."""
+"""Seconds that the first batch may take, since it starts workers and engines; then the demo's time starts."""
 CONSOLE_ROWS = 1000
 """Rows of a batch that ``penstock run`` prints."""
 PLAIN_VIEW_S = 3.0

@@ -53,7 +53,7 @@ def state_of(found: Measurements) -> State:
 
 @dataclass
 class Progress:
-    """What is known of the running query."""
+    """The progress of the running query."""
 
     seconds: float = 0.0
     batches: int = 0
@@ -68,14 +68,12 @@ class Progress:
     routing: str = ""
 
     def add_batch(self, rows: int, milliseconds: int) -> None:
-        """Take in a finished batch."""
         self.batches += 1
         self.rows += rows
         self.batch_rows = rows
         self.batch_ms.append(milliseconds)
 
     def see(self, state: State) -> None:
-        """Take in the engines' state."""
         if self.state.orders:
             self.order_changes += sum(
                 state.orders.get(stream, order) != order for stream, order in self.state.orders.items()
@@ -115,7 +113,6 @@ class LivePanel:
         self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Draw the panel again."""
         self._live.update(panel(self._cql, progress, self._until), refresh=True)
 
 

@@ -29,7 +29,7 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
     root = bind_query(node, context)
     if not context.streams:
         raise error(
-            "a continuous query needs a stream in FROM; this one reads only tables",
+            "a continuous query needs a stream in FROM, and this one reads only tables",
             node,
             "query tables with Spark itself",
         )
