@@ -64,3 +64,13 @@ def test_make_targets():
     for document in DOCUMENTS:
         for target in re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(), re.MULTILINE):
             assert target in targets, f"{document.name} says make {target}"
+
+
+def test_the_code_shown_for_a_new_operator_is_that_of_the_files():
+    """Docstrings and lines may be left out, none may differ."""
+    text = (ROOT / "docs" / "adding_an_operator.md").read_text()
+    files = [*SOURCES.rglob("*.py"), ROOT / "tests" / "engine" / "test_laws.py"]
+    there = {line.strip() for file in files for line in file.read_text().splitlines()}
+    for block in re.findall(r"```\n(.*?)```", text, re.DOTALL):
+        for line in filter(None, map(str.strip, block.splitlines())):
+            assert line.removesuffix(" ...") in there, f"adding_an_operator.md shows {line!r}"
