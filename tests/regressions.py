@@ -21,6 +21,11 @@ REGRESSIONS: dict[str, Case] = {
         {"D": [{"a": 1}, {"a": 1}], "S": [(0, {"a": 1, "b": 1}), (0, {"a": 1, "b": 1})]},
         {"D": "a INT", "S": "a INT, b BIGINT"},
     ),
+    "a snapshot before the first step has no static rows": Case(
+        "SELECT r0.a AS c0 FROM S AS r0, D AS r1 WHERE r0.a = r1.a",
+        {"S": [(0, {"a": 1}), (0, {"a": 1})], "D": [{"a": 1}, {"a": 1}]},
+        {"S": "a INT", "D": "a INT"},
+    ),
     "ISTREAM over a window beside an unbounded stream has lives without an end": Case(
         "ISTREAM(SELECT * FROM S AS r0, S [NOW] AS r1 WHERE r0.a = r1.a AND r0.a = r1.a)",
         {"S": [(0, {"a": 1}), (0, {"a": 1})]},

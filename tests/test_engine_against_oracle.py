@@ -67,4 +67,5 @@ def test_regressions(name: str) -> None:
 @pytest.mark.parametrize("name", regressions())
 @pytest.mark.parametrize("partitions", (1, 3))
 def test_regressions_in_steps(name: str, partitions: int) -> None:
-    check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.3, 0.55, 0.8), before=("rebuild",) * 5))
+    for before in ("rebuild", "snapshot, rebuild"):
+        check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.3, 0.55, 0.8), before=(before,) * 5))

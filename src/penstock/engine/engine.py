@@ -172,6 +172,8 @@ class Engine:
         plan = [e.node.name for e in self.entities]
         if state["plan"] != plan:
             raise SnapshotError(f"the snapshot is of the operators {state['plan']}; the plan has {plan}")
+        if not state["version"]:
+            return  # no step was taken: there is no state, and the static rows are yet to be fed
         for number, _, _ in state["operators"]:
             self.entities[number].loading = True
         self._base = _Base(state["version"], state["header"]["step"], state["tops"])
