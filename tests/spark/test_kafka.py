@@ -117,7 +117,7 @@ def test_messages_that_never_come_are_told(cluster: MockKafka) -> None:
     found = reader(cluster, "silent", timeoutSeconds="1")
     read = found.read(Slice("silent", 0, 0, 5))
     assert next(read).column("value").to_pylist() == [b"x"]
-    with pytest.raises(DataError, match="gave no message of partition 0 of topic 'silent' in 1 s"):
+    with pytest.raises(DataError, match="returned no message of partition 0 of topic 'silent' in 1 s"):
         next(read)
 
 

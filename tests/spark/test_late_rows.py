@@ -132,6 +132,6 @@ def test_wrong_uses(spark: Any) -> None:
     session.create_stream("S", spark.readStream.format("rate").load(), timestamp="timestamp")
     with pytest.raises(CatalogError, match="late rows are only counted; SET penstock.late_rows"):
         session.late_rows("S")
-    with pytest.raises(CatalogError, match="there is no stream 'T'"):
+    with pytest.raises(CatalogError, match="unknown stream 'T'"):
         session.late_rows("T")
     session.close()

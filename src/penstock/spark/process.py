@@ -1,7 +1,7 @@
-"""How code of Penstock behaves in a process of Spark's or of its own: memory, garbage collection, errors.
+"""Penstock's code in processes of Spark and of its own: memory, garbage collection, errors.
 
-Spark shows the whole traceback of a Python worker's exception, with the sentence that matters at its end. For
-a mistake in the data or in the use of Penstock the sentence alone is reported.
+Spark reports the whole traceback of a Python worker's exception, with the error message at its end. For a
+mistake in the data or in the use of Penstock the message alone is reported.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from penstock.errors import PenstockError
 from penstock.spark.settings import FREE_BYTES_KEPT, MMAP_FROM_BYTES
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""The names that glibc's mallopt(3) has for them."""
+"""Parameters of glibc's mallopt(3)."""
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Keep what is freed for the next step, up to a bound, rather than give it back to the system; once.
+    """Keep freed memory for the next step, up to a bound, instead of returning it to the system; once.
 
-    A step allocates and frees the same megabytes as the one before. Given back, every page of them is faulted
-    in and zeroed anew. Where the C library is not glibc nothing is done.
+    A step allocates and frees the same megabytes as the one before. If they were returned, every page would
+    be faulted in and zeroed again. Has no effect if the C library is not glibc.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "gnu_get_libc_version"):
@@ -36,10 +36,10 @@ def keep_freed_memory() -> None:
 
 @cache
 def settle() -> None:
-    """Take what is loaded by now out of the garbage collector's sight, once in a process.
+    """Exclude all objects loaded so far from garbage collection, once per process.
 
     pyspark's daemon collects garbage after every task, and with pandas and Arrow loaded each collection
-    walks 75,000 objects that never die: 45-90 ms of CPU a task, more than the task itself.
+    walks 75,000 objects that never die: 45-90 ms of CPU per task, more than the task itself.
     """
     gc.collect()
     gc.freeze()
@@ -61,7 +61,7 @@ def _sentence_alone() -> Iterator[None]:
 
 
 def plain(function: Called) -> Called:
-    """Make a function's Penstock errors reach the user as their sentence alone."""
+    """Report a function's Penstock errors to the user without a traceback."""
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -72,7 +72,7 @@ def plain(function: Called) -> Called:
 
 
 def readable(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """The same for a generator's."""
+    """The same for a generator."""
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:

@@ -3,11 +3,11 @@
 # Driver
 
 ALLOTMENT_CHANGE = 0.1
-"""A query is sent its part of a shared memory when it changed by more: each costs a file and a batch."""
+"""Relative change of a query's part of shared memory that is sent to it: each costs a file and a batch."""
 ADVICE_INTERVAL_S = 30.0
 """Seconds between two checks of how evenly and how late a query's rows arrive."""
 FILE_TASKS_PER_CORE = 2
-"""Map tasks per core that read files: more would be small, fewer could not even out large files."""
+"""Map tasks per core that read files: more would be small, fewer would not balance large files."""
 LAST_EVENTS_MS = 2000
 """Milliseconds that Spark may take to report its last events before the session stops listening."""
 
@@ -16,7 +16,7 @@ LAST_EVENTS_MS = 2000
 PARQUET_BATCH_ROWS = 1 << 17
 """Rows that are decoded at a time."""
 KAFKA_BATCH_MESSAGES = 10_000
-"""Messages per record batch: librdkafka returns them as Python objects, which must not be too many."""
+"""Messages per record batch: librdkafka returns them as Python objects, so their number is limited."""
 KAFKA_POLL_S = 0.1
 """Seconds that librdkafka may wait for a full batch; one that ends in a gap of the log is never full."""
 
@@ -36,17 +36,17 @@ SENDMSG_BUFFERS = 512
 LOG_PIECE_BYTES = 256 << 10
 """Bytes per map entry: PySpark's state API moved 140-180 MB/s at this size, 56 MB/s at 4 MB."""
 SNAPSHOT_LOG_BYTES = 4 << 20
-"""Log bytes that are replayed, within a second, rather than replaced by a snapshot of a small state."""
+"""Log bytes below which no snapshot is written: they are replayed within a second."""
 SNAPSHOT_LOG_PER_STATE = 2
-"""Log bytes per byte of state from which on a snapshot is cheaper: the state is then written once per two."""
+"""Log bytes per byte of state above which a snapshot is written: at most one byte of it per two logged."""
 STEP_ATTEMPTS = 4
-"""How often a step is sent before the task fails: an engine may be killed, but not every time."""
+"""Attempts at a step before the task fails: an engine may be killed, but not every time."""
 STEP_RETRY_S = 0.05
-"""Seconds before the first retry; a dying process needs some to be gone."""
+"""Seconds before the first retry; a dying process needs some time to exit."""
 RESULT_FRAME_ROWS = 1 << 18
 """Rows per frame of results: enough to be fast, few enough for the JVM's memory."""
 SHOWN_PLAN_LINES = 2
-"""Lines of each plan that a refusal shows: one change in a query changes few."""
+"""Lines of each plan that an error shows: one change in a query changes few."""
 
 # Resident
 
@@ -61,4 +61,4 @@ HOST_REQUEST_S = 10.0
 FREE_BYTES_KEPT = 128 << 20
 """Bytes of free memory that a process keeps at most."""
 MMAP_FROM_BYTES = 32 << 20
-"""Bytes from which on an allocation is returned to the system when it is freed; glibc's limit."""
+"""Bytes above which a freed allocation is returned to the system; the largest value glibc accepts."""

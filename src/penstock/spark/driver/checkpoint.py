@@ -1,7 +1,7 @@
-"""Which query a checkpoint belongs to: a file beside Spark's own holds the fingerprints of its stages.
+"""The query that a checkpoint belongs to: a file beside Spark's own holds the fingerprints of its stages.
 
-A checkpoint of another query is refused when a query starts, before Spark has touched anything. Where there
-is no such file the first step refuses, in the tasks, before it changes their state
+A checkpoint of another query is rejected when a query starts, before Spark changes anything. If there is no
+such file the first step rejects it, in the tasks, before it changes their state
 (:mod:`penstock.spark.relay.state_log`). Both compare the query's fingerprint, computed here from its plan.
 """
 
@@ -30,9 +30,9 @@ _FREE = frozenset({"filters"})
 
 
 def agree(place: Directory, query: Sequence[Fingerprint]) -> None:
-    """Refuse a checkpoint that another query has written; say in a new one whose it is.
+    """Reject a checkpoint that another query has written; write the fingerprints into a new one.
 
-    As long as no batch has been committed there is no state, and any query may begin.
+    As long as no batch has been committed there is no state, and any query may start.
     """
     if any(name.isdigit() for name in place.names("commits")):
         written = _decode(place.read(FILE))
@@ -43,12 +43,12 @@ def agree(place: Directory, query: Sequence[Fingerprint]) -> None:
 
 
 def _encode(query: Sequence[Fingerprint]) -> str:
-    told = {"format": FORMAT, "penstock": __version__}
-    return json.dumps({**told, "stages": [asdict(f) for f in query]}, indent=1)
+    header = {"format": FORMAT, "penstock": __version__}
+    return json.dumps({**header, "stages": [asdict(f) for f in query]}, indent=1)
 
 
 def _decode(text: str | None) -> list[Fingerprint] | None:
-    """None if there is nothing that can be read: a start may have been cut short while it wrote."""
+    """The fingerprints in a file; None if unreadable: a start may have been interrupted while writing."""
     try:
         found = json.loads(text or "")
     except ValueError:
@@ -70,14 +70,14 @@ class Directory:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
 
     def names(self, name: str) -> list[str]:
-        """The files of a directory in it, which need not exist."""
+        """The names of the files in a subdirectory, which need not exist."""
         below = self._below(name)
         if not self._files.exists(below):
             return []
         return [status.getPath().getName() for status in self._files.listStatus(below)]
 
     def read(self, name: str) -> str | None:
-        """A file's text, if there is one."""
+        """The text of a file; None if it does not exist."""
         if not self._files.exists(self._below(name)):
             return None
         stream = self._files.open(self._below(name))
@@ -87,7 +87,7 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Make or replace a file: whole or not at all."""
+        """Write a file atomically."""
         path = self._below(name)
         fresh = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.new")
         stream = self._files.create(fresh, True)
@@ -100,7 +100,7 @@ class Directory:
 
 
 def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
-    """That of a planned stage."""
+    """The fingerprint of a planned stage."""
     stage = planned.stage
     parts = [_unnamed(stage.root), stage.inputs, stage.waits, [_input(i) for i in planned.inputs]]
     digest = hashlib.sha256("\n".join(map(_text, parts)).encode()).hexdigest()[:16]
@@ -110,7 +110,7 @@ def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
 
 
 def _declared(stream: Input) -> str:
-    """What of a stream's declaration its rows' order and time depend on, in DDL's words."""
+    """The clauses of a stream's declaration on which the order and time of its rows depend."""
     options, unit = stream.options, stream.options.time.unit.upper()
     time = f"TIMESTAMP BY {options.timestamp}"
     if options.time.kind == "integer":
@@ -130,11 +130,11 @@ def _unnamed(root: Any) -> Any:
 
 
 _PASS = frozenset({"IStream", "DStream", "RStream", "Changelog"})
-"""Operators that show the rows of the one below as they are."""
+"""Operators that pass the rows of their input on unchanged."""
 
 
 def _input(source: Any) -> Any:
-    """An input with the declaration of its stream, and without what it is read from."""
+    """An input with the declaration of its stream, without its source."""
     if not isinstance(source, SourceInput):
         return type(source).__name__, source.name, getattr(source, "partition_by", ())
     own = {f.name: getattr(source, f.name) for f in fields(source) if f.name != "stream"}

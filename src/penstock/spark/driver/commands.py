@@ -1,6 +1,6 @@
 """A query's command stream: numbered commands beside its checkpoint, and the source that delivers them.
 
-A checkpoint freezes a query's sources, so every query has one more from its first start on. The source is
+A checkpoint fixes a query's sources, so every query has this one from its first start. The source is
 Spark's own memory stream: it costs nothing in a batch without commands, and its offset n stands for the first
 n + 1 commands. Which commands a batch has is therefore decided by Spark's offsets alone. A command is written
 to a file ``commands/<number>.json`` of the checkpoint before the source has it, and a restart gives the
@@ -32,7 +32,7 @@ FOLDER = "commands"
 class CommandStream:
     """The commands of one query, as a source of its DataFrame.
 
-    Without a directory (Spark made the checkpoint up, and removes it with the query) they are not kept.
+    Without a directory (Spark uses a temporary checkpoint and removes it with the query) they are not stored.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -54,7 +54,7 @@ class CommandStream:
         return self._df.select(each, F.col("value"), F.lit(b""))
 
     def open(self, directory: Directory | None) -> None:
-        """Before a start: deliver what the checkpoint has, at the offsets it had."""
+        """Before a start: deliver the stored commands at their offsets."""
         if self._query is not None and self._query.isActive:
             self._writers += 1  # a second start of one writer: which query a command is for is unknown
             return

@@ -73,7 +73,7 @@ def _sources(planned: PlannedStage) -> list[SourceInput]:
 
 
 def program(plan: PhysicalPlan, number: int) -> Program:
-    """What the engines of a stage run, its tables read."""
+    """The program of a stage's engines, with its tables read."""
     planned = plan.stages[number]
     tables = {i.name: table(i) for i in planned.inputs if isinstance(i, TableInput)}
     stage = replace(planned.stage, tables={**planned.stage.tables, **tables})
@@ -87,7 +87,7 @@ def program(plan: PhysicalPlan, number: int) -> Program:
 def table(source: TableInput) -> pa.Table:
     """A static table's pushed columns and rows, read once."""
     rows = exchange.project(source.columns, source.filter, source.alias, source.table.source.df).toArrow()
-    # The first column only keeps the number of rows where no other is needed.
+    # The first column only keeps the number of rows if no other column is needed.
     shown = zip(source.columns, rows.columns[1:], strict=True)
     named = {name: column.cast(e.type) for (name, e), column in shown}
     return pa.table({"": rows.column(0), **named}).drop_columns([""])
@@ -108,7 +108,7 @@ def _declared(source: SourceInput) -> Declared:
 
 
 def late_schema(stream: Input) -> pa.Schema:
-    """The columns of a stream's late rows: all that are declared."""
+    """The columns of a stream's late rows: all declared ones."""
     schema, options = stream.schema, stream.options
     if options.timestamp and options.timestamp not in schema.names:
         schema = schema.append(pa.field(options.timestamp, options.time.ts_type))
@@ -118,7 +118,7 @@ def late_schema(stream: Input) -> pa.Schema:
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
-    """``ts``, for a relation ``op``, then the selected columns; one called like these becomes ``ts_1``."""
+    """``ts``, for a relation ``op``, then the selected columns; another ``ts`` becomes ``ts_1``."""
     own = [pa.field("ts", plan.time.ts_type)]
     if plan.kind == "relation":
         own.append(pa.field("op", pa.string()))

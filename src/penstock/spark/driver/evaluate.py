@@ -1,4 +1,4 @@
-"""``evaluate(on="spark")``: finite inputs as files, one a stream and micro-batch, through all of Spark."""
+"""``evaluate(on="spark")``: finite inputs as files, one per stream and micro-batch, run by Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(
     partitions: int,
     batches: int,
 ) -> list[Change]:
-    """All changes of a query, by Spark; uses the active session or makes a local one."""
+    """All changes of a query, computed by Spark in the active session or a new local one."""
     session = connect()
     spark = session.spark
     end = finite.last_instant(until)
@@ -50,7 +50,7 @@ def run(
 
 
 def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
-    """The inputs as Spark reads them: elements' time, sign and heartbeats beside the row."""
+    """The catalog of the inputs as Spark reads them: with time, sign and heartbeats beside the row."""
     found = Catalog()
     for name, rows in finite.streams.items():
         (root / name).mkdir()

@@ -1,8 +1,8 @@
 """The driver's side of a stage's input: what Catalyst computes, and where each partition's blobs go.
 
 Catalyst computes the timestamp in ticks, the pushed columns, and which rows are kept, all in one select;
-Python packs (:mod:`penstock.spark.map_side.packer`). A row that the filter drops still tells the time, so
-the filter is a column here and not a DataFrame filter. Every column costs a conversion to Arrow for every
+Python packs (:mod:`penstock.spark.map_side.packer`). A row that the filter drops still advances time,
+so the filter is a column here and not a DataFrame filter. Every column costs a conversion to Arrow for every
 row, so nothing is sent twice: a pushed column that is the timestamp is made from it in the engine, and rows
 are sent to partitions by the hash of columns that are there anyway.
 """
@@ -50,13 +50,13 @@ def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
 
 
 def _together(files: Sequence[DataFrame]) -> DataFrame:
-    """The files of all streams, for few tasks: a task costs some tens of milliseconds whatever it does."""
+    """The files of all streams in few tasks: a task costs some tens of milliseconds whatever it does."""
     cores = files[0].sparkSession.sparkContext.defaultParallelism
     return reduce(DataFrame.unionAll, files).coalesce(FILE_TASKS_PER_CORE * cores)
 
 
 def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
-    """What Catalyst computes of every row, and what packs it."""
+    """The columns that Catalyst computes of every row, and the packer of the rows."""
     sent = Sent.of(source)
     columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
     schema, split = sent.schema(source), tuple(sent.split)
@@ -66,7 +66,7 @@ def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Pac
 
 @dataclass
 class Sent:
-    """What a row carries to Python: columns by name, in order; the timestamp is the first.
+    """The columns of a row that are sent to Python, by name, in order; the timestamp is the first.
 
     ``copies`` are pushed columns that are the timestamp itself. ``split`` names, for each dimension that
     splits the stream, the columns whose hash is the coordinate.
@@ -81,7 +81,7 @@ class Sent:
         """Choose what to send of a source."""
         origin: InputFrame = source.stream.source
         keep = _keep(source)
-        # The copies stand for every row, and of rows that are places the timestamp alone is sent.
+        # Copies are made for every row; rows that are only places would get them too.
         stamps = source.columns if source.route.places is None else ()
         copies = [(name, e.type) for name, e in stamps if _is_stamp(source, e)]
         sent = Sent({TS: origin.ticks}, pa.schema(copies))
@@ -113,7 +113,7 @@ class Sent:
         return tuple(there.get(e, f"__key {e}") for e in keys)
 
     def _told_apart(self, source: SourceInput, row: Sequence[ex.Expression]) -> tuple[str, ...]:
-        # A relation's row must leave where it entered, so its time does not tell it apart.
+        # A relation's row must leave where it entered, so its time is not part of its identity.
         return (*([] if source.stream.is_relation else [TS]), *self._named(source, row))
 
     def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
@@ -128,7 +128,7 @@ class Sent:
         return fields if parquet_files.can_read(fields) else ()
 
     def schema(self, source: SourceInput) -> pa.Schema:
-        """Names and types as Python must have them; the engine gets the source's columns and the sign."""
+        """Names and types of the columns in Python; the engine gets the source's columns and the sign."""
         own = {TS: pa.int64(), KEEP: pa.bool_(), SIGN: pa.int8()}
         for number, axis in enumerate(source.route.own):
             own |= {f"{PART}{number}": pa.int32(), **{f"__key {e}": e.type for e in axis.keys}}
@@ -151,21 +151,21 @@ def spark_sql(expression: ex.Expression, alias: str) -> str:
 
 
 def _row_key(source: SourceInput) -> tuple[ex.Expression, ...]:
-    """What tells rows apart, besides the time: the columns that hash fast, or all if there is none.
+    """The columns that identify a row besides its time: those that hash fast, or all if there are none.
 
-    By what is in a row and not by its place in a task: one that is run again may see rows in another order.
+    The values of a row and not its position in a task: a task that is run again may see another order.
     """
     shipped = tuple(e for _, e in source.columns)
     return tuple(e for e in shipped if _hashes_fast(e.type)) or shipped
 
 
 def _own(e: ex.Expression | None, source: SourceInput) -> str | None:
-    """The name of the stream's column that an expression is, if it is one."""
+    """The name of the stream's column, if an expression is just a column."""
     return e.name.removeprefix(f"{source.alias}.") if isinstance(e, ex.Column) else None
 
 
 def _is_stamp(source: SourceInput, e: ex.Expression) -> bool:
-    """Whether a pushed column is the stream's timestamp, so that its ticks say all."""
+    """Whether a pushed column is the stream's timestamp, so that its ticks suffice."""
     stamp = source.stream.options.timestamp
     exact = pa.types.is_timestamp(e.type) or e.type == pa.int64()
     return exact and isinstance(e, ex.Column) and stamp is not None and e.name == f"{source.alias}.{stamp}"
@@ -176,7 +176,7 @@ def _hashes_fast(kind: pa.DataType) -> bool:
 
 
 def _pushed(source: SourceInput, e: ex.Expression, keep: Column | None) -> Column:
-    """A pushed column; strings of rows that are dropped are not worth carrying to Python."""
+    """A pushed column; strings of dropped rows are not sent to Python."""
     column = F.expr(spark_sql(e, source.alias))
     return column if keep is None or pa.types.is_primitive(e.type) else F.when(keep, column)
 
@@ -210,7 +210,7 @@ def partition_keys(partitions: int) -> tuple[int, ...]:
 
 
 def _key(hashed: int) -> int:
-    """The INT that has a hash: Murmur3 backwards."""
+    """The INT with a given hash: the inverse of Murmur3."""
     h = _unshift(hashed, 16)
     h = h * pow(0xC2B2AE35, -1, 1 << 32) & _BITS
     h = _unshift(h, 13)

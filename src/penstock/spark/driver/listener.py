@@ -27,9 +27,9 @@ _log = logging.getLogger("penstock")
 
 
 class EndEngines(StreamingQueryListener):
-    """Tells the hosts on the driver's machine that a query run is over.
+    """Ends the engines on the driver's machine when a query run is over.
 
-    Engines on other machines notice that nobody calls and go when they have been idle for long enough.
+    Engines on other machines end when they have been idle for long enough.
     ``runs`` are the runs of the session that have started and not ended.
     """
 
@@ -55,22 +55,21 @@ class EndEngines(StreamingQueryListener):
         self._shared.rebalance()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Engines start when they are needed; only remember the run."""
+        """Record the run; its engines start when they are needed."""
         self.runs.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Now and then."""
         self.look()
 
     def look(self) -> None:
-        """Share memory out anew; now and then, what there is to warn of in any run."""
+        """Redistribute shared memory; from time to time, warn of skew and late rows."""
         self._shared.rebalance()
         if time.monotonic() - self._looked >= ADVICE_INTERVAL_S:
             self._looked = time.monotonic()
             self._warn(list(self.runs))
 
     def _warn(self, runs: Iterable[str]) -> None:
-        """Once for each input: of a key with more rows than one partition should get, and of late rows."""
+        """Warn, once per input, of a key with too many rows for one partition, and of late rows."""
         found = Measurements(m for run_id in runs for m in self._registry.latest(run_id))
         warnings = {("skew", s.query, s.input): s.advice for s in skew(found)}
         warnings |= {("late", *place): sentence for place, sentence in late(found).items()}
@@ -80,12 +79,11 @@ class EndEngines(StreamingQueryListener):
                 _log.warning("%s", sentence)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The run's engines are no longer needed."""
         self._end(str(event.runId))
 
     @property
     def _jlistener(self) -> Any:
-        """Progress events are many, and pyspark's adapter reads each one field by field: keep that out."""
+        """Without progress events: there are many, and pyspark's adapter reads each field by field."""
         if not hasattr(self, "_adapter"):
             jvm = SparkContext._jvm
             assert jvm is not None
@@ -94,7 +92,7 @@ class EndEngines(StreamingQueryListener):
 
 
 class _StartsAndEnds:
-    """What the JVM calls; of a query's start and end the event is passed on, of its progress that it was."""
+    """The object that the JVM calls; it passes on events of start and end, and that there was progress."""
 
     def __init__(self, listener: EndEngines) -> None:
         self._listener = listener

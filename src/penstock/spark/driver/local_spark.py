@@ -1,6 +1,6 @@
-"""The local Spark that Penstock starts where it is given none, and the settings that make it fast.
+"""The local Spark that Penstock starts if it is given none, and the settings that make it fast.
 
-The benchmarks' other systems run with the same settings, and gain from most of them as well.
+The benchmarks run other systems with the same settings, and most of them gain as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEEDED = {
     ),
     f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
-"""What a query needs of any session: the log lies in RocksDB, and only its changes are written."""
+"""Required in any session: the log is in RocksDB, and only its changes are written."""
 
 QUIET = {
     "spark.ui.enabled": "false",
@@ -27,11 +27,11 @@ QUIET = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""No chatter, and nothing that listens beyond this machine."""
+"""No log messages, and no port open beyond this machine."""
 
 FAST = {
     # Through FileContext, Spark's default, Hadoop starts a readlink or chmod process for every file that it
-    # touches: about 100 ms a batch. Through FileSystem it starts far fewer.
+    # touches: about 100 ms per batch. Through FileSystem it starts far fewer.
     f"{_STREAMING}.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -42,7 +42,7 @@ FAST = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.python.unix.domain.socket.enabled": "true",
-    # Hashes every row that is shuffled, to see whether a task that is run again gives other rows. Here no
+    # Spark would hash every shuffled row, to detect that a task returns other rows when run again. Here no
     # output of a task can be lost, and what Penstock shuffles does not depend on the order of rows.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
@@ -63,7 +63,7 @@ def local_spark() -> SparkSession:
 
 
 def new_local_spark(cores: int) -> SparkSession:
-    """A local session with so many tasks at once."""
+    """A local session that runs ``cores`` tasks at once."""
     builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
     for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
         builder = builder.config(key, value)
@@ -73,7 +73,7 @@ def new_local_spark(cores: int) -> SparkSession:
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Workers of a local Spark that was told no Python are this one: it has what they import."""
+    """Let a local Spark without a configured Python run this one in its workers: it has their imports."""
     if is_local(spark) and spark.sparkContext.pythonExec == "python3":
         spark.sparkContext.pythonExec = sys.executable
 

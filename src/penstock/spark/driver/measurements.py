@@ -1,4 +1,4 @@
-"""What the engines of all running queries last published, wherever they run.
+"""The latest measurements of the engines of all running queries, on any machine.
 
 Relays add the encoded readings of their engines to a Spark accumulator. Spark brings them to the driver with
 the result of each task, before the batch ends, and only of tasks that succeeded. They are decoded when they
@@ -23,7 +23,7 @@ class Registry:
 
     @staticmethod
     def of(context: SparkContext) -> Registry:
-        """That of a Spark application."""
+        """The registry of a Spark application."""
         return _registry(context)
 
     def latest(self, run_id: str | None = None) -> Measurements:
@@ -35,7 +35,7 @@ class Registry:
         return Measurements(found)
 
     def forget(self, run_id: str) -> None:
-        """Drop what the engines of a run published: it has ended."""
+        """Drop the measurements of a run that has ended."""
         kept = {place: own for place, own in self.accumulator.value.items() if place[0] != run_id}
         self.accumulator.value = kept
 

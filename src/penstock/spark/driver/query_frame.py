@@ -44,7 +44,7 @@ class QueryFrame(ClassicDataFrame):
 
     @property
     def writeStream(self) -> DataStreamWriter:
-        """As any DataFrame's, but ``start`` refuses a checkpoint of another query."""
+        """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
         if self._commands is None:
             return QueryFrame(self.sparkSession, self._build, self._fingerprints, self._memory).writeStream
         commands, self._commands = self._commands, None
@@ -52,7 +52,7 @@ class QueryFrame(ClassicDataFrame):
 
 
 class _Writer(DataStreamWriter):
-    """Spark's writer, which remembers where the checkpoint is to be."""
+    """Spark's writer, which also records the checkpoint's location."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class _Writer(DataStreamWriter):
         return query
 
     def _check(self, name: str | None, given: dict[str, Any]) -> None:
-        """Find the checkpoint as Spark does; one that Spark makes up for this start has nothing in it."""
-        told = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
-        location = told[0] if told else self._location
+        """The checkpoint's directory, found as Spark does; a temporary one is empty."""
+        given_locations = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
+        location = given_locations[0] if given_locations else self._location
         base = self._spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         called = name or self._name
         if location is None and base is not None and called is not None:
@@ -114,6 +114,6 @@ class _Writer(DataStreamWriter):
 
 
 def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:
-    """The query's name among the arguments: the fourth after the first, for those who count."""
+    """The query's name among the arguments of ``start``: the fourth positional, or by keyword."""
     name = args[3] if len(args) > 3 else given.get("queryName")
     return None if name is None else str(name)

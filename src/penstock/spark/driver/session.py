@@ -169,7 +169,7 @@ class Session:
         return explain_running(self._measurements.latest(str(query.runId)))
 
     def drop(self, name: str) -> None:
-        """Forget a stream or table; running queries go on."""
+        """Remove a stream or table; running queries continue."""
         self._catalog.drop(name)
 
     def metrics(self) -> Measurements:
@@ -188,7 +188,7 @@ class Session:
         known = self._catalog.known(name)
         stream = self._catalog[known] if known else None
         if not isinstance(stream, Input):
-            raise CatalogError(f"there is no stream {name!r}; registered: {', '.join(self._catalog)}")
+            raise CatalogError(f"unknown stream {name!r}; registered: {', '.join(self._catalog)}")
         if self.settings.late_rows is None:
             raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
         directory = f"{self.settings.late_rows}/{stream.name}"
@@ -197,7 +197,7 @@ class Session:
         return self.spark.readStream.schema(schema).parquet(directory)
 
     def skew(self) -> list[Skew]:
-        """How evenly rows come to the partitions: for each input of a stage the rows that each received.
+        """How evenly rows are distributed: for each input of a stage, the rows that each partition received.
 
         ``busiest`` is how many times its even part the busiest partition has; ``heavy`` are the keys that
         many rows have, with their part of all rows. ``declare`` is what to add to the stream's declaration
@@ -206,18 +206,18 @@ class Session:
         return skew(self.metrics())
 
     def close(self) -> None:
-        """Forget the streams and tables and end the engines of queries that have stopped; Spark goes on."""
+        """Remove all streams and tables and end the engines of stopped queries; Spark keeps running."""
         self._catalog.clear()
         if self._listener.end_stopped(str(q.runId) for q in self.spark.streams.active):
             atexit.unregister(self._stop_listening)
             self._stop_listening()
 
     def _stop_listening(self) -> None:
-        """When Python ends, too: Spark lives on for a moment, and would fail to call it, at length."""
+        """Stop listening, also when Python exits: Spark would fail to call it, with long tracebacks."""
         if SparkContext._active_spark_context is None:
             return
         with suppress(Exception):
-            # What it is being told of comes through first: a call that is under way would fail as well.
+            # Wait for pending events: a call under way would fail as well.
             self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(LAST_EVENTS_MS)
         with suppress(Exception):
             self.spark.streams.removeListener(self._listener)
@@ -243,7 +243,7 @@ class Session:
 
 
 def _make_ready(spark: SparkSession) -> None:
-    """Set what queries need; a local Spark that was told no Python runs this one in its workers."""
+    """Set what queries need; a local Spark without a configured Python runs this one in its workers."""
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     use_this_python(spark)

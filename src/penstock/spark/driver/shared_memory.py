@@ -1,6 +1,6 @@
 """The memory that queries share under ``SET penstock.memory``, and each one's part of it (ALLOC, section 5).
 
-Engines publish what recall they would have with how much memory. The driver shares the memory out so that
+Engines publish the recall they expect by amount of memory. The driver shares the memory out so that
 all queries have the same recall by their weights, over all executors, and sends a query its part as a command
 when it changes. So it is logged with the rows, and an engine that is rebuilt decides as it did before. Within
 a query each partition has the part that is its part of the rows.
@@ -27,7 +27,7 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class QueryDemand:
-    """What a query can do with how much memory: its partitions together."""
+    """The recall of a query as a function of its memory, over all its partitions."""
 
     partitions: tuple[ReportedDemand, ...]
 
@@ -51,9 +51,9 @@ def _reported(engine: Measurements) -> ReportedDemand:
 
 
 def parts(total: int, demands: list[QueryDemand | None]) -> list[int]:
-    """Each query's part: an equal one until its demand is known, then what makes recalls equal by weight.
+    """Each query's part: an equal one until its demand is known, then one that equalizes weighted recalls.
 
-    What nobody needs goes to all alike, since streams may grow.
+    Memory that no query needs is divided equally, since streams may grow.
     """
     equal = total // max(len(demands), 1)
     known: list[Demand] = [d for d in demands if d is not None]
@@ -74,23 +74,23 @@ class SharedMemory:
 
     @staticmethod
     def of(context: SparkContext) -> SharedMemory:
-        """That of a Spark application."""
+        """The shared memory of a Spark application."""
         return _shared_memory(context)
 
     def open(self, stream: CommandStream, total: int) -> None:
-        """Before a query starts: its first batch has a part already."""
+        """The part of a query that is about to start, for its first batch."""
         with self._lock:
             running = sum(s.runs for s in self._sent.get(total, {}))
             _send(stream, total // (running + 1))
 
     def started(self, stream: CommandStream, total: int) -> None:
-        """After a query started: it shares from now on."""
+        """Register a query that has started."""
         with self._lock:
             self._sent.setdefault(total, {})[stream] = 0
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Share out anew; queries whose part changed by more than a little are sent it."""
+        """Divide the memory again, and send queries their parts if they changed enough."""
         if not self._sent:
             return
         with self._lock:

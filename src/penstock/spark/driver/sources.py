@@ -1,4 +1,4 @@
-"""Where streams and tables come from: DataFrames, and the directories that DDL names."""
+"""The sources of streams and tables: DataFrames, and the directories that DDL names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.spark.map_side.catalyst import quote
 
 @dataclass(frozen=True)
 class InputFrame:
-    """A stream's DataFrame with its time in ticks, a relation's with its signs too, or a table's."""
+    """The DataFrame of a stream with its time in ticks, of a relation with signs too, or of a table."""
 
     df: DataFrame
     ticks: Any = None
@@ -30,7 +30,7 @@ class InputFrame:
 
 
 def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:
-    """The input over a streaming DataFrame with options as Python gives them."""
+    """The input over a streaming DataFrame with options given in Python."""
     if not df.isStreaming:
         raise CatalogError(
             f"{kind} {name!r}: the DataFrame is static; read it with spark.readStream, or use create_table"
@@ -52,7 +52,7 @@ def declared_input(statement: cql.CreateInput, spark: SparkSession) -> Input:
 
 
 def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: InputOptions) -> Input:
-    """The catalog's entry of a DataFrame: without its bad rows, with columns for time and sign."""
+    """The catalog's entry of a DataFrame without its bad rows, with columns for time and sign."""
     assert options.timestamp is not None
     time = ticks(options.timestamp, schema.field(options.timestamp).type)
     sign = None if options.change is None else signs(options.change)

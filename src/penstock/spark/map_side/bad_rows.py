@@ -1,7 +1,7 @@
-"""Rows that a stream cannot take, without a time or of another form: refused, or counted and left out.
+"""Rows without a time or not of the declared form: rejected, or counted and left out.
 
-They are counted by Spark's own means: every progress report of a query has, under ``observedMetrics``, how
-many a batch had of each stream declared ``ON BAD ROWS COUNT``.
+Spark counts them: every progress report of a query has, under ``observedMetrics``, how many a batch had of
+each stream declared ``ON BAD ROWS COUNT``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from penstock.spark.map_side.catalyst import quote
 
 MALFORMED, POSITION = "__malformed", "__position"
-"""Columns that a reader may add: whether a row has not the declared form, and where it was found."""
+"""Columns that a reader may add: whether a row is malformed, and where it was found."""
 
 
 def metric(stream: str) -> str:
@@ -21,14 +21,14 @@ def metric(stream: str) -> str:
 
 
 def without_bad_rows(stream: str, df: DataFrame, needed: list[Column], policy: str) -> DataFrame:
-    """The rows that can be taken: well formed, with a value in every ``needed`` column.
+    """The valid rows: well formed, with a value in every ``needed`` column.
 
-    Rows without one are refused where their values are looked at, in the packer.
+    Under ``ON BAD ROWS ERROR`` the packer rejects rows without one, when it reads their values.
     """
-    told = MALFORMED in df.columns
+    marked = MALFORMED in df.columns
     if policy == "error":
-        return _refused(stream, df) if told else df
-    bad = F.col(MALFORMED) if told else F.lit(False)
+        return _refused(stream, df) if marked else df
+    bad = F.col(MALFORMED) if marked else F.lit(False)
     for column in needed:
         bad = bad | column.isNull()
     counted = df.observe(metric(stream), F.count_if(bad).alias("bad_rows"))

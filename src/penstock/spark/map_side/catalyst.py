@@ -1,7 +1,7 @@
 """Bound expressions as Spark SQL text, for the filters and columns that Catalyst evaluates.
 
 The text means in Spark (ANSI mode, session time zone UTC) what :mod:`penstock.engine.evaluate` computes;
-one test holds the two against each other for every function. Every literal carries its type, so Spark
+one test compares the two for every function. Every literal carries its type, so Spark
 coerces nothing on its own.
 """
 
@@ -22,7 +22,7 @@ _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
 
 def to_spark_sql(expression: Expression, name: Callable[[str], str] = str) -> str:
-    """The expression as Spark SQL; ``name`` says what a column of that qualified name is called there.
+    """The expression as Spark SQL; ``name`` maps qualified names of columns to those in Spark.
 
     >>> from penstock.expression import Call
     >>> size = Column("C.size", pa.int64())

@@ -40,7 +40,7 @@ NAME = "penstock_kafka"
 COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 _PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE")
-"""Errors that librdkafka tells and goes on after; they count if they last."""
+"""Errors from which librdkafka recovers; they are reported only if they last."""
 
 Offsets = dict[str, dict[str, int]]
 """By topic and partition the next message to read: what Spark's checkpoint holds."""
@@ -51,15 +51,12 @@ class KafkaSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As readers name it."""
         return NAME
 
     def schema(self) -> str:
-        """All that a message has."""
         return COLUMNS
 
     def streamReader(self, schema: StructType) -> KafkaReader:
-        """The reader of a query."""
         return KafkaReader(Topics.of(self.options), schema.fieldNames())
 
 
@@ -75,7 +72,6 @@ class Topics:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Topics:
-        """From a reader's options."""
         given = {key.lower(): value for key, value in options.items()}
         config = {k.removeprefix("kafka."): v for k, v in given.items() if k.startswith("kafka.")}
         names = tuple(n.strip() for n in given.get("subscribe", "").split(",") if n.strip())
@@ -94,11 +90,10 @@ class Topics:
 
     @property
     def where(self) -> str:
-        """For messages."""
         return f"Kafka at {self.config['bootstrap.servers']}"
 
     def clients(self) -> dict[str, Any]:
-        """The settings of every client of librdkafka; what goes wrong is told by the calls."""
+        """The settings of every client of librdkafka; errors are reported by its calls, not logged."""
         return {"log_level": "0", **self.config}
 
 
@@ -147,22 +142,20 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end if most is None else _limited(known, end, most)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The rows that a batch may have."""
         most = self.topics.most_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @plain
     def reportLatestOffset(self) -> Offsets:
-        """For Spark's progress report."""
         return self._bounds()
 
     @plain
     def prepareForTriggerAvailableNow(self) -> None:
-        """The run ends with what there is now."""
+        """End the run with the messages that are available now."""
         self.target = self._bounds()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Slice]:
-        """A task for every Kafka partition, also for one with nothing new: tasks then keep their order."""
+        """A task for every Kafka partition, even without new messages, so that tasks keep their order."""
         if start == end:
             return []
         known = self._with_new_partitions(start, end)
@@ -201,7 +194,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for asked, answer in answers.items():
                 found.setdefault(asked.topic, {})[str(asked.partition)] = answer.result(timeout).offset
         except (KafkaException, TimeoutError) as error:
-            raise DataError(f"{self.topics.where} does not tell its offsets: {_reason(error)}") from None
+            raise DataError(f"{self.topics.where} does not report its offsets: {_reason(error)}") from None
         return found
 
     def _partitions_of(self, topic: str) -> list[int]:
@@ -224,7 +217,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return AdminClient(self.topics.clients())
 
     def _with_new_partitions(self, start: Offsets, end: Offsets) -> Offsets:
-        """Partitions that were added to a topic since are read from their first message."""
+        """The start with partitions that were added to a topic, which are read from their first message."""
         added = [(t, p) for t, found in end.items() for p in found if p not in start.get(t, {})]
         if not added:
             return start
@@ -232,7 +225,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {t: {p: start.get(t, {}).get(p, first[t][p]) for p in found} for t, found in end.items()}
 
     def _check(self, start: Offsets, end: Offsets) -> None:
-        """A log that ends before where the query has come to is not the one it has read."""
+        """Reject a log that ends before the query's position: it is not the one that was read."""
         for topic, offsets in start.items():
             for partition, offset in offsets.items():
                 there = end.get(topic, {}).get(partition)
@@ -245,7 +238,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """At most so many rows, of each partition in the proportion of what it has."""
+    """The end of a batch of at most ``most`` rows, divided among partitions by their backlog."""
     backlog = {(t, p): end[t][p] - start[t][p] for t in end for p in end[t]}
     total = sum(backlog.values())
     if total <= most:
@@ -276,8 +269,8 @@ def _messages(consumer: Any, wanted: Slice, topics: Topics) -> Iterator[list[Any
             yield good
         elif position < wanted.end and time.monotonic() > deadline:
             raise DataError(
-                f"{topics.where} gave no message of {_named(wanted)} in {topics.timeout:.0f} s, which should "
-                f"go on from {position} to {wanted.end}; the query goes on from its checkpoint when it does"
+                f"{topics.where} returned no message of {_named(wanted)} in {topics.timeout:.0f} s, "
+                f"of offsets {position} to {wanted.end}; restart the query from its checkpoint"
             )
 
 

@@ -1,4 +1,4 @@
-"""Kafka's messages as the columns that a stream declares: JSON values, or what a message has as it is."""
+"""Kafka's messages as the columns that a stream declares: JSON values, or the fields of a message itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW, _CORRUPT = "__row", "__corrupt"
 def read(
     spark: SparkSession, topic: str, schema: StructType, options: dict[str, str], what: str
 ) -> DataFrame:
-    """A topic's messages with the columns of ``schema``; JSON also says which have not that form."""
+    """A topic's messages with the columns of ``schema``; JSON also marks malformed ones."""
     given = {_option(name, what): value for name, value in options.items()}
     format_ = given.get("format", "json").lower()
     if format_ not in FORMATS:
@@ -58,11 +58,11 @@ def _messages(
 def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str]) -> DataFrame:
     inside = [f for f in schema if not f.name.startswith(PREFIX)]
     parsed = StructType([*inside, StructField(_CORRUPT, StringType())])
-    told = {k: v for k, v in options.items() if k in JSON_OPTIONS}
-    told |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    reader_options = {k: v for k, v in options.items() if k in JSON_OPTIONS}
+    reader_options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
-    # Spark's JSON reader mends invalid UTF-8 without a word.
-    rows = messages.withColumn(_ROW, F.from_json(F.when(F.is_valid_utf8(text), text), parsed, told))
+    # Spark's JSON reader silently replaces invalid UTF-8.
+    rows = messages.withColumn(_ROW, F.from_json(F.when(F.is_valid_utf8(text), text), parsed, reader_options))
     malformed = F.col(_ROW).isNull() | F.col(_ROW)[_CORRUPT].isNotNull()
     place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
     return rows.select(*map(_shown, schema), malformed.alias(MALFORMED), place.alias(POSITION))
@@ -81,7 +81,7 @@ def _message_type() -> StructType:
 
 
 def _option(name: str, what: str) -> str:
-    """An option as it is spelt; a misspelt one would do nothing."""
+    """The exact name of an option; rejects unknown ones, which would have no effect."""
     known = next((o for o in OPTIONS if o.lower() == name.lower()), None)
     if known is None and not name.startswith("kafka."):
         near = get_close_matches(name, OPTIONS, 1)

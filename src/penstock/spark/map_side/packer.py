@@ -1,7 +1,7 @@
-"""The map side of a stage, in Spark's Python workers: rows become a few big blobs, one a partition.
+"""The map side of a stage, in Spark's Python workers: rows become a few big blobs, one per partition.
 
-The least and largest timestamp of *all* rows travel in the envelope, also of those that are dropped or go
-to other partitions.
+The envelope has the least and largest timestamp of *all* rows, including those that are dropped or go to
+other partitions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, binary_column
 
 KEEP, PART = "__keep", "__part"
-"""Columns that are for the packer alone, a ``PART`` a dimension; as are those that start with ``__key``."""
+"""Columns for the packer only, with a ``PART`` per dimension; so are those that start with ``__key``."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """The columns that say a row's coordinate: its key, and what tells rows apart; none where one is it."""
+    """The columns that determine a row's coordinate: its key, and those that identify a row.
+
+    Both are empty if a column ``PART`` is the coordinate.
+    """
 
     keys: tuple[str, ...] = ()
     row: tuple[str, ...] = ()
@@ -38,9 +41,10 @@ class Split:
 class Packer:
     """Packs the rows of one map task; pickled into it.
 
-    ``schema`` is what comes, ``copies`` are columns that the engine makes of the timestamp. ``split`` are,
-    for each dimension that splits the stream, the columns that say the coordinate (with none, a column
-    ``PART`` does), ``route`` is what follows from them, ``keys`` are the partitions' grouping keys.
+    ``schema`` is that of the input, ``copies`` are columns that the engine copies from the timestamp.
+    ``split``: per dimension that splits the stream, the columns that determine the coordinate (without any, a
+    column ``PART`` is the coordinate). ``route``: the partitions that follow from the coordinates. ``keys``:
+    the partitions' grouping keys.
     """
 
     input: str
@@ -54,7 +58,7 @@ class Packer:
 
     @readable
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Every partition gets at least one blob, with rows or with none."""
+        """The blobs of a task; every partition gets at least one, even without rows."""
         keep_freed_memory()
         context = TaskContext.get()
         producer = context.partitionId() if context else 0
@@ -89,7 +93,7 @@ class Packer:
     def _checked_keys(
         self, rows: pa.RecordBatch, number: int, producer: int, piece: int
     ) -> Iterator[pa.RecordBatch]:
-        """The keys of a source that is declared as partitioned, each to the engine that knows of it."""
+        """The keys of a source that is declared as partitioned, each sent to the engine that checks it."""
         axis, names = self.route.own[number], self.split[number].keys
         columns = [*(rows.column(n) for n in names), rows.column(f"{PART}{number}")]
         table = pa.table(columns, names=[*map(str, axis.keys), SOURCE])
@@ -142,18 +146,18 @@ class Packer:
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """The batches glued together, up to about ``limit`` bytes at a time; nothing for no rows."""
-    held: list[pa.RecordBatch] = []
+    """The batches concatenated up to about ``limit`` bytes at a time; nothing if there are no rows."""
+    pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         if batch.num_rows:
-            held.append(batch)
+            pending.append(batch)
             size += batch.nbytes
         if size >= limit:
-            yield _glue(held)
-            held, size = [], 0
-    if held:
-        yield _glue(held)
+            yield _glue(pending)
+            pending, size = [], 0
+    if pending:
+        yield _glue(pending)
 
 
 def _glue(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

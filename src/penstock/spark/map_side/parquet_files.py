@@ -27,19 +27,19 @@ _OPTIONS = frozenset(
     "path maxfilespertrigger maxbytespertrigger maxcachedfiles latestfirst maxfileage filenameonly "
     "cleansource sourcearchivedir pathglobfilter recursivefilelookup modifiedbefore modifiedafter".split()
 )
-"""Options that say which files there are, and not how they are read."""
+"""Options that select files, and do not change how they are read."""
 
 _HOW = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles", "spark.sql.caseSensitive")
-"""Settings which ask for what Spark's own reader does."""
+"""Settings under which only Spark's own reader is used."""
 
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 def paths(df: DataFrame) -> DataFrame | None:
-    """A row with the path of every file, if the DataFrame is Parquet files and nothing more; else None."""
+    """A row with the path of every file, if the DataFrame only reads Parquet files; else None."""
     if not _is_plain_parquet(df):
         return None
-    # With the row's number in its file Spark counts the rows without decoding any column.
+    # Selecting the row number lets Spark count rows without decoding any column.
     first = df.select("_metadata.file_path", "_metadata.row_index").where("row_index = 0")
     return first.select("file_path")
 
@@ -86,7 +86,7 @@ class ParquetPacker:
     columns: tuple[pa.Field, ...]
 
     def run(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The blobs of all files, which are told by their URIs."""
+        """The blobs of all files, given by their URIs."""
         return self.packer.run(self._rows(files))
 
     @readable
@@ -97,7 +97,7 @@ class ParquetPacker:
 
 @dataclass(frozen=True)
 class ParquetPackers:
-    """Packs the files, of several streams, that a map task is told of; pickled into it."""
+    """Packs the files of a map task, of several streams; pickled into it."""
 
     packers: tuple[ParquetPacker, ...]
 
@@ -122,7 +122,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def read(path: str, columns: tuple[pa.Field, ...]) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; a column that it has not is NULL, or what its path says (``name=value``)."""
+    """The rows of a file; a missing column is NULL, or the value in its path (``name=value``)."""
     with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
         if any(key in (file.metadata.metadata or {}) for key in _OLD_CALENDAR):
             raise DataError(
@@ -138,7 +138,7 @@ def read(path: str, columns: tuple[pa.Field, ...]) -> Iterator[pa.RecordBatch]:
 
 
 def _found(path: str, there: pa.Schema, name: str) -> str | None:
-    """What the file calls a column; as in Spark, case does not matter."""
+    """The name of a column in the file; as in Spark, case does not matter."""
     if name in there.names:
         return name
     alike = [n for n in there.names if n.casefold() == name.casefold()]
@@ -177,14 +177,14 @@ def _from_path(path: str, wanted: pa.Field, rows: int) -> pa.Array:
 
 
 def _holds(wide: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether every value of a type is one of the other, as Spark's reader sees it."""
+    """Whether Spark's reader accepts every value of a type as one of the other."""
     if pa.types.is_integer(kind):
         integer = pa.types.is_integer(wide) and wide.bit_width > kind.bit_width
         return integer or (pa.types.is_float64(wide) and kind.bit_width <= 32)
     if pa.types.is_floating(kind):
         return pa.types.is_float64(wide)
     if pa.types.is_timestamp(kind):
-        # Without a zone it is UTC, as Spark has it for INT96; an instant is no time without a zone.
+        # Without a zone it is UTC, as Spark reads INT96; an instant is not a time without a zone.
         return pa.types.is_timestamp(wide) and (wide.tz is not None or kind.tz is None)
     if pa.types.is_dictionary(kind):
         return kind.value_type == wide or _holds(wide, kind.value_type)

@@ -1,7 +1,7 @@
 """What a checkpoint must agree with: the stage's number, its partitions, its operators and inputs.
 
-A query that differs only in what its state does not depend on goes on from the same checkpoint: the names of
-its result's columns, and which algorithm orders filters and probes. A digest decides; beside it are the
+A query may continue from a checkpoint if it differs only in what the state does not depend on: the names of
+its result's columns, and the algorithm that orders filters and probes. A digest decides; beside it are the
 lines that ``explain`` would show, so that a refusal can say what differs. The driver computes
 it (:mod:`penstock.spark.driver.checkpoint`); tasks only compare.
 """
@@ -18,9 +18,9 @@ from penstock.spark.settings import SHOWN_PLAN_LINES
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Of a stage. ``plan`` is a digest; the rest, for people, is what it was made of.
+    """The fingerprint of a stage. ``plan`` is a digest; the rest is for error messages.
 
-    ``streams`` has each stream that is read with its name in the query and its declaration.
+    ``streams``: each stream that is read, with its name in the query and its declaration.
     """
 
     stage: int
@@ -31,12 +31,12 @@ class Fingerprint:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Fingerprint:
-        """As it was before JSON made lists of tuples."""
-        streams = tuple((alias, name, told) for alias, name, told in found.get("streams", ()))
+        """The inverse of ``asdict`` and JSON, which turns tuples into lists."""
+        streams = tuple((alias, name, clauses) for alias, name, clauses in found.get("streams", ()))
         return Fingerprint(**{**found, "streams": streams, "lines": tuple(found.get("lines", ()))})
 
     def check(self, written: Fingerprint) -> None:
-        """Refuse a checkpoint that another stage has written."""
+        """Reject a checkpoint that another stage has written."""
         if written.partitions != self.partitions:
             raise CatalogError(
                 f"the checkpoint was written with {written.partitions} partitions and this query has "
@@ -50,15 +50,15 @@ class Fingerprint:
             )
 
     def _change(self, written: Fingerprint) -> str:
-        """What is another, as far as it can be told."""
+        """What differs, as far as it is known."""
         then, now = written.streams, self.streams
         if [s[1:] for s in then] == [s[1:] for s in now] and then != now:
             old, new = next((t, n) for t, n in zip(then, now, strict=True) if t != n)
             return f": it calls stream {old[1]} {old[0]!r} where this one calls it {new[0]!r}"
-        declared = {name: told for _, name, told in then}
-        for _, name, told in now:
-            if declared.get(name, told) != told:
-                return f" or over other streams: stream {name} had {declared[name]}, and now has {told}"
+        declared = {name: clauses for _, name, clauses in then}
+        for _, name, clauses in now:
+            if declared.get(name, clauses) != clauses:
+                return f" or over other streams: stream {name} had {declared[name]}, and now has {clauses}"
         only_then, only_now = _without(written.lines, self.lines), _without(self.lines, written.lines)
         if not only_then and not only_now:
             own = f"this is stage {self.stage}, plan {self.plan}"
@@ -67,7 +67,7 @@ class Fingerprint:
 
 
 def check_all(query: Sequence[Fingerprint], written: Sequence[Fingerprint]) -> None:
-    """Refuse a checkpoint of other stages than the query's."""
+    """Reject a checkpoint of other stages than the query's."""
     for own, other in zip(query, written, strict=False):
         own.check(other)
     if len(query) != len(written):

@@ -3,7 +3,7 @@
 In every micro-batch and for every partition it reads the version from the state store, makes sure that the
 engine holds that version (rebuilding it from the log if not), sends the batch's blobs, writes them to the log
 while the engine computes, and passes the results on. The engine may die at any point: nothing is
-durable before Spark commits the batch, so the relay rebuilds the engine and asks again.
+durable before Spark commits the batch, so the relay rebuilds the engine and repeats the request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Published = dict[tuple[str, int, int], tuple[int, bytes]]
 
 
 class Latest(AccumulatorParam[Published]):
-    """Measurements on their way to the driver, as a Spark accumulator: of each engine the latest."""
+    """A Spark accumulator that takes the latest measurements of each engine to the driver."""
 
     def zero(self, value: Published) -> Published:
         return {}
@@ -62,7 +62,7 @@ class Latest(AccumulatorParam[Published]):
 
 
 class Finish(Protocol):
-    """Turns an engine's answer into what the processor returns to Spark; ``commands`` are to be passed on."""
+    """Converts an engine's answer to what the processor returns to Spark; ``commands`` are passed on."""
 
     def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
         """Frames; none if there is nothing to return."""
@@ -148,7 +148,7 @@ class Visit:
         self.logged = False
 
     def step(self, record: Record) -> Message:
-        """Take the step; an engine that goes away on the way is rebuilt, and the step taken again."""
+        """Take the step; if the engine dies meanwhile, rebuild it and take the step again."""
         parts = record.parts()
         for attempt in range(1, STEP_ATTEMPTS + 1):
             try:

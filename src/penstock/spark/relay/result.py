@@ -1,4 +1,4 @@
-"""What the processor returns to Spark: blobs for the next stage, or the query's rows."""
+"""The output of the processor to Spark: blobs for the next stage, or the query's rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rows:
     kind: str
 
     def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
-        """Arrow columns in pandas clothes: pyspark turns them back without a copy."""
+        """Arrow columns wrapped as pandas ones: pyspark converts them back without a copy."""
         import pandas as pd
 
         with pa.ipc.open_stream(result.body) as reader:

@@ -1,13 +1,13 @@
-"""What Spark's state store keeps for a partition: the log that its engine can be rebuilt from.
+"""The log of a partition in Spark's state store, from which its engine can be rebuilt.
 
-One state variable, since opening one costs milliseconds a batch: a map from (step, piece) to bytes. It holds
+One state variable, since opening one costs milliseconds per batch: a map from (step, piece) to bytes. It has
 each step's record as it arrived, cut in pieces of the size at which the state API is fastest; the newest
 snapshot under a negative step; and, under a step of its own, the control: how many steps there were, which
 entries exist with their sizes and checksums, the engine's header, and who wrote it.
 
-Rebuilding is: a new engine, given the newest header, takes the steps from ``needs_from`` on again; or, while
-a snapshot is still needed (``needs_from`` is at most its version), it is given the snapshot and takes the
-steps from ``needs_from`` on, of which those before the snapshot are for the operators that are not in it.
+To rebuild an engine, a new one gets the newest header and replays the steps from ``needs_from`` on. While a
+snapshot is still needed (``needs_from`` is at most its version) it first restores the snapshot; of the steps
+from ``needs_from`` on, those before the snapshot are for the operators that are not in it.
 
 Spark makes the changes of a task's attempt durable together or not at all, so the log is always that of
 a whole number of steps. Entries that the engine no longer needs are deleted during the next step, while the
@@ -57,7 +57,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class Control:
-    """What the log consists of. ``steps`` are those logged, oldest first."""
+    """The content of the log. ``steps`` are the logged ones, oldest first."""
 
     fingerprint: Fingerprint
     version: int = 0
@@ -68,11 +68,11 @@ class Control:
     header: bytes = b""
 
     def encode(self) -> bytes:
-        """As the state store keeps it: a line of JSON, then the header."""
+        """The bytes in the state store: a line of JSON, then the header."""
         fields = asdict(self)
         header: bytes = fields.pop("header")
-        told = {"format": FORMAT, "penstock": __version__, "header": zlib.crc32(header)}
-        return json.dumps({**told, **fields}).encode() + b"\n" + header
+        fixed = {"format": FORMAT, "penstock": __version__, "header": zlib.crc32(header)}
+        return json.dumps({**fixed, **fields}).encode() + b"\n" + header
 
     @staticmethod
     def decode(data: bytes) -> Control:
@@ -96,7 +96,7 @@ class Control:
 
 
 def check_format(fields: dict[str, Any]) -> None:
-    """Refuse, by its name, a version that writes another log; what is said of it is taken out."""
+    """Reject a checkpoint of another log format, naming the version that wrote it; remove those fields."""
     format_, writer = fields.pop("format", None), fields.pop("penstock", "before 0.1.0")
     if format_ != FORMAT:
         raise CatalogError(
@@ -122,9 +122,9 @@ class Entry:
 class StateLog:
     """The log of one partition, during one step.
 
-    No log means that no step was taken, whatever the batch's number: a source may have no tasks in a query's
-    first batches (Spark's rate source, Kafka from the latest offsets). The log of partition 0 is there as
-    soon as any query has taken a step, so one partition at least sees that a checkpoint is another query's.
+    Without a log no step was taken, whatever the batch's number: a source may have no tasks in a query's
+    first batches (Spark's rate source, Kafka from the latest offsets). The log of partition 0 exists as soon
+    as any query has taken a step, so at least one partition detects a checkpoint of another query.
     """
 
     def __init__(self, entries: MapState, fingerprint: Fingerprint) -> None:
@@ -140,7 +140,7 @@ class StateLog:
         self.control = replace(self.control, steps=(*self.control.steps, stored))
 
     def commit(self, header: bytes, needs_from: int) -> None:
-        """The step was taken: the version goes up by one."""
+        """Record that the step was taken: the version increases by one."""
         version = self.control.version + 1
         self.control = replace(self.control, version=version, header=header, needs_from=needs_from)
         self._write_control()
@@ -148,8 +148,8 @@ class StateLog:
     def wanted_snapshot(self, needs_from: int, replay_from: int, state_bytes: int) -> str | None:
         """``"partial"`` or ``"whole"`` if replaying the log would cost more than writing the state, or None.
 
-        The log so stays within twice the state, and a small constant. What a partial snapshot leaves to be
-        replayed must be half of that at most, or the next one would follow at once.
+        This bounds the log by twice the state plus a small constant. A partial snapshot must leave at most
+        half of that to be replayed, or the next one would follow at once.
         """
         most = max(SNAPSHOT_LOG_BYTES, SNAPSHOT_LOG_PER_STATE * state_bytes)
         if self._bytes_from(needs_from) <= most:
@@ -160,7 +160,7 @@ class StateLog:
         return sum(s.size for s in self.control.steps if s.step >= step)
 
     def put_snapshot(self, data: memoryview, raw_size: int, start: int) -> None:
-        """Store a snapshot of the version just committed; the one before and the steps before start go."""
+        """Store a snapshot of the version just committed; delete the previous one and older steps."""
         self._drop_snapshot()
         self.control = replace(self.control, needs_from=start)
         self._trim()
@@ -177,7 +177,7 @@ class StateLog:
         return control.needs_from, control.header, memoryview(b"")
 
     def entries(self) -> Iterator[Entry]:
-        """The steps that a rebuilt engine has to take again, oldest first; not the one being taken."""
+        """The steps that a rebuilt engine must replay, oldest first, without the one being taken."""
         for stored in self.control.steps:
             if self.control.needs_from <= stored.step < self.control.version:
                 yield Entry(stored.step, self._read(stored))
@@ -224,5 +224,5 @@ def _pieces(size: int) -> int:
 
 
 def _snapshot_key(version: int) -> int:
-    """Snapshots lie beside the steps, under negative numbers; also the version of such a number."""
+    """Snapshots are stored under negative step numbers; this maps versions to them, and back."""
     return -version - 1

@@ -1,4 +1,4 @@
-"""How a relay reaches the resident engine of its partition, starting it and its host if need be."""
+"""Connections of a relay to the resident engine of its partition; starts it and its host if necessary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 def connect(
     home: ResidentDirectory, engine_id: EngineId, idle_seconds: float = ENGINE_IDLE_S
 ) -> socket.socket:
-    """A connection to an engine; started if it is not there."""
+    """A connection to an engine, which is started if it is not running."""
     path = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition)
     sock = _try_connect(path)
     if sock is not None:
@@ -38,7 +38,7 @@ def connect(
 
 
 def quit_run(root: Path, run_id: str) -> None:
-    """End the engines of a query run, whichever JVM's host on this machine has them."""
+    """End the engines of a query run in all hosts on this machine."""
     for path in root.glob("*/host.sock"):
         sock = _try_connect(path)
         if sock is not None:
@@ -61,7 +61,7 @@ def prestart(home: ResidentDirectory) -> threading.Thread:
 
 @contextmanager
 def host(home: ResidentDirectory, idle_seconds: float) -> Iterator[socket.socket]:
-    """A connection to the directory's host; whoever comes first starts it, the others wait."""
+    """A connection to the directory's host; the first caller starts it, the others wait."""
     sock = _try_connect(home.host_socket)
     if sock is None:
         try:
@@ -133,6 +133,6 @@ def _start_host(home: ResidentDirectory, idle_seconds: float) -> socket.socket:
 
 
 def _environment() -> dict[str, str]:
-    """That of the caller, with the same modules to import and one thread for every library."""
+    """The caller's environment, with the same import path and one thread per library."""
     path = os.pathsep.join(os.path.abspath(p) for p in sys.path)
     return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": path}

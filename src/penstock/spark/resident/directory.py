@@ -1,8 +1,8 @@
-"""Where the residents of a JVM live on a host, and which processes they must not outlive.
+"""The directory of a JVM's resident engines on a machine, and the processes they must not outlive.
 
-Every JVM that runs Spark tasks has its own directory, entered by its owner only, named by the JVM's
-process id and start time (ids are used again). A directory whose JVM is gone is swept by whoever
-comes next. Within it each query run has a directory with a socket for every engine.
+Every JVM that runs Spark tasks has its own directory, accessible to its owner only and named by the JVM's
+process id and start time (ids are reused). A directory whose JVM has ended is removed by the next process
+that makes one. Within it each query run has a directory with a socket per engine.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ _LONGEST_PATH = 100
 
 @dataclass(frozen=True)
 class Process:
-    """A process that another one with the same id cannot be mistaken for."""
+    """A process, identified by its id and start time."""
 
     pid: int
     started: str
 
     @staticmethod
     def of(pid: int) -> Process:
-        """The process with that id now."""
+        """The process that has this id now."""
         return Process(pid, _stat(pid)[19])
 
     @property
     def alive(self) -> bool:
-        """Whether it is still there."""
         try:
             fields = _stat(self.pid)
         except OSError:
@@ -68,7 +67,7 @@ def spark_ancestors(pid: int) -> tuple[Process, ...]:
 
 @dataclass(frozen=True)
 class EngineId:
-    """Which engine a relay wants. A query keeps its id over its runs."""
+    """Identifies an engine. A query keeps its id over its runs."""
 
     run_id: str
     stage: int
@@ -85,12 +84,12 @@ class ResidentDirectory:
 
     @staticmethod
     def of_jvm(pid: int) -> ResidentDirectory:
-        """That of the JVM with that process id, which need not exist yet."""
+        """The directory of a JVM by process id; it need not exist yet."""
         return ResidentDirectory(Process.of(pid), _root())
 
     @staticmethod
     def of_worker() -> ResidentDirectory:
-        """That for the Python worker that calls this."""
+        """The directory for the Python worker that calls this."""
         return ResidentDirectory(spark_ancestors(os.getpid())[-1], _root())
 
     @property
@@ -99,7 +98,6 @@ class ResidentDirectory:
 
     @property
     def host_socket(self) -> Path:
-        """Where its host listens."""
         return self.path / "host.sock"
 
     def run(self, run_id: str) -> Path:
@@ -107,7 +105,7 @@ class ResidentDirectory:
         return self.path / run_name(run_id)
 
     def make(self) -> None:
-        """Make the directory, for the owner alone, and sweep those of JVMs that are gone."""
+        """Make the directory, for the owner only, and remove those of JVMs that have ended."""
         for directory in (self.root, self.path):
             directory.mkdir(mode=0o700, exist_ok=True)
             _check_private(directory)
@@ -118,7 +116,7 @@ class ResidentDirectory:
 
 
 def run_name(run_id: str) -> str:
-    """The name of a query run's directory; it is short because sockets' paths must be."""
+    """The name of a query run's directory, short because paths of sockets are limited."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:12]
 
 
@@ -128,7 +126,7 @@ def engine_socket(run: Path, stage: int, partition: int) -> Path:
 
 
 def unusable(home: ResidentDirectory, error: OSError) -> PenstockError:
-    """The error for a directory that has no room, or has something in the way."""
+    """The error for a directory in which no engine can be started."""
     return DataError(
         f"no engine can be started in {home.path} on {socket.gethostname()}: {error}; make room there, "
         "or point TMPDIR to another directory before Spark starts"

@@ -1,8 +1,8 @@
 """The host of a JVM's resident engines: ``python -m penstock.spark.resident.host``.
 
 Importing NumPy, Numba, Arrow and the compiled kernels takes a second or two, so it is done once: the host
-loads them and forks an engine whenever a relay asks for one. It also is the one that ends engines, when their
-query stops or when Spark is gone, and that sweeps up after them. Engines end themselves if it dies.
+loads them and forks an engine whenever a relay asks for one. It also ends engines
+when their query stops or Spark has ended, and removes their files. Engines end themselves if it dies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.spark.settings import HOST_REQUEST_S, LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
 _RUN_TIME = ("penstock.engine", "penstock.streamon", "penstock.approx")
-"""The packages that an engine may need a module of."""
+"""The packages of which an engine may import modules."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Host:
         self._inode = home.host_socket.stat().st_ino
 
     def run(self) -> None:
-        """Serve until the JVM is gone, nobody has wanted anything for long, or another took the directory."""
+        """Serve until the JVM has ended, the host is idle for long, or another host took the directory."""
         try:
             while self._wanted():
                 ready, _, _ = select.select([self.listening], [], [], LIVENESS_POLL_S)
@@ -67,7 +67,7 @@ class Host:
         return needed and self.home.jvm.alive and self._reachable()
 
     def _reachable(self) -> bool:
-        """Whether the socket is still there; someone may have swept it, and then another host comes."""
+        """Whether the socket still exists; if it was removed, another host will start."""
         try:
             return self.home.host_socket.stat().st_ino == self._inode
         except OSError:
@@ -98,7 +98,7 @@ class Host:
             return Kind.FAILED, {"error": unusable(self.home, error), "trace": ""}
 
     def _engine(self, engine_id: EngineId) -> Child:
-        """The engine that is asked for. One that no longer listens is dying: see it off first."""
+        """The requested engine. One that no longer listens is dying: end it first."""
         child = self.children.get(engine_id)
         if child is not None and not _listens(child.socket):
             self._end([engine_id])
@@ -126,7 +126,7 @@ class Host:
                 self._forget(engine_id)
 
     def _end(self, ids: list[EngineId]) -> None:
-        """Engines hold nothing that the state store does not, so they are ended without asking."""
+        """Kill engines: all their state is in the state store."""
         for engine_id in ids:
             os.kill(self.children[engine_id].pid, signal.SIGKILL)
         for engine_id in ids:
@@ -144,7 +144,7 @@ class Host:
 def _become_engine(
     engine_id: EngineId, listening: socket.socket, path: Path, host: int, idle_seconds: float
 ) -> None:
-    """The forked child's whole life; it never returns into the host's code."""
+    """Run the engine in the forked child; never returns."""
     from penstock.spark.resident.server import ResidentEngine, Watchdog, serve
 
     try:
@@ -169,7 +169,7 @@ def _listens(path: Path) -> bool:
 
 
 def preload() -> None:
-    """Load what every engine needs, before the first fork; one thread each, as there is one a partition."""
+    """Import what every engine needs before the first fork, with one thread: engines run in parallel."""
     _find_room_for_kernels()
     keep_freed_memory()
     import pyarrow as pa
@@ -184,7 +184,7 @@ def preload() -> None:
         _import_all(package)
     from penstock.engine.kernels.hashing import hash_rows
 
-    # The first call of a kernel starts Numba: half a second of CPU that no engine then needs to spend.
+    # The first call of a kernel starts Numba: half a second of CPU that each engine then saves.
     hash_rows([pa.array([1])], 1)
 
 
@@ -195,7 +195,7 @@ def _import_all(package: str) -> None:
 
 
 def _find_room_for_kernels() -> None:
-    """Compiled kernels are kept beside the package or in the user's cache; if neither can be, in /tmp."""
+    """Cache compiled kernels beside the package or in the user's cache; if neither is writable, in /tmp."""
     import penstock
 
     beside = Path(penstock.__file__).parent
@@ -219,7 +219,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _detach() -> int:
-    """Go on in a child that is nobody's; the caller's process ends when the child is ready, or has failed."""
+    """Continue in a detached child; the caller's process exits when the child is ready or has failed."""
     is_ready, tell_ready = os.pipe()
     if os.fork():
         os.close(tell_ready)

@@ -23,7 +23,7 @@ from penstock.errors import EngineError
 
 @dataclass(frozen=True)
 class Declared:
-    """How late rows of an input are named and typed: the stream and its declaration."""
+    """Names and types of an input's late rows: the stream and its declaration."""
 
     stream: str
     alias: str
@@ -43,7 +43,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class LateRows:
-    """Where the late rows of a stage's inputs go."""
+    """The destination of the late rows of a stage's inputs."""
 
     directory: str
     inputs: Mapping[str, Declared] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class LateRows:
 
 
 def opened(directory: str) -> tuple[Any, str]:
-    """The file system of a path or address, and the path there; it exists from now on."""
+    """The file system of a path or address, and the path in it; makes the directory."""
     address = directory if "://" in directory else os.path.abspath(directory)
     filesystem, path = pyarrow.fs.FileSystem.from_uri(address)
     filesystem.create_dir(path, recursive=True)
@@ -71,7 +71,7 @@ def opened(directory: str) -> tuple[Any, str]:
 
 
 def _write(directory: str, name: str, rows: pa.Table) -> None:
-    """Whole or not at all: Spark's readers pass over names that begin with a dot."""
+    """Write a file atomically: Spark's readers ignore names that begin with a dot."""
     if rows.num_rows:
         filesystem, root = opened(directory)
         pq.write_table(rows, f"{root}/.{name}", filesystem=filesystem)

@@ -1,4 +1,4 @@
-"""What a resident engine is told to run: a stage, and where its results go."""
+"""The program of a resident engine: a stage, and the destination of its results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def real_engine(stage: Stage) -> EngineLike:
 
 @dataclass(frozen=True)
 class Downstream:
-    """The exchange behind a stage: the next stage's input, its partitions and what their hash is of."""
+    """The exchange after a stage: the next stage's input, its partitions and the columns that are hashed."""
 
     input: str
     partitions: int
@@ -61,9 +61,9 @@ class Downstream:
 
 @dataclass(frozen=True)
 class Program:
-    """A stage with everything an engine process needs to know about it. Pickles.
+    """A stage with everything that an engine process needs. Can be pickled.
 
-    ``memory`` is how many bytes it may take; ``late`` is where rows go that come too late.
+    ``memory`` is its limit in bytes; ``late`` is the destination of late rows.
     """
 
     stage: Stage
@@ -73,14 +73,14 @@ class Program:
     build: Callable[[Stage], EngineLike] = real_engine
 
     def arrivals(self, record: Record) -> list[Arrival]:
-        """A record's blobs as what the engine takes."""
+        """A record's blobs as arrivals."""
         return [_arrival(envelope, data) for envelope, data in record.items]
 
     def outputs(self, output: RootOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
         """A step's result as blobs for the partitions of the next stage."""
         assert self.downstream is not None
         for target, batch in enumerate(_split(output.batch, self.downstream)):
-            total = output.batch.num_rows  # told with the first piece, which every partition is sent
+            total = output.batch.num_rows  # sent with the first piece, which every partition gets
             for piece, part in enumerate(blob.split(batch, BLOB_BYTES)):
                 data = blob.encode(part)
                 envelope = Envelope(

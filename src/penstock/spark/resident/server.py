@@ -1,9 +1,9 @@
 """A resident engine: one partition's engine behind a socket.
 
-Its life is told by three numbers and a clock. It serves one relay at a time; a second attempt at the same
-partition waits until the first has hung up. ``version`` is the number of steps its state contains, None
-while there is no state that could be trusted: before the first BUILD, and from the moment a step begins
-until it has succeeded. A relay whose version is another one rebuilds it.
+It serves one relay at a time; a second attempt at the same partition waits until the first has closed its
+connection. ``version`` is the number of steps its state contains, None
+while the state is not valid: before the first BUILD, and from the start of a step until it has succeeded. A
+relay with another version rebuilds it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CODEC = "zstd"
 
 
 class Watchdog(threading.Thread):
-    """Ends the process when its host, its JVM or the relay's daemon is gone, or when it is idle."""
+    """Ends the process when its host, its JVM or the relay's daemon has ended, or when it is idle."""
 
     def __init__(self, idle_seconds: float, host: int) -> None:
         super().__init__(daemon=True)
@@ -46,7 +46,6 @@ class Watchdog(threading.Thread):
         self.last_used = time.monotonic()
 
     def run(self) -> None:
-        """Look again and again."""
         while self._wanted():
             time.sleep(LIVENESS_POLL_S)
         os._exit(0)
@@ -57,13 +56,12 @@ class Watchdog(threading.Thread):
         return self.busy or time.monotonic() - self.last_used < self.idle_seconds
 
     def use(self, busy: bool) -> None:
-        """A relay came or left."""
         self.busy = busy
         self.last_used = time.monotonic()
 
 
 class ResidentEngine:
-    """The engine of one partition and what the messages do to it."""
+    """The engine of one partition, and the handlers of messages."""
 
     def __init__(self, stage: int, partition: int) -> None:
         self.stage = stage
@@ -75,7 +73,7 @@ class ResidentEngine:
         self.rebuild_began = self.rebuild_ended = 0.0
 
     def answer(self, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
-        """Do what a message asks; the reply, if it has one. A failure leaves no version behind."""
+        """Handle a message and return the reply, if there is one. After a failure there is no version."""
         handle = {
             Kind.HELLO: self._hello,
             Kind.BUILD: self._build,
@@ -155,17 +153,17 @@ class ResidentEngine:
         return Kind.SNAPSHOT, {"size": len(taken.data), "start": taken.start}, [memoryview(packed)]
 
     def too_large(self) -> PenstockError:
-        """What is said where memory does not suffice; what there was is given up."""
+        """The error for an engine that runs out of memory; its state is dropped."""
         limit = self.program.memory if self.program else None
         self.engine = self.version = None
         which = "the machine has" if limit is None else f"penstock.engine_memory = {limit >> 20} MB allows"
         return DataError(
             f"the engine of stage {self.stage}, partition {self.partition} needs more memory than {which}; "
-            "give it more, or let the query have smaller windows or start anew with more partitions"
+            "raise the limit, use smaller windows, or start the query anew with more partitions"
         )
 
     def _measure(self, seconds: float) -> Iterator[Reading]:
-        """What the process publishes beside its engine."""
+        """The measurements of the process itself."""
         own = [
             Reading(Property.STEP_SECONDS, seconds),
             Reading(Property.REPLAYED_STEPS, self.replayed),
@@ -177,13 +175,13 @@ class ResidentEngine:
 
 
 def _limit_memory(limit: int | None) -> None:
-    """What the process may allocate; code and files that are mapped into it do not count."""
+    """Limit the memory that the process may allocate, without mapped code and files."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY if limit is None else limit, most))
 
 
 def serve(listening: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
-    """Answer relays, one after another, for ever."""
+    """Answer relays, one after another; never returns."""
     watchdog.start()
     while True:
         connection, _ = listening.accept()
@@ -194,7 +192,7 @@ def serve(listening: socket.socket, engine: ResidentEngine, watchdog: Watchdog) 
 
 
 def _converse(connection: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
-    """One relay's visit, until it hangs up or a message fails."""
+    """Answer one relay until it closes the connection or a message fails."""
     try:
         while True:
             message = receive(connection)

@@ -27,7 +27,7 @@ _NARROW = ((1 << 8, pa.uint8()), (1 << 16, pa.uint16()), (1 << 32, pa.uint32()))
 
 
 def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
-    """The batch as one blob; ``decode`` gives it back, with its first column again for each of ``copies``.
+    """The batch as one blob; ``decode`` returns it, with its first column repeated for each of ``copies``.
 
     >>> batch = pa.record_batch({"a": [1_000_000 + i for i in range(100)]})
     >>> decode(encode(batch)).equals(batch)
@@ -48,7 +48,7 @@ def encode(batch: pa.RecordBatch, copies: pa.Schema = _NO_COPIES) -> pa.Buffer:
 
 
 def decode(blob: pa.Buffer | memoryview | bytes) -> pa.RecordBatch:
-    """What ``encode`` was given."""
+    """The inverse of ``encode``."""
     with pa.ipc.open_stream(blob) as reader:
         stored = reader.schema
         rows = int(stored.metadata[_ROWS])
@@ -70,21 +70,21 @@ def _narrow(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
     bounds = pc.min_max(integers)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
     narrow = _narrowest(most - least, integers.type)
-    values, told = _values(integers), {_LEAST: str(least).encode()}
+    values, metadata = _values(integers), {_LEAST: str(least).encode()}
     steps = None if column.null_count else _steps(values, narrow)
     if steps is not None:
         values, least, narrow = steps
-        told = {_LEAST: str(least).encode(), _FIRST: str(_values(integers)[0]).encode()}
+        metadata = {_LEAST: str(least).encode(), _FIRST: str(_values(integers)[0]).encode()}
     if narrow == integers.type:
         return plain
     stored = pa.array((values - values.dtype.type(least)).astype(narrow.to_pandas_dtype()))
     if column.null_count:
         stored = pa.Array.from_buffers(narrow, len(stored), [_validity(column), stored.buffers()[1]])
-    return stored, pa.field(field.name, narrow, metadata=told)
+    return stored, pa.field(field.name, narrow, metadata=metadata)
 
 
 def _narrowest(distance: int, kind: pa.DataType) -> pa.DataType:
-    """The type for values that are no further apart, or their own."""
+    """The narrowest type for differences up to ``distance``, or the type itself."""
     fit = (t for limit, t in _NARROW if distance < limit and t.bit_width < kind.bit_width)
     return next(fit, kind)
 
@@ -92,7 +92,7 @@ def _narrowest(distance: int, kind: pa.DataType) -> pa.DataType:
 def _steps(values: np.ndarray, than: pa.DataType) -> tuple[np.ndarray, int, pa.DataType] | None:
     """The steps to each value from the one before, the least of them and their type, if narrower; else None.
 
-    A difference too large for its type wraps round, and so does the sum that undoes it.
+    A difference too large for its type wraps around, and so does the sum that reverses it.
     """
     if than.bit_width == 8:
         return None
@@ -106,20 +106,20 @@ def _steps(values: np.ndarray, than: pa.DataType) -> tuple[np.ndarray, int, pa.D
 
 
 def _widen(column: pa.Array, stored: pa.Field, field: pa.Field) -> pa.Array:
-    told = stored.metadata or {}
-    if _LEAST not in told:
+    metadata = stored.metadata or {}
+    if _LEAST not in metadata:
         return column
     integer = np.dtype(f"int{field.type.bit_width}")
-    wide = np.asarray(_values(column)).astype(integer) + integer.type(int(told[_LEAST]))
-    if _FIRST in told:
-        wide[0] = int(told[_FIRST])
+    wide = np.asarray(_values(column)).astype(integer) + integer.type(int(metadata[_LEAST]))
+    if _FIRST in metadata:
+        wide[0] = int(metadata[_FIRST])
         wide = np.cumsum(wide, dtype=integer)
     validity = _validity(column) if column.null_count else None
     return pa.Array.from_buffers(field.type, len(column), [validity, pa.py_buffer(wide)])
 
 
 def _as_integers(column: pa.Array) -> pa.Array | None:
-    """The column seen as 32 or 64 bit integers, if it is such underneath."""
+    """The column viewed as 32 or 64 bit integers, if it is stored so."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_int64(kind) or pa.types.is_duration(kind):
         return column.view(pa.int64())
@@ -129,7 +129,7 @@ def _as_integers(column: pa.Array) -> pa.Array | None:
 
 
 def _values(column: pa.Array) -> np.ndarray:
-    """The values buffer as NumPy, whatever stands in null places."""
+    """The values buffer as NumPy, with arbitrary values where the column is NULL."""
     dtype = np.dtype(column.type.to_pandas_dtype())
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
@@ -140,7 +140,7 @@ def _validity(column: pa.Array) -> pa.Buffer:
 
 
 def split(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """The batch in slices of about ``limit`` bytes, at least one, so that no blob grows out of hand."""
+    """The batch in slices of about ``limit`` bytes, at least one, so that blobs stay bounded."""
     pieces = max(1, -(-batch.nbytes // limit))
     rows = max(1, -(-batch.num_rows // pieces))
     yield batch.slice(0, rows)

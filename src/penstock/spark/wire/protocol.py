@@ -1,4 +1,4 @@
-"""How a relay and a resident engine talk: length-prefixed messages over a Unix socket.
+"""The protocol between a relay and a resident engine: length-prefixed messages over a Unix socket.
 
 A message is a kind, a small pickled head and a raw body. Bodies are sent from the buffers they lie in and
 received into one buffer; large payloads are never pickled. The socket lies in a directory that only its
@@ -25,14 +25,14 @@ _FRAME = struct.Struct("<BIQ")
 
 
 class Kind(IntEnum):
-    """What a message asks or answers."""
+    """The kind of a message."""
 
     HELLO = 1
     """Relay: the version the state store holds. Engine: the version it holds, or None."""
     BUILD = 2
     """Start afresh: the program in the head, a snapshot in the body or nothing."""
     REPLAY = 3
-    """A logged step: run it, answer nothing."""
+    """A logged step to run; has no answer."""
     STEP = 4
     """A new step. Answered by RESULT."""
     RESULT = 5
@@ -56,7 +56,7 @@ class Message:
 
 
 def send(sock: socket.socket, kind: Kind, head: Any = None, parts: Sequence[bytes | memoryview] = ()) -> None:
-    """Send a message whose body is the parts in a row."""
+    """Send a message whose body is the parts concatenated."""
     packed = pickle.dumps(head, protocol=5)
     views = [memoryview(p).cast("B") for p in parts if len(p)]
     frame = _FRAME.pack(kind, len(packed), sum(v.nbytes for v in views))
@@ -66,14 +66,14 @@ def send(sock: socket.socket, kind: Kind, head: Any = None, parts: Sequence[byte
 
 
 def receive(sock: socket.socket) -> Message:
-    """The next message; ``ConnectionError`` if the other side is gone."""
+    """The next message; ``ConnectionError`` if the other side has closed."""
     kind, head, body = _FRAME.unpack(_exactly(sock, _FRAME.size))
     packed = _exactly(sock, head)
     return Message(Kind(kind), pickle.loads(packed), _exactly(sock, body))
 
 
 def _drop(views: list[memoryview], sent: int) -> list[memoryview]:
-    """What is left of the views after ``sent`` bytes of them."""
+    """The rest of the views after ``sent`` bytes."""
     for i, view in enumerate(views):
         if sent < view.nbytes:
             return [view[sent:], *views[i + 1 :]]

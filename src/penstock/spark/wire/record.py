@@ -1,4 +1,4 @@
-"""What one step brings to one engine: commands, envelopes and blobs, as one run of bytes.
+"""The input of one step of one engine: commands, envelopes and blobs, as one sequence of bytes.
 
 The same bytes go to the resident engine and, in pieces, into the state log, so that replaying a logged
 step is exactly the step. The layout is stable across versions of Penstock::
@@ -29,7 +29,7 @@ Bytes = bytes | memoryview
 
 @dataclass(frozen=True, order=True)
 class Envelope:
-    """Where a blob comes from and how far its producer's time is; ordered as arrivals are taken."""
+    """The origin of a blob and its producer's progress; ordered as arrivals are processed."""
 
     input: str
     producer: int
@@ -42,7 +42,7 @@ class Envelope:
     total: int | None = None
 
     def to_json(self) -> str:
-        """As it travels beside its blob."""
+        """The text that is sent beside the blob."""
         return json.dumps([getattr(self, f.name) for f in fields(self)])
 
     @staticmethod
@@ -52,7 +52,7 @@ class Envelope:
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """What arrivals are sorted by, for results that do not depend on Spark's order."""
+        """The sort key of arrivals, so that results do not depend on Spark's order."""
         return self.input, self.producer, self.piece
 
 
@@ -65,7 +65,7 @@ class Record:
 
     @staticmethod
     def of(items: Iterable[tuple[Envelope, Bytes]], commands: Iterable[Command] = ()) -> Record:
-        """In the order of inputs, producers and pieces; commands in sequence."""
+        """A record with arrivals ordered by input, producer and piece, and commands in sequence."""
         return Record(
             tuple(sorted(items, key=lambda item: item[0].place)),
             tuple(sorted(commands, key=lambda command: command.sequence)),
@@ -80,7 +80,7 @@ class Record:
 
     @staticmethod
     def parse(data: Bytes) -> Record:
-        """From the bytes; the blobs are views of them."""
+        """The record in the bytes; its blobs are views of them."""
         view = memoryview(data)
         if len(view) < _FRAME.size or bytes(view[:4]) != _MAGIC:
             raise EngineError("a logged step is not one that this version of Penstock wrote")
@@ -103,7 +103,7 @@ def binary_column(blobs: list[pa.Buffer]) -> pa.Array:
 
 
 def command_to_json(command: Command) -> str:
-    """As a command is kept beside a checkpoint, and as it travels in the place of an envelope."""
+    """The text of a command, as stored beside a checkpoint and sent in place of an envelope."""
     return json.dumps(asdict(command))
 
 
