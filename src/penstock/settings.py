@@ -34,7 +34,6 @@ class Settings:
     weight: float = 1.0
 
     def changed(self, name: str, value: str) -> Settings:
-        """The settings with one changed."""
         key = name.lower().removeprefix("penstock.")
         if key not in READERS:
             near = get_close_matches(key, READERS, 1)

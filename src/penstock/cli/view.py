@@ -83,7 +83,6 @@ class Progress:
 
     @property
     def rows_per_second(self) -> float:
-        """Rate of the last batch."""
         return self.batch_rows / self.batch_ms[-1] * 1000 if self.batch_ms else 0.0
 
 

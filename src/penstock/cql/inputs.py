@@ -76,8 +76,8 @@ def _checked(
     timestamp = _Declared(schema).column(given["timestamp"], "TIMESTAMP BY")
     time = _time(timestamp, given["timestamp"], given.get("unit"))
     source = _Declared(schema, time)
-    said = {o: check(given[o], source) for o, check in CHECKS.items() if given.get(o) is not None}
-    options = InputOptions(time, timestamp.name, **said)
+    checked = {o: check(given[o], source) for o, check in CHECKS.items() if given.get(o) is not None}
+    options = InputOptions(time, timestamp.name, **checked)
     if kind == "relation" and {f.name for f in schema} <= {timestamp.name, options.change, options.heartbeat}:
         raise error(f"relation '{name}' has no column but its time and its changes", at)
     return options

@@ -93,7 +93,6 @@ class Builder:
         return Source(name, taken.schema, changes)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
-        """A static table as an input of the stage."""
         name = self._new_name(node.alias)
         # A table without columns would lose its number of rows in transport.
         fields = [f for f in node.schema if f.name in needed] or [node.schema.field(0)]

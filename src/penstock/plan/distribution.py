@@ -52,7 +52,6 @@ class Dimension:
 
     @property
     def streams(self) -> set[int]:
-        """The streams that it splits."""
         return {number for number, _ in self.keys}
 
 
@@ -123,7 +122,6 @@ class Distribution:
         return node.spread(below, self)
 
     def leaf(self, number: int) -> Spread:
-        """Where the rows of a stream are."""
         keys = dict(self.dimension.keys)
         if number not in keys:
             return EVERYWHERE

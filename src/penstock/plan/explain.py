@@ -45,14 +45,14 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
 def explain_stage(planned: PlannedStage) -> Iterator[str]:
     """The inputs of a stage and each operator with its inputs, each line readable by itself."""
     yield from (" ".join(line.split()) for line in _hosts(planned))
-    yield from dict.fromkeys(_standing_alone(planned.stage.root))
+    yield from dict.fromkeys(_operator_lines(planned.stage.root))
 
 
-def _standing_alone(node: Node) -> Iterator[str]:
+def _operator_lines(node: Node) -> Iterator[str]:
     if node.inputs:
         yield f"{node.name} {node.describe()}".rstrip() + f" of {', '.join(_leaves(node))}"
     for below in node.inputs:
-        yield from _standing_alone(below)
+        yield from _operator_lines(below)
 
 
 def _leaves(node: Node) -> list[str]:

@@ -41,7 +41,7 @@ def apart_from(names: Collection[str]) -> Callable[[Expression], bool]:
     return lambda e: columns(e).isdisjoint(names)
 
 
-def home(expression: Expression, schemas: Sequence[Collection[str]]) -> int | None:
+def input_of(expression: Expression, schemas: Sequence[Collection[str]]) -> int | None:
     """The input that an expression reads, by its position; None unless it is exactly one."""
     return next((i for i, names in enumerate(schemas) if over(names)(expression)), None)
 

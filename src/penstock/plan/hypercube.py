@@ -60,12 +60,10 @@ class Cube:
 
     @property
     def places(self) -> frozenset[int]:
-        """The streams that send places."""
         return frozenset().union(*(c.places for c in self.dimensions))
 
     @property
     def cut(self) -> int:
-        """Where the second stage begins."""
         return min(c.cut for c in self.dimensions)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.engine.joins.bands import Band, orders
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.functions import may_raise
-from penstock.plan.facts import Equivalence, equality, home
+from penstock.plan.facts import Equivalence, equality, input_of
 
 Member = tuple[int, str]
 """Number of an input, name of its column."""
@@ -76,7 +76,7 @@ class _Keys:
 
     def of(self, *sides: Expression) -> list[Member] | None:
         """The columns of two expressions, if they belong to two inputs."""
-        homes = [home(e, self._schemas) for e in sides]
+        homes = [input_of(e, self._schemas) for e in sides]
         if None in homes or len(set(homes)) != 2:
             return None
         found = []
@@ -124,7 +124,6 @@ class Comparison:
     slack: float = 0.0
 
     def band(self, plus: tuple[int, str], minus: tuple[int, str]) -> Band:
-        """The band over the columns of the two terms."""
         return Band(plus, minus, self.least, self.most, not self.exact, self.slack)
 
 

@@ -16,7 +16,7 @@ from penstock.plan.distribution import Dimension, Distribution, SpreadError
 from penstock.plan.hypercube import Candidate, Cube, choose_shares
 from penstock.plan.logical import Logical, Source, ToStream, sources, walk
 from penstock.plan.schemes import heavy_values, proposals
-from penstock.plan.second_stage import Chain, StageRelation, chain_of, climb, cut
+from penstock.plan.second_stage import Chain, StageRelation, chain_of, cut, find_cut
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
 
@@ -82,7 +82,7 @@ def _candidate(distribution: Distribution, body: Logical, chain: Chain, nets: bo
     heavy = frozenset(n for n, key in dimension.keys if heavy_values(leaves[n], key))
     spread = distribution.whole(body)
     joins = any(len(n.inputs) > 1 for n in walk(body))
-    place = climb(distribution, spread, chain, nets, joins)
+    place = find_cut(distribution, spread, chain, nets, joins)
     return Candidate(dimension, frozenset(distribution.places), place, heavy)
 
 

@@ -42,7 +42,7 @@ def chain_of(relation: Logical) -> tuple[Logical, Chain]:
     return relation, tuple(reversed(chain))
 
 
-def climb(distribution: Distribution, spread: Spread, chain: Chain, nets: bool, joins: bool) -> int:
+def find_cut(distribution: Distribution, spread: Spread, chain: Chain, nets: bool, joins: bool) -> int:
     """The position in the chain of the operator that needs a second stage.
 
     ``joins``: the body joins, not only passes rows on. ``nets``: equal results of one instant cancel,

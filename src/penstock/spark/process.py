@@ -35,7 +35,7 @@ def keep_freed_memory() -> None:
 
 
 @cache
-def settle() -> None:
+def freeze_loaded_objects() -> None:
     """Exclude all objects loaded so far from garbage collection, once per process.
 
     pyspark's daemon collects garbage after every task, and with pandas and Arrow loaded each collection
@@ -60,7 +60,7 @@ def _sentence_alone() -> Iterator[None]:
         raise
 
 
-def plain(function: Called) -> Called:
+def without_traceback(function: Called) -> Called:
     """Report a function's Penstock errors to the user without a traceback."""
 
     @wraps(function)
@@ -71,7 +71,7 @@ def plain(function: Called) -> Called:
     return wrapper  # type: ignore[return-value]
 
 
-def readable(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def generator_without_traceback(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """The same for a generator."""
 
     @wraps(function)

@@ -128,7 +128,7 @@ def _input(node: exp.Table, input: Input, context: Context) -> Item:
     alias = _own_alias(node, input.name)
     if input.is_relation:
         _refuse_window(node, input.name, "relation")
-    context.meet(input, node)
+    context.add_stream(input, node)
     kind = RelationSource if input.is_relation else StreamSource
     item = Item.of(alias, kind(alias, input))
     return item if input.is_relation else windowed(item, node.args.get("window"), context)

@@ -62,7 +62,6 @@ class Grouping:
         return replaced
 
     def over(self, node: Logical) -> Aggregate:
-        """The Aggregate of all that was bound."""
         return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
 
     def _has(self, name: str) -> bool:

@@ -35,7 +35,7 @@ class JoinInput:
 class Joined:
     """The inputs of one inner join with its conjuncts and its scope.
 
-    ``crossed`` are sets of aliases that CROSS JOIN put beside each other in so many words.
+    ``crossed`` are sets of aliases that CROSS JOIN joins explicitly.
     """
 
     scope: Scope

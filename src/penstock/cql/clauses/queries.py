@@ -46,11 +46,11 @@ REFUSED_MODIFIERS = {
 def bind_query(node: exp.Expr, context: Context) -> Logical:
     """The plan of a query: a relation, or a stream (ToStream) if the query has such an operator."""
     node = unwrapped(node)
-    context = context.knowing(node.args.get("with_"))
+    context = context.with_common_tables(node.args.get("with_"))
     operator = _operator(node)
     if isinstance(node, RelationToStream):
         node = unwrapped(node.this)
-        context = context.knowing(node.args.get("with_"))
+        context = context.with_common_tables(node.args.get("with_"))
     root = _bind(node, context)
     return root if operator is None else to_stream(root, operator, context)
 
@@ -169,7 +169,7 @@ def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
     """A view, where its name stands; an error in it names the view, at the place of its use."""
     try:
         (query,) = parse_expressions(view.text)
-        root = bind_query(query, context.on_its_own())
+        root = bind_query(query, context.of_view())
     except CQLError as failure:
         line, column = place(node)
         message = f"in view '{view.name}': {failure.message}"

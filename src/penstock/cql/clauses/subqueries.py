@@ -69,7 +69,6 @@ class Attachments:
     _values: dict[int, Expression] = field(default_factory=dict)
 
     def over(self, node: Logical) -> Logical:
-        """A plan with the joins on top."""
         for join in self._joins:
             node = join(node)
         return node

@@ -33,7 +33,6 @@ class ExpressionBinder:
     subquery: Callable[[ExpressionBinder, exp.Expr], Expression]
 
     def bind(self, node: exp.Expr) -> Expression:
-        """The bound form of an expression."""
         bind_construct = BINDERS.get(type(node))
         if bind_construct is None:
             raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}'"), node)

@@ -54,7 +54,7 @@ class Context:
         if text not in self.notes:
             self.notes.append(text)
 
-    def meet(self, stream: Input, at: exp.Expr) -> None:
+    def add_stream(self, stream: Input, at: exp.Expr) -> None:
         """Register a stream of the query; all of them must share one time domain."""
         if self.streams and self.streams[0].options.time != stream.options.time:
             first = self.streams[0]
@@ -70,19 +70,17 @@ class Context:
         return f"#{next(self.numbers)}"
 
     def inside(self, outer: Outer | None) -> Context:
-        """The context of a subquery of ``outer``."""
         return replace(self, outer=outer)
 
     def apart(self, what: str) -> Context:
         """The context of a part that may not refer to the enclosing query; ``what`` names it in errors."""
         return replace(self, outer=self.outer and self.outer.refusing(what))
 
-    def on_its_own(self) -> Context:
+    def of_view(self) -> Context:
         """The context of a view, which sees nothing of the query that uses it."""
         return replace(self, outer=None, common_tables={})
 
-    def knowing(self, with_: exp.With | None) -> Context:
-        """The context with the queries of WITH added."""
+    def with_common_tables(self, with_: exp.With | None) -> Context:
         if with_ is None:
             return self
         if with_.args.get("recursive"):

@@ -83,7 +83,6 @@ class Scope:
         return cls([item], list(item.columns.items()))
 
     def joined(self, other: Scope, at: exp.Expr) -> Scope:
-        """A scope of both scopes' items and columns."""
         for item in other.items:
             if any(i.alias.casefold() == item.alias.casefold() for i in self.items):
                 hint = "give each its own alias, as in S AS x"
@@ -150,7 +149,6 @@ class Scope:
         return list(item.columns.items())
 
     def item(self, alias: str) -> Item | None:
-        """The FROM item of an alias."""
         return lookup({i.alias: i for i in self.items}, alias)
 
     def columns_hint(self) -> str:

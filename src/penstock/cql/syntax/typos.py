@@ -38,7 +38,7 @@ BEFORE_BY = ("GROUP", "PARTITION")
 Check = Callable[[str], object]
 
 
-def meant(text: str, failure: CQLError, check: Check) -> CQLError | None:
+def suggest_keyword(text: str, failure: CQLError, check: Check) -> CQLError | None:
     """An error at a misspelt keyword, if ``check``, which raises, gets further with a similar keyword."""
     try:
         tokens = CQL().tokenize(text)

@@ -31,7 +31,6 @@ class FilteredByHost(ABC):
         """The source of the rows for which the filter is true."""
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        """The source of all rows."""
         return self.build_filtered(context, needed, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.expression import Expression
-from penstock.plan.facts import home
+from penstock.plan.facts import input_of
 from penstock.plan.logical import Join, Logical, Select
 
 
@@ -17,7 +17,7 @@ def push_select_below_join(node: Logical) -> Logical:
     rest: list[Expression] = []
     schemas = [i.schema.names for i in node.parts]
     for conjunct in node.conjuncts:
-        place = home(conjunct, schemas)
+        place = input_of(conjunct, schemas)
         (rest if place is None else own[place]).append(conjunct)
     parts = tuple(Select(i, tuple(c)) if c else i for i, c in zip(node.parts, own, strict=True))
     return replace(node, parts=parts, conjuncts=tuple(rest))

@@ -29,7 +29,7 @@ _FREE = frozenset({"filters"})
 """Fields of operators that may differ after a restart."""
 
 
-def agree(place: Directory, query: Sequence[Fingerprint]) -> None:
+def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> None:
     """Reject a checkpoint that another query has written; write the fingerprints into a new one.
 
     As long as no batch has been committed there is no state, and any query may start.

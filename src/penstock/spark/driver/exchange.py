@@ -78,7 +78,6 @@ class Sent:
 
     @staticmethod
     def of(source: SourceInput) -> Sent:
-        """Choose what to send of a source."""
         origin: InputFrame = source.stream.source
         keep = _keep(source)
         # Copies are made for every row; rows that are only places would get them too.

@@ -59,9 +59,9 @@ class EndEngines(StreamingQueryListener):
         self.runs.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        self.look()
+        self.on_progress()
 
-    def look(self) -> None:
+    def on_progress(self) -> None:
         """Redistribute shared memory; from time to time, warn of skew and late rows."""
         self._shared.rebalance()
         if time.monotonic() - self._looked >= ADVICE_INTERVAL_S:
@@ -101,7 +101,7 @@ class _StartsAndEnds:
         self._listener.onQueryStarted(QueryStartedEvent.fromJObject(event))
 
     def onQueryProgress(self, event: Any) -> None:
-        self._listener.look()
+        self._listener.on_progress()
 
     def onQueryIdle(self, event: Any) -> None:
         pass

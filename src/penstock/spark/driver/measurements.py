@@ -23,7 +23,6 @@ class Registry:
 
     @staticmethod
     def of(context: SparkContext) -> Registry:
-        """The registry of a Spark application."""
         return _registry(context)
 
     def latest(self, run_id: str | None = None) -> Measurements:

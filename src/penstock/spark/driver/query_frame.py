@@ -16,7 +16,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.spark.driver.checkpoint import Directory, agree
+from penstock.spark.driver.checkpoint import Directory, check_or_create
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.relay.fingerprint import Fingerprint
@@ -107,7 +107,7 @@ class _Writer(DataStreamWriter):
             location = f"{base}/{called}"
         directory = None if location is None else Directory(self._spark, location)
         if directory is not None:
-            agree(directory, self._fingerprints)
+            check_or_create(directory, self._fingerprints)
         self._commands.open(directory)
         if self._memory is not None:
             self._shared.open(self._commands, self._memory)

@@ -74,7 +74,6 @@ class SharedMemory:
 
     @staticmethod
     def of(context: SparkContext) -> SharedMemory:
-        """The shared memory of a Spark application."""
         return _shared_memory(context)
 
     def open(self, stream: CommandStream, total: int) -> None:

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.errors import CatalogError, DataError
-from penstock.spark.process import plain, readable
+from penstock.spark.process import generator_without_traceback, without_traceback
 from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.columns = columns
         self.target: Offsets | None = None
 
-    @plain
+    @without_traceback
     def initialOffset(self) -> Offsets:
         """Where a query without a checkpoint begins."""
         starting = self.topics.starting
@@ -132,7 +132,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ) from None
         return chosen
 
-    @plain
+    @without_traceback
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         """Where a batch that begins at ``start`` ends."""
         end = self.target or self._bounds()
@@ -145,11 +145,11 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self.topics.most_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    @plain
+    @without_traceback
     def reportLatestOffset(self) -> Offsets:
         return self._bounds()
 
-    @plain
+    @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
         """End the run with the messages that are available now."""
         self.target = self._bounds()
@@ -162,9 +162,8 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pairs = sorted((t, int(p)) for t, found in end.items() for p in found)
         return [Slice(t, p, known[t][str(p)], end[t][str(p)]) for t, p in pairs]
 
-    @readable
+    @generator_without_traceback
     def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:
-        """The messages of a task, as Arrow."""
         from confluent_kafka import Consumer, TopicPartition
 
         if partition.start >= partition.end:

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
 from penstock.routing import Route, coordinates, deliver, keys_of, partition_numbers, split_by, total_rows
-from penstock.spark.process import keep_freed_memory, readable, settle
+from penstock.spark.process import freeze_loaded_objects, generator_without_traceback, keep_freed_memory
 from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, binary_column
@@ -56,7 +56,7 @@ class Packer:
     keys: tuple[int, ...]
     limit: int = BLOB_BYTES
 
-    @readable
+    @generator_without_traceback
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blobs of a task; every partition gets at least one, even without rows."""
         keep_freed_memory()
@@ -68,7 +68,7 @@ class Packer:
             piece += 1
         if not piece:
             yield from self._blobs(None, producer, 0)
-        settle()
+        freeze_loaded_objects()
 
     def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         if rows is None:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import DataError
 from penstock.spark.map_side.packer import Packer
-from penstock.spark.process import readable
+from penstock.spark.process import generator_without_traceback
 from penstock.spark.settings import PARQUET_BATCH_ROWS
 
 _OPTIONS = frozenset(
@@ -89,7 +89,7 @@ class ParquetPacker:
         """The blobs of all files, given by their URIs."""
         return self.packer.run(self._rows(files))
 
-    @readable
+    @generator_without_traceback
     def _rows(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
         for file in files:
             yield from read(unquote(urlparse(file).path), self.columns)

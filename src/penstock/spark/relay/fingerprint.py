@@ -36,7 +36,6 @@ class Fingerprint:
         return Fingerprint(**{**found, "streams": streams, "lines": tuple(found.get("lines", ()))})
 
     def check(self, written: Fingerprint) -> None:
-        """Reject a checkpoint that another stage has written."""
         if written.partitions != self.partitions:
             raise CatalogError(
                 f"the checkpoint was written with {written.partitions} partitions and this query has "

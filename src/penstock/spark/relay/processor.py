@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from penstock.engine.command import Command
 from penstock.errors import EngineError
-from penstock.spark.process import keep_freed_memory, readable, settle
+from penstock.spark.process import freeze_loaded_objects, generator_without_traceback, keep_freed_memory
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
@@ -91,15 +91,13 @@ class Relay(StatefulProcessor):
         self.measurements = measurements
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the one state variable."""
         keep_freed_memory()
         self.entries = handle.getMapState("log", ENTRY_KEY, ENTRY_VALUE)
 
-    @readable
+    @generator_without_traceback
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        """One partition's step."""
         partition = self.keys.index(key[0])
         visit = Visit(StateLog(self.entries, self.fingerprint), self.program, self._engine_id(partition))
         items, commands = _received(rows)
@@ -107,7 +105,7 @@ class Relay(StatefulProcessor):
         self._publish(visit.engine_id, result.head["measured"])
         # All partitions of a stage get the same commands, so one of them passes them on.
         yield from self.finish(result, () if partition else commands)
-        settle()
+        freeze_loaded_objects()
 
     def _publish(self, engine: EngineId, readings: bytes) -> None:
         if self.measurements is not None:

@@ -76,7 +76,6 @@ class Control:
 
     @staticmethod
     def decode(data: bytes) -> Control:
-        """The inverse of ``encode``."""
         line, _, header = data.partition(b"\n")
         try:
             fields = json.loads(line)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import EngineError
-from penstock.spark.resident.directory import EngineId, ResidentDirectory, engine_socket, unusable
+from penstock.spark.resident.directory import EngineId, ResidentDirectory, cannot_start, engine_socket
 from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
@@ -71,7 +71,7 @@ def host(home: ResidentDirectory, idle_seconds: float) -> Iterator[socket.socket
         except (ConnectionError, FileNotFoundError):
             raise  # it was swept in that moment: the caller tries again
         except OSError as error:
-            raise unusable(home, error) from None
+            raise cannot_start(home, error) from None
     with sock:
         yield sock
 

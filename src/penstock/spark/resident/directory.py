@@ -101,7 +101,6 @@ class ResidentDirectory:
         return self.path / "host.sock"
 
     def run(self, run_id: str) -> Path:
-        """The directory of a query run."""
         return self.path / run_name(run_id)
 
     def make(self) -> None:
@@ -125,7 +124,7 @@ def engine_socket(run: Path, stage: int, partition: int) -> Path:
     return run / f"s{stage}p{partition}.sock"
 
 
-def unusable(home: ResidentDirectory, error: OSError) -> PenstockError:
+def cannot_start(home: ResidentDirectory, error: OSError) -> PenstockError:
     """The error for a directory in which no engine can be started."""
     return DataError(
         f"no engine can be started in {home.path} on {socket.gethostname()}: {error}; make room there, "

@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.spark.process import keep_freed_memory
-from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket, unusable
+from penstock.spark.resident.directory import (
+    EngineId,
+    Process,
+    ResidentDirectory,
+    cannot_start,
+    engine_socket,
+)
 from penstock.spark.settings import HOST_REQUEST_S, LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
@@ -95,7 +101,7 @@ class Host:
         try:
             return Kind.START, self._engine(engine_id).pid
         except OSError as error:
-            return Kind.FAILED, {"error": unusable(self.home, error), "trace": ""}
+            return Kind.FAILED, {"error": cannot_start(self.home, error), "trace": ""}
 
     def _engine(self, engine_id: EngineId) -> Child:
         """The requested engine. One that no longer listens is dying: end it first."""

@@ -73,7 +73,6 @@ class Program:
     build: Callable[[Stage], EngineLike] = real_engine
 
     def arrivals(self, record: Record) -> list[Arrival]:
-        """A record's blobs as arrivals."""
         return [_arrival(envelope, data) for envelope, data in record.items]
 
     def outputs(self, output: RootOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:

@@ -163,7 +163,6 @@ class ResidentEngine:
         )
 
     def _measure(self, seconds: float) -> Iterator[Reading]:
-        """The measurements of the process itself."""
         own = [
             Reading(Property.STEP_SECONDS, seconds),
             Reading(Property.REPLAYED_STEPS, self.replayed),

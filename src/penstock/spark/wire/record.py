@@ -47,7 +47,6 @@ class Envelope:
 
     @staticmethod
     def from_json(text: str) -> Envelope:
-        """The inverse of ``to_json``."""
         return Envelope(*json.loads(text))
 
     @property
