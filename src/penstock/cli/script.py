@@ -63,7 +63,7 @@ def explain_file(path: Path, partitions: int) -> str:
 
 
 def bound_queries(text: str) -> list[tuple[Query, Settings]]:
-    """The queries of a text over what its own statements define and set before them."""
+    """The queries of a text, bound over the definitions and settings before them."""
     catalog, settings = Catalog(), Settings()
     queries = []
     for part in statements(text):

@@ -1,4 +1,4 @@
-"""What the demo shows: a live panel on a terminal, plain lines elsewhere, a summary at the end."""
+"""The output of the demo: a live panel on a terminal, plain lines elsewhere, a summary at the end."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _figures(p: Progress) -> list[tuple[str, str]]:
 
 
 def line(p: Progress) -> str:
-    """The same in one line."""
+    """The progress in one line."""
     orders = "; ".join(f"{stream}: {' | '.join(o)}" for stream, o in p.state.orders.items())
     batch = f"{p.batch_ms[-1]} ms" if p.batch_ms else "none yet"
     return (
@@ -189,7 +189,7 @@ def line(p: Progress) -> str:
 
 
 def summary(p: Progress) -> str:
-    """What the run came to."""
+    """The totals of the run."""
     batches = f"{p.batches} batches" + (f" of {median(p.batch_ms):,.0f} ms (median)" if p.batch_ms else "")
     total = "no total yet" if p.total is None else f"last total {p.total:,} bytes"
     state = f"at most {p.peak.rows:,} rows and {megabytes(p.peak.bytes)} of state"
@@ -200,5 +200,5 @@ def summary(p: Progress) -> str:
 
 
 def megabytes(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text."""
     return f"{count / 1e6:,.1f} MB"

@@ -1,7 +1,7 @@
 """Estimates from a sample: what a query under SAMPLE computes instead of its aggregates.
 
-Every result of a sampled join stands for ``w`` results, one over its chance to be there, and belongs to a
-cluster whose results were in or out together. With the total t of a cluster in a group:
+Every result of a sampled join represents ``w`` results, the inverse of its sampling probability, and belongs
+to a cluster whose results are sampled together. With the total t of a cluster in a group:
 
     SUM    sum of w t,  its variance estimated as the sum of w (w - 1) t^2   (Horvitz and Thompson)
     COUNT  the same with the cluster's count c for t
@@ -57,7 +57,7 @@ def _show_bounds(node: Logical, calls: set[str]) -> Logical:
 
 
 def constant_in_clusters(root: Logical) -> bool:
-    """Whether what is aggregated comes from one side of the join alone, so that its clusters are alike."""
+    """Whether all aggregated columns are from one side of the join, hence constant in clusters."""
     for aggregate in _aggregates(root):
         read = reads(c.argument for _, c in aggregate.calls if c.argument is not None)
         sides = [i.schema.names for n in logical.walk(root) if isinstance(n, Join) for i in n.parts]
@@ -74,7 +74,7 @@ def _over_sample(node: Logical) -> bool:
 
 
 def _projected(node: Project, calls: set[str]) -> Project:
-    """With the bounds of estimates, or the weights of rows."""
+    """The projection with the bounds of estimates, or the weights of rows."""
     below = node.input.schema.names
     if WEIGHT.name in below:
         name = "weight" if "weight" not in node.schema.names else "sample_weight"
@@ -92,7 +92,7 @@ def _is_call(e: Expression, calls: set[str]) -> bool:
 
 
 def _estimated(node: Aggregate, z: float) -> Logical:
-    """Two aggregates in the place of one, and the estimates from them."""
+    """Two aggregates in place of one, and the estimates from them."""
     totals: dict[str, AggregateCall] = {}
     for _, call in node.calls:
         totals.update(_totals(call))
@@ -106,7 +106,7 @@ def _estimated(node: Aggregate, z: float) -> Logical:
 
 
 def _totals(call: AggregateCall) -> dict[str, AggregateCall]:
-    """What is needed of each cluster."""
+    """The aggregates per cluster."""
     count = AggregateCall("count", call.argument, pa.int64())
     found = {str(count): count}
     if call.function != "count":
@@ -127,7 +127,7 @@ def _parts(call: AggregateCall) -> tuple[Expression, Expression]:
 
 
 def _sums(call: AggregateCall) -> dict[str, Expression]:
-    """What is summed over clusters, by name: estimates, and squares by pairs of factors."""
+    """The sums over clusters, by name: estimates, and products of pairs of factors."""
     total, count = _parts(call)
     extra = _minus(WEIGHT, _number(1.0))
     spread, beyond = _times(WEIGHT, extra), _times(extra, count)
@@ -161,7 +161,7 @@ def _bounds(name: str, call: AggregateCall, z: float) -> list[tuple[str, Express
     reach: Expression = _times(_student(z, _at_least(degrees, 1.0)), deviation)
     reach = Call("case", (certain, _times(_number(0.0), estimate), reach), DOUBLE)
     if call.function == "count":
-        estimate, reach = _or_none(estimate), _or_none(reach)
+        estimate, reach = _or_zero(estimate), _or_zero(reach)
     return [
         (name, estimate),
         (f"{name}_low", _minus(estimate, reach)),
@@ -180,7 +180,7 @@ def _average(got: dict[str, Expression]) -> tuple[Expression, Expression]:
 
 
 def _effective(got: dict[str, Expression]) -> Expression:
-    """The number of clusters, less where some of them matter more than others."""
+    """The effective number of clusters: fewer if their weights differ."""
     return _over(_times(got["x"], got["x"]), _or_null(got["xx"]))
 
 
@@ -222,21 +222,21 @@ def _over(a: Expression, b: Expression) -> Expression:
 
 
 def _root(e: Expression) -> Expression:
-    """Rounding may leave a little less than nothing."""
+    """The square root; rounding errors may make the argument slightly negative."""
     return Call("sqrt", (_at_least(e, 0.0),), DOUBLE)
 
 
 def _at_least(e: Expression, least: float) -> Expression:
-    """NULL stays NULL."""
+    """The greater of both; NULL stays NULL."""
     known = Call("isnotnull", (e,), pa.bool_())
     return Call("case", (known, Call("greatest", (e, _number(least)), DOUBLE), e), DOUBLE)
 
 
 def _or_null(e: Expression) -> Expression:
-    """In the place of 0, by which nothing can be divided."""
+    """NULL in place of 0, for divisors."""
     zero = Call("=", (e, _number(0.0)), pa.bool_())
     return Call("case", (zero, Literal(None, DOUBLE), e), DOUBLE)
 
 
-def _or_none(e: Expression) -> Expression:
+def _or_zero(e: Expression) -> Expression:
     return Call("coalesce", (e, _number(0.0)), DOUBLE)

@@ -1,8 +1,8 @@
 """GROUP BY and aggregates: what a SELECT item may refer to once rows are grouped.
 
 Items are bound over the rows first. Each aggregate call becomes a column of the Aggregate node, named by
-its text; each part that equals a key becomes that key's column. A column of the rows that is then left
-over is neither, and an error.
+its text; each part that equals a key becomes that key's column. Any other column of
+the rows is an error.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Grouping:
         return ExpressionBinder(self.scope, self.aggregate, subquery)
 
     def key(self, key: Expression) -> Column:
-        """A key, as the column that will hold it."""
+        """Add a key; returns the column that holds it."""
         name = _free_name(key.name if isinstance(key, Column) else f"({key})", key, self.keys)
         self.keys[name] = key
         return Column(name, key.type)
 
     def aggregate(self, node: exp.Anonymous) -> Expression:
-        """An aggregate call, as the column that will hold it."""
+        """Add an aggregate call; returns the column that holds it."""
         call = aggregate_call(node, row_binder(self.scope, "another aggregate").bind)
         name = _free_name(str(call), call, self.calls)
         self.calls[name] = call
         return Column(name, call.type)
 
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
-        """A bound item with its keys replaced by the key columns; nothing else of the rows may be left."""
+        """A bound item with its keys replaced by the key columns; other columns of the rows are rejected."""
         names = {expression: name for name, expression in self.keys.items()}
         replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
         for part in walk(replaced):

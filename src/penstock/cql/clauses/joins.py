@@ -1,8 +1,8 @@
 """JOIN in FROM: inner and cross, left, right and full outer, left semi and anti; ON, USING and NATURAL.
 
-Inner joins are collected, so that what stands side by side becomes one n-ary join; every other join
-makes one input of what it joins. A column that USING names is in sight once: the left side's, the right
-side's in a right join, whichever is not NULL in a full one.
+Adjacent inner joins are collected into one n-ary join; every other join becomes a single input. A column
+that USING names is visible once: the left side's, the right side's in a right join, the one that is not NULL
+in a full join.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.plan.logical import Join, Logical, OuterJoin, Select, SemiJoin
 
 @dataclass(frozen=True)
 class JoinInput:
-    """An input of an inner join: its plan, the alias it is called by in errors, where it stands."""
+    """An input of an inner join: its plan, its alias in errors, its position."""
 
     node: Logical
     alias: str

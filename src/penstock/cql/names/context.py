@@ -41,7 +41,7 @@ class Context:
 
     @property
     def time(self) -> TimeDomain:
-        """The time that the streams met so far share."""
+        """The time domain that all streams of the query share."""
         return self.streams[0].options.time
 
     @property

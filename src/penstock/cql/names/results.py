@@ -5,7 +5,7 @@ much as Spark and DuckDB show it: functions in lower case, columns without quali
 parentheses: ``SUM(C.size)`` is ``sum(size)``, ``A + 1`` is ``(A + 1)``, ``COUNT(*)`` is ``count(*)``.
 
 A name that is taken gets the suffix ``_1``, ``_2``, ..., as in DuckDB: ``SELECT * FROM R1, R2`` over A and
-A, B gives A, A_1, B. Case makes no difference to whether a name is taken.
+A, B returns A, A_1, B. Case does not distinguish names.
 """
 
 from __future__ import annotations

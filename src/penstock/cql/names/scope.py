@@ -65,9 +65,9 @@ class Item:
 class Scope:
     """What an expression may refer to.
 
-    ``visible`` is what ``*`` stands for and what a name without qualifier may mean: every column of the
-    items, but those that USING made one only once. ``equated`` are columns that the conditions make equal,
-    so that a name both have means either. ``outer`` is the enclosing query, if this is a subquery.
+    ``visible`` are the columns that ``*`` expands to and that a name without qualifier may refer to: every
+    column of the items, those merged by USING once. ``equated`` are columns that the conditions make equal,
+    so that a name which both have is not ambiguous. ``outer`` is the enclosing query, if this is a subquery.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -189,9 +189,9 @@ def _columns_hint(items: Sequence[Item]) -> str:
 class Outer:
     """The query that encloses a subquery, as the subquery sees it.
 
-    ``conjuncts`` collects the subquery's conditions that speak of both, over the subquery's result, whose
-    last columns, the ``extras``, are there for them alone. ``refused`` says where a reference is refused.
-    Where one value is expected, ``values`` has it over that result, if it is no column of it.
+    ``conjuncts`` collects the subquery's conditions on both queries, over the subquery's result, whose last
+    columns, the ``extras``, exist only for them. ``refused`` names the clause that rejects references. For a
+    scalar subquery, ``values`` has the value over that result, if it is not a column of it.
     """
 
     scope: Scope
