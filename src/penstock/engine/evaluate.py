@@ -1,14 +1,14 @@
 """Vectorised evaluation of bound expressions over Arrow columns, with Spark 4's (ANSI) meaning.
 
-What is right: the value Spark SQL returns for the same expression on the same row. NULL is unknown
-(Kleene AND/OR), NaN equals NaN and is the largest number, integers never wrap: overflow, division by
-zero and a cast that cannot be done raise :class:`~penstock.errors.DataError`, as Spark raises.
+The result is the value that Spark SQL returns for the same expression on the same row. NULL is unknown
+(Kleene AND/OR), NaN equals NaN and is the largest number, integers never wrap: overflow, division by zero and
+an impossible cast raise :class:`~penstock.errors.DataError`, as in Spark.
 
-The way: every call is one or a few ``pyarrow.compute`` kernels over whole columns. Literals stay Arrow
-scalars, and a call of scalars alone is computed once. A *form* (CASE, COALESCE, AND, OR) decides which
-rows reach which argument: an argument that could raise is evaluated on those rows only and scattered
-back, so ``CASE WHEN b <> 0 THEN a / b END`` is safe; one that cannot raise is evaluated whole, which is
-faster. Kernels are in :mod:`penstock.functions`.
+Every call is one or a few ``pyarrow.compute`` kernels over whole columns. Literals stay Arrow scalars, and a
+call of scalars alone is computed once. A *form* (CASE, COALESCE, AND, OR) decides which rows reach which
+argument: an argument that could raise is evaluated on those rows only and scattered back, so ``CASE WHEN b <>
+0 THEN a / b END`` is safe; one that cannot raise is evaluated whole, which is faster. Kernels are in
+:mod:`penstock.functions`.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def _call(call: Call, args: list[Datum]) -> Datum:
 
 
 def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
-    """What a user's function returns, checked.
+    """The checked result of a user's function.
 
-    What it raises may be due to a row that another predicate drops. Not one value per row is a mistake of the
-    function itself.
+    An exception in it may be due to a row that another predicate drops; a wrong number of values is an error
+    of the function itself.
     """
     try:
         answer = call.implementation(*args)

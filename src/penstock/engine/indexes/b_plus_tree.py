@@ -12,7 +12,7 @@ from penstock.engine.kernels import b_plus_tree as kernel
 
 
 class BPlusTree(OrderedIndex):
-    """Leaves in order, and inner nodes that say which leaf a key is in."""
+    """Leaves in key order, and inner nodes that lead to the leaf of a key."""
 
     name = "b+tree"
 

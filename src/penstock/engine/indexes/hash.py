@@ -1,4 +1,4 @@
-"""Hash index on one or several keys of a store: a probe reads the rows with an equal key only."""
+"""Hash index on one or several keys of a store: a probe reads only rows with an equal key."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class HashIndex(Index):
-    """Chains of rows with arrival order kept in each bucket; expiry costs nothing.
+    """Chains of rows in arrival order per bucket; expiry costs nothing.
 
-    ``bucket`` rows share a bucket, about, where the store is half full: more save memory and cost time.
+    About ``bucket`` rows share a bucket when the store is half full: larger buckets save memory and cost
+    time.
     """
 
     name = "hash"
@@ -32,7 +33,7 @@ class HashIndex(Index):
         self.rebuild(store)
 
     def rebuild(self, store: Store) -> None:
-        """Size to the store and take in its live rows."""
+        """Resize to the store and insert its live rows."""
         buckets = max(1, int(store.capacity / (2 * self._bucket)))
         self._heads = np.full(1 << (buckets.bit_length() - 1), -1, np.int64)
         self._entries = np.empty((store.capacity, 2), np.int64)
@@ -43,7 +44,7 @@ class HashIndex(Index):
         probing.insert(self._heads, self._entries, keys, valid, first, store.mask)
 
     def prepare(self, keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
-        """All keys in one."""
+        """Combine all keys into one."""
         return combine(keys)
 
     def probe(
@@ -74,7 +75,7 @@ class HashIndex(Index):
 
 
 def combine(keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
-    """Several (key, valid) as one; equal keys combine alike, unequal ones may by chance."""
+    """Combine several (key, valid) into one by hashing; unequal keys may collide."""
     if len(keys) == 1:
         return keys[0]
     words = keys[0][0].view(np.uint64)

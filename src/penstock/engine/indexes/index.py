@@ -1,4 +1,4 @@
-"""What an access method is: how the rows of a store with a key, or a key in a range, are found."""
+"""Access methods: how the rows of a store with a key, or with a key in a range, are found."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Matches = tuple[Int64s, Int64s, Int64s, Int64s]
 class Index(ABC):
     """An access method over the ``keys`` of a store.
 
-    A row is inserted when the store gets it. Nobody says that it left: rows before the store's ``base``
-    are not found any more, and what is kept of them is bounded.
+    A row is inserted when the store gets it. Expiry is not reported: rows before the store's ``base`` are no
+    longer found, and the number of their entries is bounded.
     """
 
     name: ClassVar[str]
@@ -28,17 +28,17 @@ class Index(ABC):
 
     @abstractmethod
     def rebuild(self, store: Store) -> None:
-        """The store's rings have moved."""
+        """The store's rings were reallocated."""
 
     @abstractmethod
     def insert(self, store: Store, first: int, count: int) -> None:
-        """Take in rows just added to the store."""
+        """Insert rows just added to the store."""
 
     @abstractmethod
     def prepare(self, keys: Sequence[tuple[Int64s, Bools]]) -> tuple[Int64s, Bools]:
-        """The (key, valid) to probe with, of those of each of ``keys``.
+        """The (key, valid) to probe with, from those of each of ``keys``.
 
-        What is found by it may differ in some of several keys: whoever probes by several compares them.
+        Matches may differ in some of several keys: a caller that probes by several must compare them.
         """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Index(ABC):
     def probe_from(
         self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        """The matches again, for tuples of which ``first`` has said the first. ``firsts`` are used up."""
+        """The matches of tuples whose first match ``first`` has returned. ``firsts`` is overwritten."""
         return self.probe(store, keys, firsts >= 0, starts, ends, view)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Index(ABC):
 
 
 class RangeIndex(Index):
-    """One that can be probed by a range of its first key."""
+    """An index that can be probed by a range of its first key."""
 
     @abstractmethod
     def probe_range(

@@ -1,8 +1,8 @@
-"""What the B+tree and the T-tree have in common: probes by a range of one key.
+"""The common part of the B+tree and the T-tree: probes by a range of one key.
 
-A row is put in when it arrives and passed over once it is older than the store's ``base``. Dead entries go
-when their node is full, and all of them when they are more than the live ones: the entries are then read in
-order and packed into a new tree, which costs a few nanoseconds a row.
+A row is inserted when it arrives and skipped once it is older than the store's ``base``. Dead entries are
+removed when their node is full, and all of them when they outnumber the live ones: the entries are then read
+in order and packed into a new tree, which costs a few nanoseconds per row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OrderedIndex(RangeIndex):
         self._fill(*self._sorted(store))
 
     def _sorted(self, store: Store) -> tuple[Int64s, Int64s]:
-        """Keys and row ids of what the store holds, in order."""
+        """Keys and row ids of the store's rows, in order."""
         keys, valid = store.key_run(self.keys[0], store.base, store.next - store.base)
         rows = np.flatnonzero(valid)
         rows = rows[np.argsort(keys[rows], kind="stable")]
@@ -90,11 +90,11 @@ class OrderedIndex(RangeIndex):
 
     @abstractmethod
     def _load(self, keys: Int64s, rows: Int64s, per: int) -> None:
-        """Make the tree above the nodes anew, of sorted entries."""
+        """Build a new tree above the nodes from sorted entries."""
 
     @abstractmethod
     def _insert(self, keys: Int64s, valid: Bools, done: int, first: int, base: int) -> int:
-        """Put rows in until the nodes are used up; how many are in."""
+        """Insert rows until the nodes are used up; returns the number inserted."""
 
     @abstractmethod
     def _locate(self, lows: Int64s, valid: Bools) -> Places:
@@ -106,4 +106,4 @@ class OrderedIndex(RangeIndex):
 
     @abstractmethod
     def _entries(self) -> int:
-        """Entries, dead ones too."""
+        """The number of entries, including dead ones."""

@@ -12,7 +12,7 @@ from penstock.engine.kernels import t_tree as kernel
 
 
 class TTree(OrderedIndex):
-    """Two comparisons a node on the way down, and a search in the one that bounds the key."""
+    """Two comparisons per node on the way down, and a binary search in the node that bounds the key."""
 
     name = "t-tree"
 

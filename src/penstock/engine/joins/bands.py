@@ -1,10 +1,10 @@
 """Bands: two columns of different inputs that must lie near each other, for probes by range.
 
-What is right: a band lets a pair through where ``right + least <= left <= right + most``; a bound that is
-None does not bind. ``A.x BETWEEN B.y - 5 AND B.y + 5`` is one band with both bounds, ``A.x < B.y`` one with
-``most`` alone. Either side can probe the other, since the inequalities turn round.
+A pair satisfies a band if ``right + least <= left <= right + most``; None is no bound. ``A.x BETWEEN B.y - 5
+AND B.y + 5`` is one band with both bounds, ``A.x < B.y`` one with ``most`` alone. Either side can probe the
+other, with the inequalities reversed.
 
-How: the columns are kept as int64 keys that order as their values do. Over integers and times a band is the
+The columns are kept as int64 keys that sort as their values do. Over integers and times a band is the
 predicate itself. Over doubles sums are rounded, so its bounds are wider by more than the rounding and the
 predicate is evaluated as well.
 """
@@ -30,7 +30,7 @@ _ROUNDING = 64 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class Band:
-    """``right + least <= left <= right + most``. ``slack``: what was added up besides, for rounding."""
+    """``right + least <= left <= right + most``. ``slack``: the allowance for rounding."""
 
     left: Side
     right: Side
@@ -54,7 +54,7 @@ class Band:
 
     @property
     def both(self) -> bool:
-        """Whether it binds on both ends."""
+        """Whether both bounds are given."""
         return self.least is not None and self.most is not None
 
     def seen_from(self, j: int) -> Band:
@@ -66,7 +66,7 @@ class Band:
         return replace(self, left=self.right, right=self.left, least=least, most=most)
 
     def and_also(self, other: Band) -> Band:
-        """One band for two over the same columns."""
+        """The intersection of two bands over the same columns."""
         other = other.seen_from(self.left[0])
         least = [b for b in (self.least, other.least) if b is not None]
         most = [b for b in (self.most, other.most) if b is not None]
@@ -78,7 +78,7 @@ class Band:
         )
 
     def bounds(self, keys: Int64s) -> tuple[Int64s, Int64s]:
-        """The least and greatest key on the left that may go with these keys on the right."""
+        """The least and greatest left key that may match each of these right keys."""
         if self.floating:
             return self._rough(keys, self.least, -1), self._rough(keys, self.most, 1)
         lows, highs = np.full(len(keys), _LEAST, np.int64), np.full(len(keys), _MOST, np.int64)
@@ -104,7 +104,7 @@ class Band:
 
 
 def order_keys_of(column: pa.Array) -> tuple[Int64s, Bools]:
-    """A column as keys that order as its values do, and where it is not NULL."""
+    """A column as keys that sort as its values do, and where it is not NULL."""
     return IntegerKeys(column.type).encode(column), validity(column)
 
 
@@ -114,7 +114,7 @@ def orders(kind: pa.DataType) -> bool:
 
 
 def _added(keys: Int64s, offset: int, end: int) -> tuple[Int64s, Bools]:
-    """Sums that stop at the ends of int64 instead of wrapping round, and which are beyond the given end."""
+    """Sums that saturate at the ends of int64 instead of wrapping, and which are beyond the given end."""
     over = keys > _MOST - max(offset, 0)
     under = keys < _LEAST - min(offset, 0)
     with np.errstate(over="ignore"):

@@ -1,14 +1,15 @@
-"""The join of two windows inside a budget: some rows do not probe, some are not kept.
+"""The join of two windows within a budget: some rows do not probe, some are not kept.
 
-What is right: a pair of rows that join is found by the later of the two (of rows of one instant, by that of
-the second input), if that one probes and the other was still kept. What is found is there for the whole of
-its life, as in the exact join; what was not found is not taken back.
+Two rows that join are found by the later of them (of rows of one instant, by that of the second input), if it
+probes and the other is still kept. A result that is found has the same life as in the exact join; one that
+was missed does not appear later.
 
-How: a policy decides, in the order of time, which rows probe (*admission*) and which the stores keep
-(*retention*); a row's life does not depend on it. A policy may use what it learns from its next epoch on, a
-stretch of stream time of fixed length, so that results do not depend on how the input is cut into steps.
+A policy decides, in timestamp order, which rows probe (*admission*) and which the stores keep (*retention*);
+a row's life does not depend on it. A policy may use what it learns from its next epoch on, a stretch of
+stream time of fixed length, so that results do not depend on how the input is cut into steps.
 
-To say what share of the results is found, the join of a small share of the keys may be computed whole beside.
+To measure the share of the results that is found, the exact join of a small share of the keys may be computed
+as well.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """New rows of one window in the order of time: their ids, lives, and keys (0 without one)."""
+    """New rows of one window in timestamp order: their ids, lives, and keys (0 without one)."""
 
     ids: Int64s
     starts: Int64s
@@ -56,7 +57,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Results:
-    """Which pairs are results, and of a sample their weights and clusters."""
+    """Which pairs are results, and for a sample their weights and clusters."""
 
     found: Bools
     weights: npt.NDArray[np.float64] | None = None
@@ -68,38 +69,38 @@ class BudgetPolicy(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """The ticks after which ``passed`` is called; None if it decides anew in each step."""
+        """The ticks after which ``passed`` is called; None if it decides in each step."""
 
     @property
     def monitored(self) -> bool:
-        """Whether the join of some keys is to be computed whole, to measure by."""
+        """Whether the exact join of some keys is computed, to measure the recall."""
 
     def admit(
         self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
     ) -> list[Admitted]:
-        """Decide on rows that come from the instant ``begin`` on.
+        """Decide on rows that arrive from the instant ``begin`` on.
 
-        ``slot_bytes``: what a slot for a row takes. The clock has this partition's part of the budget.
+        ``slot_bytes``: bytes per row. The clock has this partition's share of the budget.
         """
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """Decide on pairs that join, given ids and times of both rows."""
 
     def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
-        """By window, the rows that are not to be kept after ``now``."""
+        """Per window, the rows that are not kept after ``now``."""
 
     def passed(self, now: int) -> None:
         """An epoch is over."""
 
     def bytes(self) -> int:
-        """Memory used by what is known of rows and streams."""
+        """Memory used by the models of rows and streams."""
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
-        """What is kept, lost and expected, by the labels of the windows."""
+        """Rows kept and lost, and the expected recall; the windows have these labels."""
 
 
 class JoinBudget(Protocol):
-    """What a join may use, before it runs."""
+    """The budget of a join, as part of its plan."""
 
     @property
     def sampled(self) -> bool:
@@ -107,14 +108,14 @@ class JoinBudget(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it depends on which row came first."""
+        """Whether the decisions depend on the order of rows."""
 
     def start(self) -> BudgetPolicy:
-        """The policy, with nothing counted."""
+        """The policy in its initial state."""
 
 
 class BudgetedJoin(JoinOperator):
-    """A running join of two windows that a policy keeps inside its budget. It has stores of its own."""
+    """A running join of two windows that a policy keeps within its budget. It has its own stores."""
 
     saved = ("_inputs", "_policy", "_arrived", "_epoch", "_monitor")
 
@@ -152,7 +153,7 @@ class BudgetedJoin(JoinOperator):
             self._release(clock.now)
 
     def _pass_to(self, epoch: int, length: int) -> None:
-        """Time has come to another epoch: what was learned in those before is used now."""
+        """A new epoch begins: the policy may use what it learned in the ones before."""
         if self._epoch is not None and epoch > self._epoch:
             self._policy.passed(epoch * length)
         self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
@@ -181,7 +182,7 @@ class BudgetedJoin(JoinOperator):
         return Chunk.concat(chunks, self._schema)
 
     def _take_in(self, inputs: Sequence[Chunk]) -> tuple[list[Int64s], list[Int64s]]:
-        """Store what came and end what left; the new rows, and those that ended."""
+        """Insert + elements and end rows by − elements; returns the new rows and those that ended."""
         new, ended = [], []
         for i, chunk in enumerate(inputs):
             come = chunk.where(chunk.sign > 0)
@@ -197,7 +198,7 @@ class BudgetedJoin(JoinOperator):
         return Arrivals(self._inputs.ids(i, rows), *self._inputs.life(i, rows), keys)
 
     def _later(self, i: int, pairs: Tuples) -> Bools:
-        """Of pairs: where the row of input i is the later."""
+        """The pairs in which the row of input i is the later."""
         start, other = (self._inputs.life(k, pairs.rows[k])[0] for k in (i, 1 - i))
         return np.asarray((other < start) | ((other == start) & (i == 1)))
 
@@ -241,14 +242,14 @@ def _concat(parts: Sequence[Tuples]) -> Tuples:
 
 
 def monitored(keys: Int64s) -> Bools:
-    """Which keys are joined whole."""
+    """Which keys are monitored."""
     hashes = np.zeros(len(keys), np.uint64)
     hash_integers(keys, hashes)
     return np.asarray(hashes % np.uint64(MONITORED_KEYS) == 0)
 
 
 class Monitor(Stateful):
-    """Joins some of the keys whole, and counts how many of their results the join finds."""
+    """Computes the exact join of some keys, and counts how many of its results the join finds."""
 
     saved = ("whole", "_all", "_found")
 
@@ -265,11 +266,11 @@ class Monitor(Stateful):
         self._all += int((self.whole.run(some, clock).sign > 0).sum())
 
     def found(self, i: int, rows: Int64s) -> None:
-        """Results with these rows of input i were found."""
+        """Count results that were found with these rows of input i."""
         self._found += int(monitored(self._inputs.key(i, 0, rows)[0]).sum())
 
     def measure(self) -> Iterator[Reading]:
-        """The share of results that was found, of those that are known."""
+        """The share of the monitored results that was found."""
         if self._all:
             yield Reading(Property.MEASURED_RECALL, self._found / self._all)
         yield Reading(Property.MONITORED_RESULTS, self._all)

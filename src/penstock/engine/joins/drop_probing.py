@@ -1,12 +1,12 @@
 """Drop probing: whether a tuple joins along the path to each other input at all (thesis 5.2.2, 5.2.3).
 
-What is right: ``joins(j, places)`` tells for each tuple whether rows of all inputs on the path to input j
-join it one after the other, alive together. A tuple for which some j says no is in no result.
+``joins(j, places)`` returns for each tuple whether rows of all inputs on the path to input j join it one
+after the other, alive together. A tuple that fails for some j is in no result.
 
-How: for the tuples at hand a tree of *entries* grows from the root. An entry of an input is a row of it that
-joins an entry of the input before it on the path. Of every input only the first match of each entry is
-looked up; the others are found, from there on, when an input further along the path is asked about. Nothing
-is looked up twice, whatever the order of the questions, and output generation goes on from what is there.
+For the current tuples a tree of *entries* grows from the root. An entry of an input is a row that joins an
+entry of the input before it on the path. At first only the first match of each entry is looked up; the others
+are found, from there on, when an input further along the path is probed. Nothing is looked up twice, whatever
+the order of probes, and output generation continues from these entries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _UNSEEN = -2
 
 @dataclass
 class Entries:
-    """Rows on a path: the tuple each belongs to, the entry it joins, its row, the life the path has left."""
+    """Rows on a path: the tuple each belongs to, the entry it joins, its row, and the common life of the
+    path.
+    """
 
     places: Int64s
     above: Int64s
@@ -41,15 +43,15 @@ class Entries:
         return len(self.places)
 
     def extended(self, other: Entries) -> Entries:
-        """These and others after them."""
+        """These entries followed by others."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Entries(*(np.concatenate(p) for p in pairs))
 
 
 class DropProbing:
-    """Some tuples of input ``root`` on their way along the paths of its spanning tree.
+    """Probes tuples of input ``root`` along the paths of its spanning tree.
 
-    ``min_ends[j]``: rows of input j whose life ended before that do not count.
+    ``min_ends[j]``: rows of input j whose life ended before that are ignored.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class DropProbing:
         return self._flags(self._entries[self._parents[j]].places[at])[places]
 
     def joins_alone(self, j: int, places: Int64s) -> Bools:
-        """The same, with every look-up on the path made again: for what the filter takes by itself."""
+        """The same with every look-up on the path repeated, to time the filter alone."""
         root = self._entries[self._root]
         some = root.rows[places], root.starts[places], root.ends[places]
         again = DropProbing(self._inputs, self._root, self._parents, some, self._min_ends)
@@ -93,14 +95,14 @@ class DropProbing:
         return flags
 
     def _entries_of(self, j: int, places: Int64s) -> Int64s:
-        """The entries of input j that belong to the tuples, found first if they are not yet."""
+        """The entries of input j that belong to the tuples, looked up if necessary."""
         if j == self._root:
             return places
         self._expand(j, places)
         return np.flatnonzero(self._flags(places)[self._entries[j].places])
 
     def _look(self, j: int, places: Int64s) -> Int64s:
-        """Look up the first match of what leads to input j; the entries before it that have one."""
+        """Look up the first match in input j of each entry before it; returns the entries that have one."""
         before = self._parents[j]
         at = self._entries_of(before, places)
         entries, firsts = self._entries[before], self._firsts[j]
@@ -116,7 +118,7 @@ class DropProbing:
         return at[firsts[at] >= 0]
 
     def _expand(self, j: int, places: Int64s) -> None:
-        """Make entries of all rows of input j on the paths of the tuples."""
+        """Make entries of all rows of input j that join the tuples along the path."""
         new = places[~self._expanded[j][places]]
         if not len(new):
             return
@@ -145,9 +147,10 @@ class DropProbing:
     def matches(
         self, j: int, at: Int64s, starts: Int64s, ends: Int64s
     ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s | None]:
-        """Output generation: what joins tuples that contain the given entries of the input before j.
+        """Output generation: the rows of input j that join tuples with the given entries of the input before
+        j.
 
-        (place, row, start, end) of each match, as a probe has them, and its entry if others follow it.
+        Returns (place, row, start, end) of each match, as a probe does, and its entry if the path continues.
         """
         if j not in self._entries:
             return *self._from_first(j, at, starts, ends), None
@@ -184,16 +187,16 @@ class LogicalFilters:
 
     @property
     def drops(self) -> bool:
-        """Whether there is an order to choose, and so a step of drop probing."""
+        """Whether there is an order to choose, and so a drop probing step."""
         return len(self.ends) > 1 or bool(self.ends and (self.predicates.free or self.predicates.guarded))
 
     def order(self) -> list[int]:
-        """The inputs on the paths, in the order in which they are probed now."""
+        """The inputs on the paths, in the current probe order."""
         ends = [self.ends[f] for f in self.filters.order if f < len(self.ends)]
         return join_order(ends, self.parents)
 
     def shown(self) -> list[int | Expression]:
-        """Probes of inputs and predicates in their order."""
+        """The current order of inputs and predicates, for display."""
         found: list[int | Expression] = []
         for f in self.filters.order:
             if f < len(self.ends):
@@ -203,12 +206,12 @@ class LogicalFilters:
         return [*found, *self.predicates.guarded]
 
     def names(self, labels: Sequence[str]) -> list[str]:
-        """What the filters are called: the inputs on a path, a predicate."""
+        """The names of the filters: the inputs on a path, or a predicate."""
         paths = [" ⋈ ".join(labels[k] for k in path(self.parents, j)) for j in self.ends]
         return [*paths, *map(str, self.predicates.free)]
 
     def survivors(self, probing: DropProbing, count: int, read: Read) -> Int64s:
-        """The tuples that every logical filter and every predicate lets through."""
+        """The tuples that pass every logical filter and every predicate."""
 
         def passes(f: int, places: Int64s) -> Bools:
             if f < len(self.ends):

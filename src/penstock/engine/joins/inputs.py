@@ -1,8 +1,8 @@
-"""The inputs of a join: a stub for each on the store that has its rows, and the keys that join them.
+"""The inputs of a join: for each a stub on the store that has its rows, and its join keys.
 
-The rows of a window are in the window's store, which the join reads; those of any other relation the join
-puts into a store of its own. Keys are equivalence classes of columns and sides of bands. A NULL key joins
-nothing: such a row is never asked for, and where the store is the join's own it is not stored.
+The rows of a window are in the window's store, which the join reads; for any other relation the join keeps
+its own store. Keys are equivalence classes of columns and sides of bands. A NULL key joins nothing: such a
+row is never looked up, and is not inserted into the join's own stores.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ some rows probe, whether it does."""
 class JoinInputs(Stateful):
     """Inputs ``parts`` joined on key ``classes``, ``bands`` and ``residual`` predicates.
 
-    ``output``: columns that are read in the end. Without ``stores`` each input has a store of the join's own,
-    whose rows come with the first ``given`` of the keys above.
+    ``output``: the output columns. Without ``stores`` each input has its own store, whose rows are inserted
+    with the first ``given`` of the keys above.
     """
 
     saved = ("owned", "stubs")
@@ -91,7 +91,7 @@ class JoinInputs(Stateful):
         return len(self.stubs)
 
     def insert(self, i: int, chunk: Chunk) -> Int64s:
-        """Take in the + elements of input i; the rows that they are."""
+        """Insert the + elements of input i; returns their rows."""
         stub = self.stubs[i]
         if not self._own[i]:
             stub.read()
@@ -113,7 +113,7 @@ class JoinInputs(Stateful):
         return rows
 
     def end(self, i: int, gone: Chunk) -> tuple[Int64s, Bools]:
-        """The rows that − elements end, and which elements found theirs."""
+        """End rows by − elements; returns the rows, and which elements found one."""
         stub = self.stubs[i]
         if not len(gone):
             return np.empty(0, np.int64), np.ones(0, np.bool_)
@@ -131,12 +131,12 @@ class JoinInputs(Stateful):
         return self.stubs[i].store.key(_PROBES, rows)[1]
 
     def set_probing(self, i: int, rows: Int64s, probing: Bools) -> None:
-        """Note which rows of input i probe the others."""
+        """Record which rows of input i probe the others."""
         store = self.stubs[i].store
         store.key_valid[_PROBES][rows & store.mask] = probing
 
     def slot_bytes(self) -> float:
-        """What a slot for a row takes in the stores of the join's own."""
+        """Bytes per row in the join's own stores."""
         return sum(s.nbytes() for s in self.owned) / sum(s.capacity for s in self.owned)
 
     def ids(self, i: int, rows: Int64s) -> Int64s:
@@ -146,7 +146,7 @@ class JoinInputs(Stateful):
         return self.stubs[i].life(rows)
 
     def gather(self, tuples: Tuples, column: str, places: Int64s | None = None) -> pa.Array:
-        """A column of the tuples, or of those at the given places."""
+        """A column of all tuples, or of those at the given places."""
         rows = tuples.rows[self._owner[column]]
         return self.stubs[self._owner[column]].gather(column, rows if places is None else rows[places])
 
@@ -154,12 +154,12 @@ class JoinInputs(Stateful):
         return [r for r, reads in self.residual if reads == {i}]
 
     def linked(self, j: int, bound: Collection[int]) -> bool:
-        """Whether a predicate or band joins input j to bound ones alone."""
+        """Whether a predicate or band joins input j to bound inputs only."""
         reads = [*(r for _, r in self.residual), *(b.inputs for b in self.bands)]
         return any(j in r and r - {j} <= set(bound) for r in reads)
 
     def seen(self, j: int, min_ends: Sequence[int]) -> tuple[Store, View]:
-        """The store of input j and what a probe sees there."""
+        """The store of input j and the view that a probe has of it."""
         return self.stubs[j].store, self.stubs[j].view(min_ends[j])
 
     def advance(self, now: int) -> None:
@@ -168,18 +168,18 @@ class JoinInputs(Stateful):
             stub.advance(now)
 
     def oldest(self) -> int:
-        """A timestamp that no row is older than, static ones aside."""
+        """A lower bound of the rows' timestamps, without static rows."""
         return min(s.store.oldest() for s in self.stubs)
 
     def shared(self, j: int, bound: Collection[int]) -> list[int]:
-        """Classes that join input j to bound ones."""
+        """The classes that join input j to bound inputs."""
         return [c for c in self.classes_of[j] if not self.column[c].keys().isdisjoint(bound)]
 
     def key(self, i: int, c: int, rows: Int64s) -> tuple[Int64s, Bools]:
         return self.stubs[i].key(self.classes_of[i].index(c), rows)
 
     def index(self, j: int, classes: Sequence[int], probes: int = 0) -> Index:
-        """Input j's index on the keys of some classes, for so many tuples to probe it."""
+        """Input j's index on the keys of some classes; the number of probing tuples is counted."""
         keys = tuple(self.stubs[j].keys[self.classes_of[j].index(c)] for c in classes)
         return self._chosen(j, keys, BY_EQUALITY, probes)
 
@@ -192,7 +192,7 @@ class JoinInputs(Stateful):
         return store.index(keys, access.method)
 
     def reconsider(self) -> None:
-        """Choose access methods again: a new index is built beside the old one, which then goes."""
+        """Choose access methods again: a new index is built, then the old one is dropped."""
         for (j, keys), access in self._access.items():
             store, before = self.stubs[j].store, access.method
             entered = store.next - self._entered.get((j, keys), store.base)
@@ -203,7 +203,7 @@ class JoinInputs(Stateful):
                 store.drop_index(keys, before)
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
-        """How each window is probed, by what it is probed for."""
+        """The access method of each index, by its keys."""
         for number, ((j, keys), access) in enumerate(self._access.items()):
             names = [self.column[c][j] for c in self.classes_of[j]] + self._band_columns[j]
             by = " and ".join(names[self.stubs[j].keys.index(k)] for k in keys)
@@ -212,22 +212,22 @@ class JoinInputs(Stateful):
             yield from under(name, Kind.ADAPTIVE, [probed_by, *access.measure()])
 
     def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
-        """Bands that keep input j near bound ones, j on the left; those that bind on both ends first."""
+        """Bands between input j and bound inputs, j on the left; those with both bounds first."""
         found = [b.seen_from(j) for b in self.bands if j in b.inputs and b.inputs - {j} <= set(bound)]
         return sorted(found, key=lambda b: not b.both)
 
     def _band_key(self, side: Side) -> tuple[int, int]:
-        """The input of one side of a band, and which of its keys it is."""
+        """The input of one side of a band, and the number of its key."""
         i, column = side
         return i, len(self.classes_of[i]) + self._band_columns[i].index(column)
 
     def order_keys(self, side: Side, rows: Int64s) -> tuple[Int64s, Bools]:
-        """The keys of one side of a band, of rows of its input, and where they are not NULL."""
+        """The keys of one side of a band for rows of its input, and where they are not NULL."""
         i, key = self._band_key(side)
         return self.stubs[i].key(key, rows)
 
     def range_index(self, side: Side, probes: int = 0) -> RangeIndex:
-        """The index on one side of a band, for so many tuples to probe it."""
+        """The index on one side of a band; the number of probing tuples is counted."""
         i, key = self._band_key(side)
         index = self._chosen(i, (self.stubs[i].keys[key],), BY_RANGE, probes)
         assert isinstance(index, RangeIndex)
@@ -235,6 +235,6 @@ class JoinInputs(Stateful):
 
 
 def _fits_integer(parts: Sequence[Node], members: KeyClass) -> bool:
-    """Whether a class's values are int64 themselves, or have to be hashed to one."""
+    """Whether a class's values fit an int64; otherwise they are hashed."""
     types = [parts[i].schema.field(column).type for i, column in members]
     return all(as_integers(pa.nulls(0, t)) is not None for t in types)

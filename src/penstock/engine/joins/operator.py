@@ -1,6 +1,6 @@
 """A running join: the new rows of each input go through its pipeline, and so do the rows that ended.
 
-``operators/mjoin.py`` says what is right and how.
+``operators/mjoin.py`` defines the result and describes the method.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class JoinOperator(Operator):
-    """A running join; ``stores`` are the engine's, None if the join has to keep all of its rows itself."""
+    """A running join; ``stores`` are the engine's, None if the join keeps all rows in its own stores."""
 
     saved: ClassVar[tuple[str, ...]] = ("_inputs",)
 
     def __init__(self, node: MJoin, stores: Stores | None, ids: bool = False) -> None:
-        """``ids``: whether to store the ids of rows, and whether they probe."""
+        """``ids``: whether stores also keep the ids of rows and whether they probe."""
         self._node = node
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
@@ -49,7 +49,9 @@ class JoinOperator(Operator):
         return out
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        """New rows probe one input after the other; then, where ends are learned, the rows that ended."""
+        """New rows of each input probe the others; then, where ends are not known on arrival, the rows that
+        ended.
+        """
         gone = [c.where(c.sign < 0) if self._changing else c.slice(0, 0) for c in inputs]
         ended = [self._inputs.end(i, chunk) for i, chunk in enumerate(gone)]
         chunks = []
@@ -65,7 +67,9 @@ class JoinOperator(Operator):
         return out.in_order() if self._changing else out
 
     def _ended_by(self, i: int, clock: Clock) -> list[int]:
-        """For rows of input i that ended: rows of inputs before it must still be there, so a pair is once."""
+        """For rows of input i that ended: rows of inputs before it must still be alive, so that each
+        combination ends once.
+        """
         return [clock.now if j < i else clock.before for j in range(len(self._inputs))]
 
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
@@ -73,7 +77,7 @@ class JoinOperator(Operator):
         return self._pipelines[i].run(rows, min_ends or [int(BEFORE_TIME)] * len(self._inputs))
 
     def _chunk(self, tuples: Tuples, ts: Int64s, sign: int, more: Sequence[pa.Array] = ()) -> Chunk:
-        """Tuples as elements; ``more``: columns besides those of the inputs."""
+        """Tuples as elements; ``more``: further columns."""
         columns = [*(self._inputs.gather(tuples, c) for c in self._node.output), *more]
         payload = batch_of(columns, self._schema, len(ts))
         end = tuples.ends if self._node.pattern is Pattern.EXPIRING else None
@@ -95,7 +99,7 @@ class JoinOperator(Operator):
         yield from self._inputs.measure(self._node.labels)
 
     def _measure_input(self, i: int) -> Iterator[Reading]:
-        """A window, and the order in which its tuples probe the others."""
+        """The measurements of a window, and the order in which its tuples probe the others."""
         store, pipeline, labels = self._inputs.stubs[i].store, self._pipelines[i], self._node.labels
         yield Reading(Property.ROWS, len(store))
         yield Reading(Property.BYTES, store.nbytes())

@@ -1,7 +1,7 @@
 """The probe pipeline of one input of a join: an order of steps that its new rows go through.
 
-The inputs that equalities lead to are probed in StreaMon's order, the others after them. Where there is an
-order to choose, drop probing comes first, and the order may change after each slice of rows.
+Inputs reachable by equalities are probed in StreaMon's order, the others after them. If there is an order to
+choose, drop probing comes first, and the order may change after each slice of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Pipeline:
         self.filters = LogicalFilters(inputs, root, algorithm)
 
     def order(self) -> list[int]:
-        """The probe order now: inputs on paths first, then what an equality or else a predicate links."""
+        """The current probe order: inputs on paths first, then inputs linked by an equality, else by a
+        predicate.
+        """
         order = self.filters.order()
         left = [j for j in range(len(self._inputs)) if j != self._root and j not in order]
         while left:
@@ -40,7 +42,7 @@ class Pipeline:
         return order
 
     def steps(self) -> Iterator[PipelineStep]:
-        """The steps in the order of now."""
+        """The steps in the current order."""
         drops, parents = self.filters.drops, self.filters.parents
         # Drop probing evaluates the predicates on the root alone.
         yield Filter(self._inputs, {self._root} if drops else ())
@@ -70,7 +72,7 @@ class Pipeline:
         return tuples
 
     def shown(self, labels: Sequence[str]) -> list[str]:
-        """The order now, by label and predicate."""
+        """The current order, as labels and predicates."""
         first = self.filters.shown()
         rest = [j for j in self.order() if j not in first]
         return [labels[s] if isinstance(s, int) else str(s) for s in (*first, *rest)]

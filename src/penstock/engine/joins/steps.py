@@ -1,7 +1,7 @@
 """The steps of a probe pipeline: each takes a slice of tuples and returns a slice of tuples.
 
 A pipeline starts with rows of one input. ``Probe`` joins the tuples with one more input, ``Filter`` evaluates
-the predicates whose columns have just become known, ``DropProbe`` drops tuples that join nothing (thesis
+the predicates whose columns have just become available, ``DropProbe`` drops tuples that join nothing (thesis
 5.2.2), ``Verify`` compares the real columns where keys are hashes.
 """
 
@@ -35,7 +35,7 @@ class PipelineStep(ABC):
 
     @abstractmethod
     def run(self, tuples: Tuples) -> Tuples:
-        """The tuples that go on, with what the step adds to them."""
+        """The tuples that pass, with the columns that the step adds."""
 
 
 class Filter(PipelineStep):
@@ -112,7 +112,7 @@ class Probe(PipelineStep):
         return index.probe(store, keys, valid, tuples.starts, tuples.ends, view)
 
     def _by_band(self, tuples: Tuples) -> Matches:
-        """What joins tuples by the first band into input j; with none, every row there."""
+        """Matches by the first band into input j; without a band, every row there."""
         store, view = self.inputs.seen(self._j, tuples.min_ends)
         life = tuples.starts, tuples.ends
         bands = self.inputs.bands_into(self._j, tuples.rows)
@@ -128,7 +128,7 @@ class Probe(PipelineStep):
         return *band.bounds(keys), valid
 
     def _near(self, joined: Tuples, bound: set[int]) -> Tuples:
-        """Compare the keys of all bands into input j: a probe uses one of them at most."""
+        """Compare the keys of all bands into input j: a probe uses at most one of them."""
         for band in self.inputs.bands_into(self._j, bound):
             lows, highs, known = self._bounds(joined, band)
             keys, valid = self.inputs.order_keys(band.left, joined.rows[self._j])
@@ -136,7 +136,7 @@ class Probe(PipelineStep):
         return joined
 
     def _same_keys(self, joined: Tuples, bound: set[int], classes: Sequence[int]) -> Tuples:
-        """Compare all keys: a combined one is a hash, and a path uses only those of its inputs."""
+        """Compare all keys: a combined key is a hash, and a path uses only the keys of its inputs."""
         if len(classes) < 2:
             return joined
         same = []
@@ -153,7 +153,7 @@ class Probe(PipelineStep):
 
 
 class Verify(PipelineStep):
-    """Compares on the real columns what was matched by hash, and evaluates what failed before."""
+    """Compares the real columns of tuples matched by hash, and evaluates predicates that failed before."""
 
     def run(self, tuples: Tuples) -> Tuples:
         for c, members in enumerate(self.inputs.column):

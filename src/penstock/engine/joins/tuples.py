@@ -1,4 +1,4 @@
-"""Joined tuples on their way through the pipeline of a join."""
+"""Joined tuples in the pipeline of a join."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tuples:
-    """Tuples by columns: the row that each bound input contributes, and the life left to them."""
+    """Tuples by columns: the row of each bound input, and the common life of these rows."""
 
     rows: dict[int, Int64s]
     starts: Int64s

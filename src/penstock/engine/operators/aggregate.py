@@ -1,11 +1,11 @@
 """aggregate: grouping and aggregation, kept up to date change by change.
 
-The output holds one row a group. At each instant at which a group's row changes it emits −old +new; a
-group exists while it has rows. Without keys there is one group, and its row exists from the query's
-first input on, whatever it has (COUNT 0, the others NULL over nothing).
+The output holds one row per group. At each instant at which a group's row changes it emits −old +new; a group
+exists while it has rows. Without keys there is one group, and its row exists from the query's first input on,
+even over no rows (COUNT 0, the others NULL).
 
-The events of a step are sorted by group and instant; each accumulator then says what its value was
-before and after every (group, instant), and where any differs the change is emitted.
+The events of a step are sorted by group and instant; each accumulator then returns its value before and after
+every (group, instant), and where any differs the change is emitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.engine.synopses.directory import Directory, same_rows
 
 @dataclass(frozen=True)
 class AggregateColumn:
-    """A function of a column (None: of whole rows), and the name and type of what it gives."""
+    """A function of a column (None: of whole rows), and the name and type of its result."""
 
     name: str
     function: str
@@ -61,7 +61,7 @@ class Aggregate(Node):
 
     @property
     def waits(self) -> bool:
-        """A group's value at an instant needs all of it."""
+        """A group's value needs all elements of an instant."""
         return True
 
     def start(self, context: StartContext) -> Operator:
@@ -98,7 +98,7 @@ class _Aggregate(Operator):
         return self._changes(chunk, segments, chunk.ts[starts])
 
     def _with_first_instant(self, chunk: Chunk, clock: Clock) -> Chunk:
-        """For the group that exists over nothing: an event that adds nothing, at the first instant."""
+        """Add an event without effect at the first instant, for the group that exists over no rows."""
         if self._node.keys or self._begun or clock.first is None or clock.first >= clock.now:
             return chunk
         self._begun = True
@@ -135,7 +135,7 @@ class _Aggregate(Operator):
         return existed, exists
 
     def _note(self, segments: Segments, after: pa.Array) -> None:
-        """Remember which groups have rows, and forget the empty once they are the greater part."""
+        """Record which groups have rows, and remove the empty ones once they are the majority."""
         counts = np.zeros(len(self._groups), np.int64)
         counts[: len(self._counts)] = self._counts
         counts[segments.groups] = np.asarray(after)
@@ -160,7 +160,7 @@ class _Aggregate(Operator):
 def _interleaved(
     old: list[pa.Array], new: list[pa.Array], ts: Int64s, removed: Bools, added: Bools, schema: pa.Schema
 ) -> Chunk:
-    """For each segment −old then +new, those of them that are wanted."""
+    """For each segment −old then +new, where selected."""
     count = len(ts)
     wanted = np.flatnonzero(np.stack([removed, added], axis=1).ravel())
     picks = pa.array(np.arange(2 * count).reshape(2, count).T.ravel()[wanted])

@@ -1,8 +1,8 @@
 """antijoin: rows of the left input while they have no match; semijoin: while they have one.
 
 The left input's rows carry a number in column ``id``; the matches are a join's output, of which only that
-column counts. A left row is in the output at the instants at which it is there and its matches are none
-(semijoin: some), which its two counts tell.
+column counts. A left row is in the output at the instants at which it exists and has no match (semijoin:
+some), which follows from its two counts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from penstock.engine.synopses.directory import Directory
 
 @dataclass(frozen=True)
 class Antijoin(Node):
-    """``left`` rows without (``anti``) or with a match among ``matches``, told by column ``id``.
+    """``left`` rows without (``anti``) or with a match among ``matches``, identified by column ``id``.
 
-    ``static``: matches are with a table, so no row gets its first match after it came.
+    ``static``: matches are with a table, so no row gets its first match after it arrived.
     """
 
     left: Node
@@ -49,14 +49,14 @@ class Antijoin(Node):
 
     @property
     def waits(self) -> bool:
-        """Counts at an instant need all of it."""
+        """Counts need all elements of an instant."""
         return True
 
     def describe(self) -> str:
         return "" if self.anti else "semijoin"
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
-        """Once, while there and without (with) a match."""
+        """Once, while the row exists and has no (has a) match."""
         matched = counts[:, 1] > 0
         return ((counts[:, 0] > 0) & (matched != self.anti)).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""What except, intersect and duplicate-eliminate have in common: counting equal rows on each side."""
+"""The common part of except, intersect and duplicate-eliminate: counts of equal rows on each side."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Bag(Node):
 
     @property
     def waits(self) -> bool:
-        """Counts at an instant need all of it."""
+        """Counts need all elements of an instant."""
         return True
 
     @abstractmethod
     def multiplicity(self, counts: np.ndarray) -> Int64s:
-        """How often a row with these counts (a column a side) is in the output."""
+        """How often a row with these counts (one column per side) is in the output."""
 
     def start(self, context: StartContext) -> Operator:
         return _Bag(self)

@@ -1,4 +1,4 @@
-"""changelog: a relation as its user sees it, the changes of each instant, net. A system operator."""
+"""changelog: the net changes of a relation at each instant, as output to the user. A system operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.engine.operator import Clock, Operator, StartContext, Unary
 
 @dataclass(frozen=True)
 class Changelog(Unary):
-    """The root of a query whose answer is a relation."""
+    """The root of a query whose result is a relation."""
 
     name = "changelog"
 
@@ -26,7 +26,7 @@ class Changelog(Unary):
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """No synopsis: an instant's changes are all it needs."""
+        """No synopsis: it needs only the changes of an instant."""
         return _Changelog()
 
 

@@ -29,11 +29,11 @@ class DStream(Unary):
 
     @property
     def depends_on_past(self) -> bool:
-        """What leaves came long ago."""
+        """Tuples that leave may have arrived long before."""
         return True
 
     def start(self, context: StartContext) -> Operator:
-        """No synopsis: an instant's changes are all it needs."""
+        """No synopsis: it needs only the changes of an instant."""
         return _DStream()
 
 

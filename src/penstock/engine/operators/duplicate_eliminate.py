@@ -12,7 +12,7 @@ from penstock.engine.operators.bag import Bag
 
 @dataclass(frozen=True)
 class DuplicateEliminate(Bag):
-    """DISTINCT, over one side. ``static``: of a table, whose rows are all there from the beginning."""
+    """DISTINCT, over one input. ``static``: the input is a table, whose rows all exist from the beginning."""
 
     static: bool = False
 

@@ -12,7 +12,7 @@ from penstock.engine.operators.bag import Bag
 
 @dataclass(frozen=True)
 class Except(Bag):
-    """EXCEPT ALL, or EXCEPT if not ``all``. ``static``: the right side is of tables alone."""
+    """EXCEPT ALL, or EXCEPT if not ``all``. ``static``: the right side reads only tables."""
 
     all: bool = True
     static: bool = False
@@ -21,11 +21,11 @@ class Except(Bag):
 
     @property
     def pattern(self) -> Pattern:
-        """A row goes when its equal comes on the right."""
+        """A row leaves when an equal row arrives on the right."""
         return super().pattern if self.static else Pattern.CHANGING
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
-        """As often as the left has it more often; or once if only the left has it."""
+        """The left count minus the right one, at least 0; or once if only the left has the row."""
         if self.all:
             return np.maximum(counts[:, 0] - counts[:, 1], 0)
         return ((counts[:, 0] > 0) & (counts[:, 1] <= 0)).astype(np.int64)

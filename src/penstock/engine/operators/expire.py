@@ -1,8 +1,8 @@
-"""expire: makes the − elements of tuples whose end of life is known, where someone downstream needs them.
+"""expire: makes the − elements of tuples whose end of life is known, for operators downstream that need them.
 
 A system operator: the plan puts it between a relation of known ends and an operator that works on changes
-(aggregate, d-stream, a changelog, a join with a row window). The rows of a window it finds in the window's
-store; those of any other relation it keeps itself, by end.
+(aggregate, d-stream, a changelog, a join with a row window). It reads the rows of a window from the window's
+store, and keeps those of any other relation itself, by end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.engine.synopses.store import Stub
 
 @dataclass(frozen=True)
 class Expire(Unary):
-    """From known ends to − elements. ``ids``: give elements row ids, for a join that ends rows by them."""
+    """Turns known ends into − elements. ``ids``: elements carry row ids, by which a join ends rows."""
 
     ids: bool = False
 
@@ -32,7 +32,7 @@ class Expire(Unary):
 
     @property
     def waits(self) -> bool:
-        """A − element has its place in time."""
+        """− elements must be in timestamp order."""
         return True
 
     @property
@@ -41,7 +41,7 @@ class Expire(Unary):
 
     @property
     def stored(self) -> Stored | None:
-        """Its input's rows, of which it says when they leave."""
+        """The store of its input's rows."""
         return self.input.stored
 
     def start(self, context: StartContext) -> Operator:

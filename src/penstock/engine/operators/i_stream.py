@@ -1,10 +1,10 @@
 """i-stream: what enters a relation, ISTREAM(τ) = R(τ) − R(τ−1) as bags.
 
-Over changes, equal tuples that enter and leave at one instant cancel, which can be said once the instant
-is complete. Over tuples of known ends there is nothing to wait for: a tuple's timestamp is fixed by its
-parts. It is emitted at once, unless an equal one leaves at that very instant; a synopsis of the ends of
-what was emitted tells. Where the output holds the timestamps of all its parts (``distinct_lives``), equal
-tuples live and die together, that cannot happen, and no synopsis is kept.
+Over changes, equal tuples that enter and leave at one instant cancel, which is known once the instant is
+complete. Tuples of known ends do not wait: a tuple's timestamp is fixed by its parts. It is emitted at once,
+unless an equal one leaves at the same instant; a synopsis holds the ends of the emitted tuples. If the output
+holds the timestamps of all its parts (``distinct_lives``), equal tuples have equal lives, this cannot happen,
+and no synopsis is kept.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class IStream(Unary):
 
     @property
     def depends_on_past(self) -> bool:
-        """Not where each insertion is a row that arrived then."""
+        """Not if each insertion is a row that arrived at that instant."""
         return self.input.pattern is not Pattern.APPEND
 
     def start(self, context: StartContext) -> Operator:
-        """The simplest operator that is right for the input's pattern."""
+        """The simplest operator for the input's pattern."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:
             return _PassOn()
         return _KnownEnds() if self._known_ends() else _Net()

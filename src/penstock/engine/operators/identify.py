@@ -1,7 +1,7 @@
-"""identify: tells a relation's rows apart, so that a − element names the row that leaves. A system operator.
+"""identify: gives a relation's rows ids, so that a − element names the row that leaves. A system operator.
 
-Rows of a window have ids of their own. In other relations a − element says only what the row looks like;
-of equal rows it does not matter which one leaves, so the one that came last is taken.
+Rows of a window already have ids. In other relations a − element has only the values of the row; which of
+several equal rows leaves does not matter, so the last one is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.errors import DataError
 
 @dataclass(frozen=True)
 class Identify(Node):
-    """Gives elements row ids, and shows them as a column ``id`` if one is named."""
+    """Adds row ids to elements, also as a column ``id`` if one is named."""
 
     input: Node
     id: str | None = None
@@ -44,7 +44,7 @@ class Identify(Node):
 
     @property
     def waits(self) -> bool:
-        """A row must have come before it leaves."""
+        """A row must arrive before it leaves."""
         return self.input.pattern is Pattern.CHANGING
 
     @property

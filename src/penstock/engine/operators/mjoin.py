@@ -1,23 +1,21 @@
 """mjoin: the multiway join, one pipeline of probes for each input (thesis section 5.1).
 
-What is right: at every instant τ the output relation is the join of the input relations at τ. A joined
-tuple is there while all its parts are, so its life runs from the latest start of its parts to the
-earliest end, and it exists if that is not empty.
+At every instant τ the output relation is the join of the input relations at τ. A joined tuple exists while
+all its parts do: its life is from the latest start of its parts to the earliest end, if that is not empty.
 
-How: rows keep their life ``[start, end)`` in the store of their input. In a step the inputs are taken
-one after the other; the new rows of an input probe the stores of the others, in which inputs before it
-have this step's rows already and inputs after it do not, so each combination is found once, by its last
-part. Where ends are known on arrival (time windows) that is all: a joined tuple carries its end and
-nothing is probed again. Where ends are learned later (row windows) each − element sets the end of its
-row, and in a second pass the rows that ended in this step probe for the combinations they end: those in
-which they are the first input to end.
+The store of an input has the life ``[start, end)`` of its rows. In a step the inputs are processed one after
+the other; the new rows of an input probe the stores of the others, where the rows of this step are visible
+for inputs before it and not for those after it, so each combination is found once, by its last part. If ends
+are known on arrival (time windows) nothing else is needed: a joined tuple carries its end. If ends become
+known later (row windows) each − element sets the end of its row, and in a second pass the rows that ended in
+this step probe for the combinations they end: those in which they are the first input to end.
 
 Keys are equivalence classes of columns, so that C.pid = B.pid AND B.pid = O.pid lets C probe O. A probe
 uses all classes that join the next input to the parts found so far. A NULL key joins nothing.
 
-Where equalities lead from an input to two or more others, its rows first go through drop probing, which asks
-of each of those only whether the path to it has a match, in an order that adapts to the stream (thesis 5.2).
-Output generation goes on from what drop probing found.
+If equalities lead from an input to two or more others, its rows first pass drop probing, which checks for
+each of those whether the path to it has a match, in an order that adapts to the stream (thesis 5.2). Output
+generation continues from the matches that drop probing found.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ SAMPLED = pa.schema([(WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
 class MJoin(Node):
     """Joins ``parts`` on ``classes``, ``bands`` and ``residual`` predicates; ``output`` are its columns.
 
-    ``filters`` is the algorithm that orders the probes; ``chooser`` knows what access methods cost.
-    ``budget``: what a join of two windows may use.
+    ``filters`` is the algorithm that orders the probes; ``chooser`` has the costs of access methods.
+    ``budget`` is that of a join of two windows, if it has one.
     """
 
     parts: tuple[Node, ...]
@@ -66,19 +64,19 @@ class MJoin(Node):
 
     @property
     def schema(self) -> pa.Schema:
-        """The output columns; of a sample also weight and cluster."""
+        """The output columns; for a sample also weight and cluster."""
         fields = {f.name: f for part in self.parts for f in part.schema}
         sampled = self.budget is not None and self.budget.sampled
         return pa.schema([*(fields[name] for name in self.output), *(SAMPLED if sampled else ())])
 
     @property
     def waits(self) -> bool:
-        """Under some budgets it matters who came first."""
+        """The decisions of some budgets depend on the order of rows."""
         return self.budget is not None and self.budget.waits
 
     @property
     def pattern(self) -> Pattern:
-        """The least orderly of its inputs'."""
+        """The least restrictive of its inputs' patterns."""
         patterns = {p.pattern for p in self.parts}
         for pattern in (Pattern.CHANGING, Pattern.EXPIRING):
             if pattern in patterns:

@@ -39,13 +39,13 @@ class Project(Node):
 
     @property
     def renames(self) -> dict[str, str] | None:
-        """Its columns by those of the input, if it only drops and renames some."""
+        """Its columns mapped to input columns, if it only drops and renames columns."""
         plain = [(name, e.name) for name, e in self.columns if isinstance(e, Column)]
         return dict(plain) if len(plain) == len(self.columns) else None
 
     @property
     def stored(self) -> Stored | None:
-        """Where its input's rows are, if it only renames."""
+        """The store of its input's rows, if it only renames."""
         there, renames = self.input.stored, self.renames
         if there is None or renames is None:
             return None

@@ -37,17 +37,17 @@ class RStream(Unary):
 
     @property
     def waits(self) -> bool:
-        """R(τ) must be settled."""
+        """R(τ) must be complete."""
         return True
 
     @property
     def reads_instants(self) -> bool:
-        """Where they are its clock."""
+        """If they are its clock."""
         return self.every is None
 
     @property
     def depends_on_past(self) -> bool:
-        """What is shown at a tick may be gone at the next."""
+        """Tuples output at a tick may be gone at the next."""
         return True
 
     def start(self, context: StartContext) -> Operator:
@@ -100,7 +100,7 @@ class _RStream(Operator):
         return Chunk.of(np.concatenate(stamps), batch_of(columns, self._schema, len(rows)))
 
     def _tidy(self) -> None:
-        """Forget tuples that are no longer there once they are the greater part."""
+        """Remove tuples that have left once they are the majority."""
         here = np.flatnonzero(self._counts)
         if len(self._counts) > 256 and 2 * len(here) < len(self._counts):
             self._directory.keep(here)

@@ -1,15 +1,15 @@
-"""seq-window: stream-to-relation, in all its forms.
+"""seq-window: the stream-to-relation operator.
 
-A time window needs no state: a tuple with timestamp s leaves at s + t + 1, known when it arrives. An
-unbounded window passes everything on for good. A row window is learned as it goes: the n-th later row of
-the same partition puts a tuple out, at that row's instant. Each row of a partition takes one of n places
-in turn, so the row that held the place before is the one that leaves.
+A time window needs no state: a tuple with timestamp s leaves at s + t + 1, known when it arrives. In an
+unbounded window tuples never leave. In a row window the n-th later row of the same partition replaces a
+tuple, at that row's instant. The rows of a partition take n places in turn, so a row replaces the previous
+row of its place.
 
-Rows that a filter above the window would drop need not be stored, as long as they take their place: the
-window is of all rows. With ``keep`` such a row is a placeholder, which puts out the row before it and is
-itself nothing (thesis example 6.1.5).
+Rows that a filter above the window would drop need not be stored, but they take their place, since the window
+is over all rows. With ``keep`` such a row is a placeholder: it replaces the previous row and is itself not
+stored (thesis example 6.1.5).
 
-With a slide the window stands still between multiples of it; ``sliding_window`` holds those forms.
+With a slide the window changes only at multiples of it; see ``sliding_window``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.measurement import Reading
 
 @dataclass(frozen=True)
 class SeqWindow(Unary):
-    """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows a partition); None: unbounded.
+    """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows per partition); None: unbounded.
 
-    ``keep``: predicates of which a row window holds the rows that satisfy them all. The ``first`` ones come
-    first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read;
-    if another window over the same rows opened it, this one's lives are ``longer``.
+    ``keep``: predicates; a row window stores only the rows that satisfy them all. The ``first`` ones come
+    first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read; if
+    another window over the same rows opened it, this window's lives are ``longer``.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class SeqWindow(Unary):
         return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
 
     def describe(self) -> str:
-        """The window as CQL writes it, and which of its rows are held."""
+        """The window in CQL, and the predicates of the rows it stores."""
         kept = " AND ".join(map(str, self.keep))
         return f"{self.text} keeping {kept}" if kept else self.text
 
@@ -104,7 +104,7 @@ class SeqWindow(Unary):
 
 
 class _Range(Operator):
-    """Known ends, so no state of its own; it fills the store for those who read it."""
+    """Known ends, so no state of its own; it fills the store for the operators that read it."""
 
     def __init__(self, node: SeqWindow, store: Store) -> None:
         self._size, self._longer, self._store = node.size, node.longer, store
@@ -118,7 +118,7 @@ class _Range(Operator):
         return replace(chunk, rows=self._rows(chunk)) if self._store.stubs else chunk
 
     def _rows(self, chunk: Chunk) -> Int64s:
-        """Where the rows are in the store, put there now unless another window over the stream did."""
+        """The rows' ids in the store; inserts them unless another window over the stream did."""
         store, behind = self._store, self._store.inserted - self._inserted
         self._inserted += len(chunk)
         if behind:
@@ -145,7 +145,7 @@ class _Range(Operator):
 
 
 class _Rows(Operator):
-    """Keys of the store: 0 the place (partition · n + turn), 1 the row id that elements carry."""
+    """Keys of the store: 0 the place (partition · n + position mod n), 1 the row id that elements carry."""
 
     saved = ("_counts", "_store", "_stub", "_arrived")
 
@@ -192,7 +192,7 @@ class _Rows(Operator):
         return partitions * self._size + positions % self._size
 
     def _holders(self, places: Int64s) -> Int64s:
-        """The row in each place; -1 for none, as where a placeholder has put out the last one."""
+        """The row in each place; -1 for none, for example after a placeholder replaced it."""
         found = self._store.index((0,)).find(self._store, places)  # type: ignore[union-attr]
         _, ends = self._store.life(found)
         return np.where((found >= 0) & (ends == FOREVER), found, -1)
@@ -205,7 +205,7 @@ class _Rows(Operator):
         return self._store.insert(chunk.ts, ends, [(places, valid), (ids, valid)], chunk.columns.columns)
 
     def _elements(self, ts: Int64s, rids: Int64s, before: Int64s, kept: Bools, leaves: Bools) -> Chunk:
-        """Each arriving row that is kept as a + element, then the − element of the row it puts out."""
+        """Each arriving row that is kept as a + element, then the − element of the row it replaces."""
         shown = np.stack([kept, leaves], axis=1).ravel()
         rows = np.stack([rids, before], axis=1).ravel()[shown]
         sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]

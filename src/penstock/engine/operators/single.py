@@ -1,4 +1,4 @@
-"""single: a scalar subquery's relation, one row at an instant and no more. A system operator."""
+"""single: checks that a scalar subquery's relation has at most one row at an instant. A system operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.errors import DataError
 
 @dataclass(frozen=True)
 class Single(Unary):
-    """Passes on its input and counts."""
+    """Passes on its input and counts its rows."""
 
     name = "single"
 

@@ -1,4 +1,4 @@
-"""seq-window with a slide: the window moves on only at multiples of it.
+"""seq-window with a slide: the window changes only at multiples of it.
 
 ``[RANGE t SLIDE l]`` at τ is ``[RANGE t]`` at the last multiple of l up to τ, so a tuple with timestamp s
 enters at the first multiple of l from s on and leaves at the first one after s + t. ``[ROWS n SLIDE k]``
@@ -20,7 +20,7 @@ from penstock.engine.synopses.store import Store
 
 
 class SlidingRange(Operator):
-    """Known ends, and known starts: tuples wait for theirs."""
+    """Starts and ends are known; tuples wait for their start."""
 
     saved = ("_waiting",)
 
@@ -48,9 +48,9 @@ class SlidingRange(Operator):
 
 
 class SlidingRows(Operator):
-    """Keys of the store: 0 the partition and position of a row, 1 the row id that elements carry.
+    """Keys of the store: 0 is the partition and position of a row, 1 the row id that elements carry.
 
-    An unbounded window (``size`` None) only holds rows back until their number is a multiple of the slide.
+    An unbounded window (``size`` None) only delays rows until their number is a multiple of the slide.
     """
 
     saved = ("_counts", "_store", "_arrived")
@@ -112,5 +112,5 @@ class SlidingRows(Operator):
 
 
 def _key(partitions: Int64s, positions: Int64s) -> Int64s:
-    """A window holds far fewer than 2**32 rows, so the low bits of a position tell its rows apart."""
+    """A window holds far fewer than 2**32 rows, so the low bits of a position identify its rows."""
     return (partitions << 32) | (positions & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""source: a leaf of the plan, where the input manager puts what arrived."""
+"""source: a leaf of the plan, into which the input manager puts arrivals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.engine.operator import Clock, Node, Operator, StartContext
 class Source(Node):
     """An input of the stage, by name: a stream, a static table or an earlier stage's relation.
 
-    ``of`` are the columns that are read of it.
+    ``of`` are the columns that are read.
     """
 
     input: str
@@ -57,5 +57,5 @@ class _Source(Operator):
         return chunk.with_columns(batch_of(columns, self._schema, len(chunk)))
 
     def horizon(self) -> int:
-        """A relation's rows may leave at any time after they came: what is built on it needs them all."""
+        """A relation's rows may leave at any time, so state above it may depend on all of them."""
         return int(BEFORE_TIME) if self._changing else super().horizon()

@@ -29,7 +29,7 @@ class Union(Node):
 
     @property
     def pattern(self) -> Pattern:
-        """The inputs'; one that only grows goes with one that changes."""
+        """The inputs' pattern; CHANGING if some input changes."""
         changes = any(p.pattern is Pattern.CHANGING for p in self.parts)
         return Pattern.CHANGING if changes else self.parts[0].pattern
 

@@ -1,7 +1,7 @@
-"""How often numbered rows are there, on one side or two, and how a multiplicity made of that changes.
+"""Counts of numbered rows on one side or two, and the changes of a multiplicity computed from them.
 
-The state of the bag operators: except, intersect, duplicate-eliminate, antijoin, semijoin. Each of them
-is a function from a row's counts to how often it is in the output.
+The state of the bag operators: except, intersect, duplicate-eliminate, antijoin, semijoin. Each of them is a
+function from a row's counts to its multiplicity in the output.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Bags(Stateful):
         self._counts = np.zeros((0, sides), np.int64)
 
     def apply(self, events: list[Events], schema: pa.Schema, columns: slice = slice(None)) -> Chunk:
-        """Take in a step's changes; the output's changes, net per instant, in timestamp order.
+        """Apply a step's changes; returns the output's changes, net per instant, in timestamp order.
 
-        ``columns``: which of the directory's columns the output shows.
+        ``columns``: the directory's columns in the output.
         """
         self._make_room()
         numbers, ts, before, after = self._around(events)
@@ -82,7 +82,7 @@ class Bags(Stateful):
         return numbers, ts, self._multiplicity(after - change), self._multiplicity(after)
 
     def _running(self, numbers: Int64s, change: np.ndarray) -> np.ndarray:
-        """The counts after each change; what they are in the end is kept."""
+        """The counts after each change; the last ones are stored."""
         firsts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
         sizes = np.diff(np.r_[firsts, len(numbers)])
         total = np.cumsum(change, axis=0)
@@ -93,7 +93,7 @@ class Bags(Stateful):
         return after
 
     def _tidy(self) -> None:
-        """Forget rows that are on no side once they are the greater part."""
+        """Remove rows that are on no side once they are the majority."""
         known = len(self.directory)
         if known < BAG_COMPACT_ROWS:
             return

@@ -1,7 +1,7 @@
-"""Payload columns of a store: append at the end, forget at the front, gather anywhere.
+"""Payload columns of a store: append at the end, drop at the front, gather anywhere.
 
-Values of fixed width live in a NumPy ring addressed by row id, values of varying width in a short list
-of Arrow arrays. Neither costs more to read or to append to when the window is larger.
+Values of fixed width are in a NumPy ring addressed by row id, values of varying width in a short list of
+Arrow arrays. The cost of reading and appending does not grow with the window.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.engine.settings import MERGED_COLUMN_ROWS
 
 
 def column_for(kind: pa.DataType, capacity: int) -> RingColumn | ArrowColumn:
-    """The column that suits a type."""
+    """The column for a type."""
     fixed = pa.types.is_primitive(kind) or pa.types.is_decimal128(kind) or pa.types.is_boolean(kind)
     return RingColumn(kind, capacity) if fixed else ArrowColumn(kind)
 
@@ -85,7 +85,7 @@ class RingColumn:
             self._valid = ring_resized(self._valid, base, stop, capacity)
 
     def forget(self, base: int) -> None:
-        """Rows before ``base`` are gone; their slots will be written over."""
+        """Nothing to do: the slots of rows before ``base`` will be overwritten."""
 
     def nbytes(self) -> int:
         return int(self._values.nbytes + (0 if self._valid is None else self._valid.nbytes))
@@ -94,8 +94,8 @@ class RingColumn:
 class ArrowColumn:
     """Values of varying width, as Arrow arrays each of which starts at some row id.
 
-    Small arrays are merged as they come, so that there are few of them whatever the window holds; but none
-    grows beyond a fraction of the window, since an array goes only when its last row does.
+    Small arrays are merged on arrival, so that there are few of them in any window; but none grows beyond a
+    fraction of the window, since an array is dropped only with its last row.
     """
 
     def __init__(self, kind: pa.DataType) -> None:

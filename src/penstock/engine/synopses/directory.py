@@ -1,7 +1,7 @@
 """A directory of distinct rows: each gets a small number (a group, a partition, a value of a relation).
 
-Rows are found by their hash and then compared on the real columns, so a collision costs a second look
-and never an answer. As SQL groups: NULL is like NULL, NaN like NaN, -0.0 like 0.0.
+Rows are found by their hash and then compared on the real columns, so a collision costs a second look-up and
+never a wrong result. Equality is that of GROUP BY: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from penstock.engine.synopses.columns import column_for
 
 
 class Directory(Stateful):
-    """Numbers 0, 1, 2, ... for the distinct rows seen, in the order in which they came.
+    """Numbers 0, 1, 2, ... for the distinct rows, in arrival order.
 
-    ``extra`` columns are kept with a row as it first came and do not make rows distinct.
+    ``extra`` columns are kept from the first of equal rows and do not make rows distinct.
     """
 
     def __init__(self, types: Sequence[pa.DataType], extra: Sequence[pa.DataType] = ()) -> None:
@@ -82,7 +82,7 @@ class Directory(Stateful):
         return [c.gather(numbers) for c in self._columns]
 
     def keep(self, numbers: Int64s) -> None:
-        """Forget all rows but these, which are numbered anew in this order."""
+        """Keep only these rows, renumbered in this order."""
         self._fill(self.rows(numbers), self._entries[numbers, 0])
 
     def _fill(self, rows: Sequence[pa.Array], hashes: Int64s) -> None:
@@ -108,7 +108,7 @@ class Directory(Stateful):
 
 
 def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Bools:
-    """Where two runs of rows are equal as SQL groups them."""
+    """Where two runs of rows are equal in the sense of GROUP BY."""
     same = np.ones(length, np.bool_)
     for a, b in zip(left, right, strict=True):
         same &= _same(a, b)

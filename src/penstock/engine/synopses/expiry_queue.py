@@ -1,7 +1,7 @@
-"""Tuples waiting for their known end of life, handed out in the order of their ends.
+"""Tuples with a known end of life, returned in the order of their ends.
 
-Each push becomes a run sorted by end; popping reads the fronts of the runs. Runs are merged so that each
-is at least twice the next, which keeps their number logarithmic and every tuple's share of merging small.
+Each push becomes a run sorted by end; popping reads the fronts of the runs. Runs are merged so that each is
+at least twice the next, so their number is logarithmic and a tuple is merged few times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExpiryQueue(Stateful):
         return sum(len(r.chunk) for r in self._runs)
 
     def push(self, chunk: Chunk) -> None:
-        """Take in tuples whose end is still to come."""
+        """Add tuples whose end is in the future."""
         if len(chunk):
             self._runs.append(_Run(chunk))
         while len(self._runs) > 1 and len(self._runs[-2].chunk) < 2 * len(self._runs[-1].chunk):
@@ -35,7 +35,7 @@ class ExpiryQueue(Stateful):
             self._runs[-1] = _Run(Chunk.concat([self._runs[-1].chunk, last.chunk], self._schema))
 
     def pop(self, now: int) -> Chunk:
-        """Take out the tuples whose end is before ``now``, ordered by end."""
+        """Remove and return the tuples whose end is before ``now``, ordered by end."""
         due = Chunk.concat([run.pop(now) for run in self._runs], self._schema)
         self._runs = [run for run in self._runs if len(run.chunk)]
         return _by_end(due) if len(due) else due
@@ -47,7 +47,7 @@ class ExpiryQueue(Stateful):
         self._runs = [_Run(chunk) for chunk in state["runs"]]
 
     def oldest(self) -> int:
-        """A timestamp that no waiting tuple is older than; FOREVER for none."""
+        """A lower bound of the tuples' timestamps; FOREVER if there are none."""
         return min((r.oldest for r in self._runs), default=int(FOREVER))
 
     def nbytes(self) -> int:
@@ -57,7 +57,7 @@ class ExpiryQueue(Stateful):
 class StoredExpiry(Stateful):
     """The same over the rows of a window of known ends, which are in its store in the order of their ends.
 
-    It only needs to know how far it came. An id, where elements have one, is how many rows came before.
+    It keeps only its position. The id of an element, if it has one, is the number of rows before it.
     """
 
     saved = ("_stub", "_popped")
@@ -70,7 +70,7 @@ class StoredExpiry(Stateful):
         return 0
 
     def push(self, chunk: Chunk) -> None:
-        """See the rows that the window stored."""
+        """Read the rows that the window stored."""
         self._stub.read()
 
     def pop(self, now: int) -> Chunk:
@@ -84,7 +84,7 @@ class StoredExpiry(Stateful):
         return replace(Chunk.of(starts, columns, end=ends), rid=ids, rows=rows)
 
     def oldest(self) -> int:
-        """What it depends on is in the store."""
+        """FOREVER: its rows are in the store."""
         return int(FOREVER)
 
     def nbytes(self) -> int:
@@ -92,7 +92,7 @@ class StoredExpiry(Stateful):
 
 
 class _Run:
-    """Tuples sorted by end, with a bound on their age that is renewed each time the run has halved."""
+    """Tuples sorted by end, with a bound on their age that is recomputed each time the run has halved."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = _by_end(chunk)

@@ -1,7 +1,7 @@
-"""When tuples already emitted will leave: lets i-stream cancel an equal tuple that enters just then.
+"""The instants at which emitted tuples leave: i-stream cancels an equal tuple that enters at that instant.
 
-Tuples are kept as 128-bit fingerprints, not payload. A tuple that leaves at τ had all its parts before τ,
-so over streams that arrive in order everything needed is here when the equal one enters.
+Tuples are kept as 128-bit fingerprints, not payload. A tuple that leaves at τ had all its parts before τ, so
+over streams that arrive in order its entry exists when the equal one enters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Leaving(Stateful):
         return self._count
 
     def cancel(self, chunk: Chunk) -> Bools:
-        """Note when these tuples will leave; which of them only replace an equal one that leaves now."""
+        """Record when these tuples leave; returns which of them replace an equal one that leaves at their
+        start.
+        """
         columns = chunk.columns.columns
         a, b = hash_rows(columns, len(chunk), 1), hash_rows(columns, len(chunk), 2)
         assert chunk.end is not None
@@ -47,7 +49,7 @@ class Leaving(Stateful):
             self._oldest = min(self._oldest, int(entries[:, 3].min()))
 
     def forget(self, now: int) -> None:
-        """Drop what leaves before ``now``, once a whole generation has left or room is short."""
+        """Drop entries before ``now``, once a whole generation has left or the table is full."""
         if now > self._all_gone_at or self._count > len(self._entries) // 2 > MIN_STORE_ROWS:
             entries = self._entries[: self._count]
             self._relayout(entries[entries[:, 2] >= now], 2 * self._count)
@@ -70,7 +72,7 @@ class Leaving(Stateful):
         self._relayout(state["entries"], 2 * len(state["entries"]))
 
     def oldest(self) -> int:
-        """A timestamp that no noted tuple is older than."""
+        """A lower bound of the recorded tuples' timestamps."""
         return self._oldest
 
     def nbytes(self) -> int:

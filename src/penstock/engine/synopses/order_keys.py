@@ -1,7 +1,8 @@
-"""Values as int64 that order as the values do, for types an int64 holds and for those it does not.
+"""Values as int64 keys that sort as the values do, also for types that do not fit an int64.
 
-Strings and the like are given labels with gaps between them; a new value takes a label in the gap where
-it belongs. When a gap is used up all labels are spread anew, and whoever kept some maps them over.
+Other values, such as strings, get labels with gaps between them; a new value takes a label in the gap where
+it belongs. When a gap is used up all labels are assigned again, and holders of labels map them with
+``moved``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class IntegerKeys(Stateful):
         self._float = pa.types.is_floating(kind)
 
     def encode(self, column: pa.Array) -> Int64s:
-        """Keys of values; what a NULL gets is arbitrary."""
+        """Keys of values; the key of a NULL is arbitrary."""
         keys = as_integers(column)
         assert keys is not None
         return np.where(keys < 0, keys ^ _FLIP, keys) if self._float else keys
@@ -61,7 +62,7 @@ class IntegerKeys(Stateful):
 
 
 class LabelKeys(Stateful):
-    """For types that only have an order. Values are kept sorted beside their labels."""
+    """For other ordered types. Values are kept sorted with their labels."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -70,7 +71,7 @@ class LabelKeys(Stateful):
         self._moved: tuple[Int64s, Int64s] | None = None
 
     def encode(self, column: pa.Array) -> Int64s:
-        """Labels of values, new ones where they are new."""
+        """Labels of values; new values get new labels."""
         encoded = column.dictionary_encode()
         values = np.array(encoded.dictionary.to_pylist(), object)
         self._learn(values)
@@ -118,12 +119,12 @@ class LabelKeys(Stateful):
         return pc.take(values, pa.array(which, mask=~valid))
 
     def moved(self) -> tuple[Int64s, Int64s] | None:
-        """Labels that changed since last asked: (old, new), both ascending."""
+        """Labels that changed since the last call: (old, new), both ascending."""
         moved, self._moved = self._moved, None
         return moved
 
     def keep(self, keys: Int64s) -> None:
-        """Forget values whose labels are not among these."""
+        """Remove values whose labels are not among these."""
         here = np.isin(self._labels, keys)
         self._values, self._labels = self._values[here], self._labels[here]
 
@@ -140,5 +141,5 @@ class LabelKeys(Stateful):
 
 
 def order_keys(kind: pa.DataType) -> IntegerKeys | LabelKeys:
-    """The way to order values of a type."""
+    """The order keys for a type."""
     return IntegerKeys(kind) if as_integers(pa.nulls(0, kind)) is not None else LabelKeys(kind)

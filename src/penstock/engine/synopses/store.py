@@ -2,13 +2,13 @@
 
 A store's rows get ids 0, 1, 2, ... in arrival order and are in rings addressed by row id; the oldest that is
 kept is ``base``, the id the next row gets is ``next``. A *life* ``[start, end)`` says when a row is in the
-relation. How long the store keeps a row is another matter: until no stub needs it. Rows at the front go for
-free; where too many go in the middle, the others are moved up, which gives them new ids. That happens only
-when every stub has read all rows, so an id is good for the step in which it was handed out.
+relation. The store keeps a row until no stub needs it. Dropping rows at the front costs nothing; if too many
+are dropped in the middle, the others are moved up, which changes their ids. That happens only when every stub
+has read all rows, so an id is valid for the step in which it was returned.
 
 A *stub* is one reader's view of a store and its progress: it sees the rows up to its ``frontier``, with lives
-that may end ``longer`` after the stored end (a window of another size over the same rows), and says by
-``advance`` what it needs no more.
+that may end ``longer`` after the stored end (a window of another size over the same rows), and reports with
+``advance`` which rows it no longer needs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _NO_LIFE = (FOREVER, BEFORE_TIME)
 
 @dataclass(frozen=True)
 class KeyOf:
-    """A key of a column: ``"value"`` (it is an integer), ``"hash"``, or ``"order"`` (it sorts alike)."""
+    """A key of a column: ``"value"`` (an integer column), ``"hash"``, or ``"order"`` (sorts as the values
+    do).
+    """
 
     kind: str
     column: str
@@ -64,13 +66,13 @@ class KeyOf:
 
 
 class Stores:
-    """The stores of one engine: operators open theirs here, and find those of others by name."""
+    """The stores of one engine, by name: operators open their own and find those of others."""
 
     def __init__(self) -> None:
         self._named: dict[str, Store] = {}
 
     def open(self, name: str, schema: pa.Schema, keys: int = 0) -> Store:
-        """The store of this name, opened if need be. Which columns it keeps, its readers say."""
+        """The store of this name, created if necessary. Its readers decide which columns it keeps."""
         if name not in self._named:
             self._named[name] = Store(schema, keys, stored=())
         return self._named[name]
@@ -82,8 +84,8 @@ class Stores:
 class Store(Stateful):
     """Rows of a schema, of which the columns in ``stored`` are kept, and more if a reader asks.
 
-    Each row has ``keys`` int64 keys that come with it, and those that readers want of its columns. There is
-    an index on each set of keys that someone asked for.
+    Each row has ``keys`` int64 keys that are inserted with it, and those that readers request of its columns.
+    There is an index on each requested set of keys.
     """
 
     def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
@@ -112,14 +114,14 @@ class Store(Stateful):
         return self.next - self.base - self._ended
 
     def keep(self, columns: Iterable[str]) -> None:
-        """Keep these columns of the rows to come."""
+        """Keep these columns of later rows."""
         for name in columns:
             if name not in self._columns:
                 assert not self.next, "a column of rows that are gone"
                 self._columns[name] = column_for(self.schema.field(name).type, self.capacity)
 
     def key_of(self, wanted: KeyOf) -> int:
-        """The number of a key; from now on rows have it."""
+        """The number of a key; later rows have it."""
         if wanted not in self._key_of:
             assert not self.next, "a key of rows that are gone"
             self._key_of[wanted] = len(self.keys)
@@ -135,9 +137,9 @@ class Store(Stateful):
         columns: Sequence[pa.Array],
         usable: bool = False,
     ) -> Int64s:
-        """Add rows with the keys that come with them and all columns of the schema; their ids.
+        """Add rows with their keys and all columns of the schema; returns their ids.
 
-        ``usable``: only those without a NULL among the keys that readers want.
+        ``usable``: only those without a NULL among the keys that readers request.
         """
         named = dict(zip(self.schema.names, columns, strict=True))
         self.inserted += len(starts)
@@ -187,23 +189,23 @@ class Store(Stateful):
             index.rebuild(self)
 
     def index(self, keys: tuple[int, ...], method: str | None = None) -> AccessMethod:
-        """The index on a set of keys, built when first asked for; by hash if nothing is said of it."""
+        """The index on a set of keys, built on first use; a hash index by default."""
         method = method or ("hash" if keys else "none")
         if (keys, method) not in self._indexes:
             self._indexes[keys, method] = METHODS[method](self, keys)
         return self._indexes[keys, method]
 
     def drop_index(self, keys: tuple[int, ...], method: str) -> None:
-        """Forget an index that nobody probes any more."""
+        """Drop an index that is no longer probed."""
         self._indexes.pop((keys, method), None)
 
     def end(self, rids: Int64s, ends: Int64s) -> None:
-        """Say when rows leave."""
+        """Set the end of rows."""
         self.lives[rids & self.mask, 1] = ends
         self._leave_a_hole(rids)
 
     def drop(self, rids: Int64s) -> None:
-        """Keep these rows no longer, whatever their lives: nobody sees them any more."""
+        """Drop these rows whatever their lives: readers no longer see them."""
         self.lives[rids & self.mask] = _NO_LIFE
         self._leave_a_hole(rids)
 
@@ -214,7 +216,7 @@ class Store(Stateful):
         self._ended_early[rids & self.mask] = True
 
     def settle(self) -> None:
-        """Free the rows that no stub needs any more."""
+        """Free the rows that no stub needs."""
         same_step = all(s.steps == self.stubs[0].steps for s in self.stubs)
         self.expire(min(s.passed for s in self.stubs), same_step)
 
@@ -236,7 +238,7 @@ class Store(Stateful):
             column.forget(base)
 
     def _move_up(self, now: int) -> None:
-        """Add the live rows again at the end and forget everything before: the holes are gone."""
+        """Add the live rows again at the end and drop everything before, which removes the holes."""
         live = self.alive(now)
         slots = live & self.mask
         lives = self.lives[slots]
@@ -299,7 +301,7 @@ class Store(Stateful):
         return batch_of([self.gather(n, rids) for n in self.schema.names], self.schema, len(rids))
 
     def oldest(self) -> int:
-        """A timestamp that no live row is older than, static rows aside; FOREVER when there is none."""
+        """A lower bound of the live rows' timestamps, without static rows; FOREVER if there are none."""
         starts = (start for _, start in self._insertions if start != BEFORE_TIME)
         return min(starts, default=int(FOREVER))
 
@@ -313,10 +315,10 @@ class Store(Stateful):
 
 
 class Stub(Stateful):
-    """One reader of a store. ``columns``: by its own names, the columns there that it reads.
+    """One reader of a store. ``columns``: the store's columns that it reads, by its own names.
 
-    ``frontier``: the first row that it has not read. ``passed``: rows that end by then, as stored, it does
-    not need any more. ``steps`` counts its steps.
+    ``frontier``: the first row that it has not read. ``passed``: it no longer needs rows whose stored end is
+    up to that. ``steps`` counts its steps.
     """
 
     saved = ("frontier", "due_from", "passed", "steps")
@@ -329,7 +331,7 @@ class Stub(Stateful):
         keys: Sequence[KeyOf] = (),
         longer: int = 0,
     ) -> None:
-        """``keys``: those that it looks rows up by."""
+        """``keys``: the keys by which it looks up rows."""
         self.store, self._longer = store, longer
         self._columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
         self.keys = [store.key_of(k) for k in keys]
@@ -339,11 +341,11 @@ class Stub(Stateful):
         store.stubs.append(self)
 
     def read(self) -> None:
-        """See all rows that the store has now."""
+        """Read all rows that the store has now."""
         self.frontier = self.store.next
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
-        """What a probe finds for it: rows that it has read and that do not end before ``min_end``."""
+        """Its view for probes: rows that it has read and that do not end before ``min_end``."""
         return View(min_end, self.frontier, self._longer)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
@@ -358,18 +360,20 @@ class Stub(Stateful):
         return self.store.gather(self._columns[name], rids)
 
     def due(self, now: int) -> Int64s:
-        """The rows that end before ``now`` and did not before the last call, where rows are in that order."""
+        """The rows that end before ``now`` and did not at the last call; rows must be in the order of their
+        ends.
+        """
         first, store = self.due_from, self.store
         ring = (store.lives, first, self.frontier, store.mask)
         self.due_from = int(probing.first_alive(*ring, self._last_end(now)))
         return np.arange(first, self.due_from)
 
     def advance(self, now: int) -> None:
-        """A step is over: rows that end before ``now`` are not needed any more."""
+        """End a step: rows that end before ``now`` are no longer needed."""
         self.passed = self._last_end(now)
         self.steps += 1
         self.store.settle()
 
     def _last_end(self, now: int) -> int:
-        """The latest stored end of rows that, as it sees them, end before ``now``."""
+        """The latest stored end of rows that end before ``now`` in its view."""
         return min(max(int(now) - 1 - self._longer, int(BEFORE_TIME)), int(FOREVER) - 1)

@@ -1,4 +1,5 @@
-"""Accumulators: the state of one aggregate function for all groups, and its value around each instant.
+"""Accumulators: the state of an aggregate function for all groups, and its value before and after each
+instant.
 
 Adding a function: a class with ``update`` in a file of its own, and a line in ``ACCUMULATORS``.
 """

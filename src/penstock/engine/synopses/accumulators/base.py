@@ -1,4 +1,4 @@
-"""What accumulators have in common: segments of events in, values before and after each out."""
+"""The accumulator contract: takes segments of events, returns the values before and after each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Accumulator(Stateful, ABC):
         self._counts = np.zeros(0, np.int64)
 
     def room_for(self, groups: int) -> None:
-        """Make the state cover so many groups."""
+        """Extend the state to this many groups."""
         self._counts = extended(self._counts, groups)
 
     def _count(self, segments: Segments, valid: Bools) -> tuple[Int64s, Int64s]:
@@ -45,10 +45,10 @@ class Accumulator(Stateful, ABC):
 
     @abstractmethod
     def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        """Take in the events; the argument's column is in their order."""
+        """Apply the events; the argument's column is in their order."""
 
     def keep(self, groups: Int64s) -> None:
-        """Forget all groups but these, numbered anew in this order."""
+        """Keep only these groups, renumbered in this order."""
         self._counts = self._counts[groups]
 
     def nbytes(self) -> int:
@@ -56,7 +56,7 @@ class Accumulator(Stateful, ABC):
 
 
 def extended(array: np.ndarray, groups: int, fill: int = 0) -> np.ndarray:
-    """State with room for so many groups, and to spare."""
+    """State with room for at least this many groups."""
     if groups <= len(array):
         return array
     larger = np.full((2 * groups, *array.shape[1:]), fill, array.dtype)

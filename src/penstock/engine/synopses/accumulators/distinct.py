@@ -12,8 +12,7 @@ from penstock.engine.synopses.directory import Directory
 
 
 class DistinctValues(Accumulator):
-    """A function of the distinct values: it sees a value enter when the first of them does, and leave with
-    the last.
+    """A function of the distinct values: a value enters with its first and leaves with its last occurrence.
     """
 
     saved = ("_inner", "_values", "_times")

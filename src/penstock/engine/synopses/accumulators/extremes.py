@@ -14,7 +14,7 @@ from penstock.engine.synopses.order_keys import order_keys
 
 
 class Min(Accumulator):
-    """MIN, and MAX with the order turned round. A heap a group where values leave."""
+    """MIN, and MAX with the order reversed. One heap per group if values leave."""
 
     saved = ("_counts", "_best", "_keys", "_heaps")
     _turned = False
@@ -121,7 +121,7 @@ class _Heaps(Stateful):
         return self._used()[:, heaps.KEY]
 
     def tidy(self) -> bool:
-        """Rebuild when values that are there no more are the greater part."""
+        """Rebuild when removed values are the majority."""
         used = int(self._room[0])
         if used < 1024 or used < len(self._nodes) // 2:
             return False

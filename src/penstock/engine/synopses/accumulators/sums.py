@@ -1,4 +1,4 @@
-"""SUM and AVG: sums that forget without a trace what leaves."""
+"""SUM and AVG: exact sums, so that a value that leaves has no effect on later results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.errors import DataError
 
 
 class Sum(Accumulator):
-    """SUM of integers and decimals in 128 bits, of doubles in two doubles: what leaves leaves no trace."""
+    """SUM of integers and decimals in 128 bits, of doubles in two doubles."""
 
     saved = ("_counts", "_totals", "_specials")
 
@@ -70,7 +70,7 @@ class Sum(Accumulator):
 
 
 class SumLow(Sum):
-    """What rounding a SUM of doubles to one double leaves out; lets partial sums add up exactly."""
+    """The rounding error of a SUM of doubles in one double; with it partial sums add up exactly."""
 
     def _show(self, totals: np.ndarray, valid: Bools) -> pa.Array:
         high = totals[:, 0] + totals[:, 1]
