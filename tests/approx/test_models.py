@@ -112,13 +112,13 @@ def test_theorem_4_2_against_simulation() -> None:
     assert spent == pytest.approx(model.sample_memory(p), rel=0.03)
 
 
-@pytest.mark.parametrize("doubt", [0.2, 1.0])
+@pytest.mark.parametrize("margin", [0.2, 1.0])
 @pytest.mark.parametrize("results", [0.6, 6.0])
-def test_a_uniform_sample_that_waits_for_more_than_is_expected(results: float, doubt: float) -> None:
+def test_a_uniform_sample_that_waits_for_more_than_is_expected(results: float, margin: float) -> None:
     """Results come by chance, so a tuple waits for some more; both models say what memory that takes."""
     window, p, tuples = 40, 0.1, 20_000
     rng = np.random.default_rng(7)
-    most = int(np.ceil(results * (1 + doubt) - 1e-9))
+    most = int(np.ceil(results * (1 + margin) - 1e-9))
     lived = 0.0
     for _ in range(tuples):
         ages = np.sort(rng.random(rng.poisson(results))) * window
@@ -127,8 +127,8 @@ def test_a_uniform_sample_that_waits_for_more_than_is_expected(results: float, d
         lived += 0.0 if not last else ages[last - 1] if last <= len(ages) else window
     model = Frequencies({"x": 1.0}, {"x": 1.0}, rate=1.0, other_rate=results / window, window=window)
     curve = AgeCurve((results / window,) * window)
-    assert model.sample_memory(p, doubt) == pytest.approx(lived / tuples, rel=0.1)
-    assert curve.sample_memory(p, 1.0, doubt) == pytest.approx(lived / tuples, rel=0.1)
+    assert model.sample_memory(p, margin) == pytest.approx(lived / tuples, rel=0.1)
+    assert curve.sample_memory(p, 1.0, margin) == pytest.approx(lived / tuples, rel=0.1)
 
 
 def test_prob_keeps_the_values_that_the_other_stream_has_most() -> None:

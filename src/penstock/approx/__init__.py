@@ -1,1 +1,1 @@
-"""Answers inside a budget: how what is short is shared out, and what is kept."""
+"""Approximate answers within a budget: how scarce CPU and memory are divided, and which tuples are kept."""

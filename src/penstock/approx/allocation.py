@@ -1,10 +1,10 @@
-"""How CPU and memory that do not suffice are shared between the two sides of a join.
+"""Division of scarce CPU and memory between the two sides of a join.
 
 After Kang, Naughton and Viglas, section 5.2, and for tuples dropped before the windows section 4.2 of their
-earlier version ("moving window joins"). What counts is the rate of results, sigma (rate_a B + rate_b A): of
-the tuples that arrive some may probe, and of those that arrived some are kept for others to probe.
+earlier version ("moving window joins"). The goal is the rate of results, sigma (rate_a B + rate_b A): some
+arriving tuples may probe, and some are kept for others to probe.
 
-The share of each side is chosen by a strategy; :data:`STRATEGIES` has the optimum and those that it is
+A strategy chooses the share of each side; :data:`STRATEGIES` has the optimum and the strategies it is
 compared with.
 """
 
@@ -18,10 +18,10 @@ from penstock.cost.model import Workload
 
 @dataclass(frozen=True)
 class Budget:
-    """What a join may use: probes a unit of time, tuples in memory; None is as many as it needs.
+    """The budget of a join: probes per unit of time, tuples in memory; None is unlimited.
 
-    ``least`` and ``least_rows`` are what each side is given at least of the two, as far as it has use for so
-    many. Where ``before_windows``, a tuple that does not probe does not enter its window either.
+    ``least`` and ``least_rows`` are the minimum of each side, as far as it can use them. With
+    ``before_windows`` a tuple that does not probe does not enter its window either.
     """
 
     rate: float | None = None
@@ -41,7 +41,7 @@ class Allocation:
     window_b: float
 
     def output_rate(self, selectivity: float) -> float:
-        """Results a unit of time (equation 12 over the effective values)."""
+        """Results per unit of time (equation 12 over the effective values)."""
         return selectivity * (self.rate_a * self.window_b + self.rate_b * self.window_a)
 
 
@@ -50,7 +50,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Shortage:
-    """One resource to share: how much there is, how much each side could use, and what a unit gives."""
+    """A scarce resource: the total, how much each side could use, and the results per unit."""
 
     total: float
     needs: Pair
@@ -58,7 +58,7 @@ class Shortage:
     least: float = 0.0
 
     def split(self, part_a: float) -> Pair:
-        """Give A this part of the total and B the rest; what one side cannot use goes to the other."""
+        """Assign this part of the total to A, the rest to B; what one side cannot use goes to the other."""
         need_a, need_b = self.needs
         if self.total >= need_a + need_b:
             return self.needs
@@ -86,7 +86,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def allocate(workload: Workload, budget: Budget, strategy: str = "optimal") -> Allocation:
-    """What each side gets. A budget that suffices gives all that is needed."""
+    """The allocation of each side. A sufficient budget covers the whole need."""
     short_rate = budget.rate is not None and budget.rate < workload.rate_a + workload.rate_b
     short_rows = budget.rows is not None and budget.rows < workload.window_a + workload.window_b
     if short_rate and budget.before_windows:
@@ -106,14 +106,14 @@ def allocate(workload: Workload, budget: Budget, strategy: str = "optimal") -> A
 
 
 def _rates(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> Pair:
-    """Probes: the side that probes the larger window gives more (equation 14)."""
+    """Probes: the side that probes the larger window returns more results (equation 14)."""
     assert budget.rate is not None
     shortage = Shortage(budget.rate, (workload.rate_a, workload.rate_b), gains, budget.least)
     return shortage.split(STRATEGIES[strategy](shortage))
 
 
 def _windows(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> Pair:
-    """Memory: the window that the faster side probes gives more (equation 16)."""
+    """Memory: the window that the faster side probes returns more results (equation 16)."""
     assert budget.rows is not None
     needs = workload.window_a, workload.window_b
     by_rate = {"proportional": _part(*reversed(gains)), "inverse": _part(*gains)}
@@ -123,14 +123,16 @@ def _windows(workload: Workload, budget: Budget, gains: Pair, strategy: str) -> 
 
 
 def _regulated(workload: Workload, budget: Budget, strategy: str) -> Workload:
-    """Tuples dropped before the windows: results go with the product of the rates, so equal ones are best."""
+    """Tuples dropped before the windows: results are proportional to the product of the rates, so equal rates
+    are best.
+    """
     chosen = "equal" if strategy == "optimal" else strategy
     a, b = _rates(workload, budget, (1.0, 1.0), chosen)
     return workload.regulated(a, b)
 
 
 def _both(workload: Workload, budget: Budget, strategy: str) -> Allocation:
-    """All memory to one window, all probes to the other side (equation 19), the better way round."""
+    """All memory to one window and all probes to the other side (equation 19), whichever is better."""
     if strategy != "optimal":
         rates = _rates(workload, budget, (1.0, 1.0), strategy)
         return Allocation(*rates, *_windows(workload, budget, (rates[1], rates[0]), strategy))

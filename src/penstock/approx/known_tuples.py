@@ -1,4 +1,4 @@
-"""What is known of the tuples of a window that are in memory: when they came, how long they are kept, why."""
+"""The tuples of a window that are in memory: when they arrived, and how long and why they are kept."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ FIELDS = {
     "number": np.int64,
     "following": np.float64,
 }
-"""``seq``: its number in the stream. ``until``: when it is given up. ``draw``, ``seed``: its chance.
+"""``seq``: its number in the stream. ``until``: when it is dropped. ``draw``, ``seed``: its random numbers.
 
-``monitored``: kept for life, to learn from; ``seen``: the results it gave; ``noted``: those of them that the
-age curve knows of. ``share``: of the other stream that has its key, when it came; ``likely``: the results
-that it was then expected to give by it. Of a sample: ``chance`` that its results are in it, ``expected``
-results, the ``number`` it gave so far, the ``following`` one that is in the sample.
+``monitored``: watched, so kept until it expires; ``seen``: its results so far; ``noted``: those
+that the age curve includes. ``share``: the other stream's share of its key when it arrived; ``likely``: its
+results expected from that. In a sample: ``chance`` is the probability of its results, ``expected`` its
+expected results, ``number`` its results so far, ``following`` its next sampled result.
 """
 
 
 class KnownTuples(Stateful):
-    """The tuples in arrival order, one array a field."""
+    """The tuples in arrival order, one array per field."""
 
     saved = tuple(FIELDS)
 
@@ -67,7 +67,7 @@ class KnownTuples(Stateful):
         return len(self.seq)
 
     def add(self, count: int, **fields: npt.NDArray[np.generic]) -> None:
-        """More tuples; what is not said of them is 0."""
+        """Add tuples; fields that are not given are 0."""
         for name, kind in FIELDS.items():
             new = fields.get(name, np.zeros(count, kind))
             setattr(self, name, np.concatenate([getattr(self, name), new.astype(kind)]))
@@ -78,7 +78,7 @@ class KnownTuples(Stateful):
                 setattr(self, name, getattr(self, name)[mask])
 
     def places(self, seq: Int64s) -> Int64s:
-        """Where tuples are, by their numbers."""
+        """The places of tuples, by their numbers."""
         return np.searchsorted(self.seq, seq)
 
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""As many results as fit into a memory: MAXIMIZE RESULTS (Srivastava and Widom, section 3)."""
+"""The most results within a memory: MAXIMIZE RESULTS (Srivastava and Widom, section 3)."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class BestDivision(BudgetPlanner[Division]):
         return True
 
     def join(self, policy: str) -> Join:
-        """What each window gives with some memory; made anew, as a snapshot takes no functions."""
+        """The result rate of each window by memory; a new object, since a snapshot holds no functions."""
         a, b = self._models.windows
         give = POLICIES[policy]().result_rate
         return Join((Side(give(a, b), a.need), Side(give(b, a), b.need)))
 
 
 class Maximizer(MemoryPolicy[Division]):
-    """Keeps the tuples that a policy holds most of; what is watched is used as well."""
+    """Keeps the tuples of highest priority under a policy; watched tuples also produce results."""
 
     saved = (*MemoryPolicy.saved, "_recall")
 
@@ -88,7 +88,7 @@ class Maximizer(MemoryPolicy[Division]):
         return self._best.join(self._policy.name)
 
     def _recall_with(self, join: Join, rows: float) -> float:
-        """The part of all results to expect with room for so many tuples; watched ones give theirs too."""
+        """The expected recall with room for this many tuples; watched tuples also produce results."""
         found = join.recall(self.memory(rows))
         watched, need = self._watched(rows)
         return found + (1 - found) * watched / need if need else found
@@ -108,13 +108,13 @@ class Maximizer(MemoryPolicy[Division]):
         )  # fmt: skip
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
-        """All pairs whose earlier tuple is there."""
+        """All pairs whose earlier tuple is kept."""
         earlier, places, later, kept = self._earlier(ids, times)
         self._note(earlier, places, later, kept)
         watched = np.zeros(len(places), np.bool_)
         for i, known in enumerate(self._known):
-            mine = earlier == i
-            watched[mine] = known.monitored[places[mine]]
+            here = earlier == i
+            watched[here] = known.monitored[places[here]]
         return Results(kept | watched)
 
     def _measure_goal(self) -> Iterator[Reading]:
@@ -124,7 +124,9 @@ class Maximizer(MemoryPolicy[Division]):
         yield from self._recall_by_memory()
 
     def _recall_by_memory(self) -> Iterator[Reading]:
-        """The recall that this join would have with other memories; in bytes for ALLOC, if that shares."""
+        """The recall that this join would have with other memories; in bytes if ALLOC divides a shared
+        memory.
+        """
         within, join = self._node.within, self._join()
         if not join.need:
             return

@@ -1,9 +1,10 @@
-"""Decides which tuples of a join's two windows stay in memory: as many results as possible, or a sample.
+"""Decides which tuples of a join's two windows stay in memory: for the most results, or for a sample.
 
-A small part of the memory goes to tuples that are kept for life, to learn from and to measure by. Once an
-epoch the models are read off them, and the plan follows: an instance of StreaMon in which the policy is the
-executor, ``WindowModels`` is the profiler, and each goal has its re-optimizer. Chance is a hash of the seed,
-a tuple's key and its number, so it is the same again, and different in partitions, which share no keys.
+A small part of the memory is for *watched* tuples, which are kept until they expire, to learn and to measure.
+Once per epoch the models are updated from them, and then the plan: an instance of StreaMon in which the
+policy is the executor, ``WindowModels`` is the profiler, and each goal has its re-optimizer. Random numbers
+are a hash of the seed, a tuple's key and its number, so they are reproducible, and differ between partitions,
+which share no keys.
 """
 
 from __future__ import annotations
@@ -50,9 +51,11 @@ UNLIMITED = 1 << 62
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """The budget and goal of a join of windows of ``lengths`` ticks; ``keyed`` if it is joined by equality.
+    """The budget and goal of a join of windows of ``lengths`` ticks; ``keyed`` if it has an equality
+    predicate.
 
-    ``aggregated``: whether its results are; ``constant``: whether what is aggregated comes from one side.
+    ``aggregated``: whether its results are aggregated; ``constant``: whether the aggregated value comes from
+    one side.
     """
 
     within: Within
@@ -82,8 +85,8 @@ class MemoryBudget:
 class WindowModels:
     """The profiler of a budget: the models of both windows, learned from the tuples that are watched.
 
-    ``tolerance``: by how much, for each result, the logarithm of what frequencies foresaw may be below that
-    of ages; few of the watched tuples are of the rare values that give most results.
+    ``tolerance``: by how much, per result, the log likelihood of the frequency-based model may be below that
+    of the age-based one; few of the watched tuples have the rare values with the most results.
     """
 
     STATISTICS = ("rate of 1", "rate of 2", "need of 1", "need of 2", "memory")
@@ -94,37 +97,37 @@ class WindowModels:
 
     @property
     def by_value(self) -> bool:
-        """Whether the frequency-based model foresees results better than the age-based one, or nearly so."""
-        fit, judged = sum(w.fit for w in self.giving), sum(w.judged for w in self.giving)
+        """Whether the frequency-based model predicts results better than the age-based one, or nearly so."""
+        fit, judged = sum(w.fit for w in self.joining), sum(w.judged for w in self.joining)
         return self._keyed and fit > -self._tolerance * judged
 
     @property
-    def giving(self) -> list[WindowModel]:
-        """The windows whose tuples give later ones results; often those of one give none."""
+    def joining(self) -> list[WindowModel]:
+        """The windows whose tuples join later ones; often those of one window join none."""
         given = [w.rate.value * w.curve.total for w in self.windows]
         return [w for w, n in zip(self.windows, given, strict=True) if n > NEGLIGIBLE_SHARE * sum(given)]
 
     def statistics(self, evidence: float) -> Statistics:
-        """Rates and needs of the windows; the evidence is the rows that can be planned with."""
+        """Rates and needs of the windows; the evidence is the number of rows that the plan may use."""
         a, b = self.windows
         return np.array([a.rate.value, b.rate.value, a.need, b.need, evidence], np.float64)
 
 
 class BudgetPlanner(ABC, Generic[Plan]):
-    """The re-optimizer of a budget. Its evidence is the rows that can be planned with."""
+    """The re-optimizer of a budget. Its evidence is the number of rows that the plan may use."""
 
     plan: Plan
     gain = 0.0
 
     @abstractmethod
     def reconsider(self, evidence: float, recall: Callable[[], Plan | None]) -> bool:
-        """Plan for so many rows; whether the plan is another now."""
+        """Plan for this many rows; returns whether the plan changed."""
 
 
 class MemoryPolicy(Stateful, ABC, Generic[Plan]):
-    """What both goals have in common: tuples at hand, models, memory, and a plan for each epoch.
+    """The common part of both goals: known tuples, models, memory, and a plan for each epoch.
 
-    The plan decides which rows are kept, so it is state, as the models are.
+    The plan decides which rows are kept, so it is state, like the models.
     """
 
     saved: ClassVar[tuple[str, ...]] = (
@@ -158,11 +161,11 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
 
     @abstractmethod
     def _saved_plan(self, state: list[State]) -> Plan:
-        """The plan that a snapshot holds as a list."""
+        """The plan from its list in a snapshot."""
 
     @abstractmethod
     def _decide(self, begin: int) -> None:
-        """Set how long the tuples that came are kept."""
+        """Set how long new tuples are kept."""
 
     @abstractmethod
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
@@ -177,37 +180,37 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         """Decide on tuples by this plan."""
 
     def _replan(self, now: int) -> None:
-        """Use what was learned."""
+        """Plan with the updated models."""
         self._streamon.adapt(now, self.memory(self._rows))
 
     @abstractmethod
     def _measure_goal(self) -> Iterator[Reading]:
-        """What the goal publishes of the budget."""
+        """The goal's measurements of the budget."""
 
     @abstractmethod
     def _measure_window(self, i: int) -> Iterator[Reading]:
-        """What the goal publishes of a window."""
+        """The goal's measurements of a window."""
 
     def memory(self, rows: float) -> float:
-        """The tuples that the goal can keep of so many: some are there only because they are watched."""
+        """The number of tuples that the goal can keep, without the watched ones."""
         watched, need = self._watched(rows)
         return max(rows - watched, 0.0) / (1 - watched / need) if watched < need else rows
 
     def _watched(self, rows: float) -> tuple[float, float]:
-        """How many tuples are watched where there is room for so many, about; and those of whole windows."""
+        """About how many tuples are watched with this much room, and the tuples of whole windows."""
         needs = [w.need for w in self._windows]
         rooms = _shares(needs, watch_room(rows))
         return sum(min(WATCHED_FILL * r, n) for r, n in zip(rooms, needs, strict=True)), sum(needs)
 
     def _share_watch(self) -> None:
-        """How many tuples of each window are kept to learn from: by what the windows need."""
+        """How many tuples of each window are watched: by the windows' needs."""
         a, b = _shares([w.need for w in self._windows], int(watch_room(self._rows)))
         self._watch = [round(a), round(a + b) - round(a)]
 
     def admit(
         self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
     ) -> list[Admitted]:
-        """Decide on rows that come. All probe; how long each is kept, ``results`` and ``release`` ask."""
+        """Decide on new rows. All of them probe; ``results`` and ``release`` use how long each is kept."""
         self._set_rows(slot_bytes, clock)
         if self._since is None:
             self._since = begin - begin % self.epoch
@@ -222,14 +225,14 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         return [Admitted(e, e) for e in every]
 
     def _set_rows(self, slot_bytes: float, clock: Clock) -> None:
-        """The rows that this partition may hold, as it is now."""
+        """Set the number of rows that this partition may hold now."""
         within = self._node.within
         self._row_bytes = SLOTS_PER_ROW * slot_bytes
         if within.rows is not None:
             self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
-            mine = (within.bytes if clock.memory is None else clock.memory) * clock.share
-            self._rows = max(int(mine / self._row_bytes), 1)
+            available = (within.bytes if clock.memory is None else clock.memory) * clock.share
+            self._rows = max(int(available / self._row_bytes), 1)
 
     def _take(self, i: int, new: Arrivals) -> None:
         known, own, other = self._known[i], self._windows[i], self._windows[1 - i]
@@ -250,28 +253,29 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         known.monitored = watch(known.ts, known.end, wanted, self._old[i], self._watch[i])
 
     def _watched_part(self, i: int) -> float:
-        """The part of arrivals to watch: as many as there is room for over a window, less some leeway."""
+        """The share of arrivals to watch: as many as fit over a window, less a margin."""
         need = self._windows[i].need
         return WATCHED_FILL * self._watch[i] / need if need else 1.0
 
     def _note(self, earlier: Int64s, places: Int64s, times: Int64s, kept: Bools) -> None:
-        """Learn from the pairs of watched tuples; measure by them what the goal finds.
+        """Learn from the pairs of watched tuples, and measure the recall on them.
 
         ``earlier``: the window of each pair's earlier tuple; ``places``: where it is.
         """
         for i, known in enumerate(self._known):
-            mine = np.flatnonzero(earlier == i)
-            seen = mine[known.monitored[places[mine]]]
-            self._windows[i].gave(known, places[seen], times[seen], self._windows[1 - i].rate.value)
+            here = np.flatnonzero(earlier == i)
+            seen = here[known.monitored[places[here]]]
+            self._windows[i].add_results(known, places[seen], times[seen], self._windows[1 - i].rate.value)
             self._all += len(seen)
             self._found += float(kept[seen].sum())
 
     def _earlier(
         self, pairs: Sequence[Int64s], times: Sequence[Int64s]
     ) -> tuple[Int64s, Int64s, Int64s, Bools]:
-        """Of each pair: window and place of the earlier tuple, the time of the later, whether it was kept.
+        """For each pair: window and place of the earlier tuple, time of the later one, whether the earlier
+        was kept.
 
-        Of one instant the first window's tuples come first; they leave before the second's come.
+        At one instant the first window's tuples come first; they leave before those of the second arrive.
         """
         first = times[0] <= times[1]
         earlier = np.where(first, 0, 1)
@@ -281,7 +285,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         until = np.where(
             first, _at(self._known[0].until, where[0], first), _at(self._known[1].until, where[1], ~first)
         )
-        # A tuple of the second window that leaves at an instant is there for the first's of that instant.
+        # A tuple of the second window that leaves at an instant still joins the first's tuples then.
         return earlier, places, later, np.where(first, until > later, until >= later)
 
     def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
@@ -301,7 +305,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         return kept
 
     def passed(self, now: int) -> None:
-        """Learn from the epochs that are over, forget who is gone, and plan anew."""
+        """Learn from past epochs, drop expired tuples, and plan again."""
         assert self._since is not None
         rates = [w.rate.value for w in self._windows]
         for i, (known, window) in enumerate(zip(self._known, self._windows, strict=True)):
@@ -310,17 +314,17 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
             self.shed["not taken in"][i] += int((gone & (known.until <= known.ts)).sum())
             self.shed["given up"][i] += int((gone & (known.until > known.ts)).sum())
             known.keep((known.end > now) & ((known.until > now) | known.monitored))
-        fade = float(np.exp(-(now - self._since) / self._memory))
-        self._all, self._found, self._since = self._all * fade, self._found * fade, now
+        decay = float(np.exp(-(now - self._since) / self._memory))
+        self._all, self._found, self._since = self._all * decay, self._found * decay, now
         self._share_watch()
         self._replan(now)
 
     def bytes(self) -> int:
-        """Memory used by what is known of tuples and streams."""
+        """Memory used by known tuples and models."""
         return sum(h.nbytes() for h in self._known) + sum(w.nbytes() for w in self._windows)
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
-        """What is kept, lost and expected."""
+        """Rows kept and lost, and the expected recall."""
         budget = [
             Reading(Property.BUDGET, 0, str(self._node.within)),
             Reading(Property.MODEL, 0, "frequency" if self._models.by_value else "age"),
@@ -343,20 +347,20 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
 
 
 def watch_room(rows: float) -> float:
-    """How many of so many tuples may be kept for life, to learn from."""
+    """How many of this many tuples may be watched."""
     wanted = max(WATCHED_SHARE * rows, MIN_WATCHED_TUPLES)
     return min(MAX_WATCHED_SHARE * rows, wanted, MAX_WATCHED_TUPLES)
 
 
 def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
-    """The room of each window, by its need, but some for each."""
+    """The room of each window, in proportion to its need, with a minimum for each."""
     part = needs[0] / sum(needs) if sum(needs) else 0.5
     first = room * min(max(part, MIN_WINDOW_WATCHED_SHARE), 1 - MIN_WINDOW_WATCHED_SHARE)
     return first, room - first
 
 
-def _at(values: Int64s, places: Int64s, mine: Bools) -> Int64s:
-    """Values at places, of those that are meant."""
+def _at(values: Int64s, places: Int64s, here: Bools) -> Int64s:
+    """Values at places, of the selected windows."""
     out = np.zeros(len(places), np.int64)
-    out[mine] = values[places[mine]]
+    out[here] = values[places[here]]
     return out

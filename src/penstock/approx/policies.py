@@ -1,7 +1,7 @@
-"""Which tuples of a window are worth their place: the max-subset policies (Srivastava and Widom, section 3).
+"""Which tuples of a window to keep: the max-subset policies (Srivastava and Widom, section 3).
 
-A policy gives tuples a priority, fixed or by age, and says how many results a window gives with some memory.
-To add one: a class here, and its name in ``POLICIES``.
+A policy assigns tuples a priority, fixed or by age, and estimates the results of a window by its memory. To
+add one, write a class here and add its name to ``POLICIES``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from penstock.approx.models.window import WindowModel
 
 Floats = npt.NDArray[np.float64]
 NO_AGES: Floats = np.zeros(1)
-"""In the place of priorities by age, where they do not depend on it."""
+"""Used for priorities by age if they do not depend on the age."""
 
 
 class Policy(Protocol):
-    """How one window decides."""
+    """The policy of one window."""
 
     name: str
 
     def priorities(self, known: KnownTuples, own: WindowModel, other: WindowModel) -> Floats:
-        """Of each tuple; the least is given up first, of equal ones the older."""
+        """The priority of each tuple; the lowest is dropped first, of equal ones the older."""
 
     def by_age(self, own: WindowModel) -> Floats | None:
-        """The priority at each age, where it depends on that instead."""
+        """The priority at each age, if it depends on the age."""
 
     def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
-        """Results a tick that a window gives with room for so many tuples."""
+        """Results per tick of a window with room for this many tuples."""
 
 
 class Age:
-    """Keep the tuples whose age promises most: optimal where the age curve has no minima (3.2.1)."""
+    """Keep the tuples whose age has the most expected results: optimal if the age curve has no minima
+    (3.2.1).
+    """
 
     name = "AGE"
 
@@ -67,7 +69,7 @@ class Prob:
 
 
 class Random:
-    """Any of them, by chance."""
+    """Keep random tuples."""
 
     name = "RANDOM"
 
@@ -78,13 +80,13 @@ class Random:
         return None
 
     def result_rate(self, own: WindowModel, other: WindowModel) -> Callable[[float | Floats], Floats]:
-        """In the measure of the memory: each tuple is as likely to be there at any age."""
+        """Proportional to the memory: a tuple is equally likely to be kept at any age."""
         need, all_results = max(own.need, 1e-12), own.rate.value * own.curve.total
         return lambda memory: all_results * np.minimum(1.0, np.asarray(memory) / need)
 
 
 class UntilExpiry(Random):
-    """Whoever comes while there is room, for life."""
+    """Keep tuples that arrive while there is room until they expire."""
 
     name = "UNTIL_EXPIRY"
 
@@ -93,7 +95,7 @@ class UntilExpiry(Random):
 
 
 class Recent(Random):
-    """The newest."""
+    """Keep the newest tuples."""
 
     name = "RECENT"
 

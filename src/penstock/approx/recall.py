@@ -16,9 +16,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Side:
-    """One window: the results a unit of time that it gives with some memory, and the memory it can use.
+    """One window: its results per unit of time by memory, and the memory it can use.
 
-    All splits of a join's memory are tried at once, so ``result_rate`` takes many amounts of it.
+    All splits of a join's memory are evaluated at once, so ``result_rate`` takes an array.
     """
 
     result_rate: Callable[[float | Floats], Floats]
@@ -27,7 +27,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Join:
-    """A join of two windows; ``weight`` is how much it matters beside others."""
+    """A join of two windows; ``weight`` is its importance relative to others."""
 
     sides: tuple[Side, Side]
     weight: float = 1.0
@@ -38,7 +38,7 @@ class Join:
         return self.sides[0].need + self.sides[1].need
 
     def split(self, memory: float) -> tuple[float, float]:
-        """The memory of each window that gives most results (3.2.2)."""
+        """The memory of each window with the most results (3.2.2)."""
         a, b = self.sides
         if memory >= self.need:
             return a.need, b.need
@@ -49,7 +49,7 @@ class Join:
         return best, memory - best
 
     def recall(self, memory: float) -> float:
-        """The share of the join's results with so much memory, split for the best."""
+        """The share of the join's results with this memory in the best split."""
         return self.recall_of(self.split(memory))
 
     def recall_of(self, rooms: tuple[float, float]) -> float:
@@ -65,11 +65,11 @@ class Join:
 
 
 class Demand(Protocol):
-    """Whoever wants a part of a memory."""
+    """A consumer of a shared memory."""
 
     @property
     def weight(self) -> float:
-        """How much it matters beside others."""
+        """Its importance relative to others."""
 
     def memory_for(self, recall: float) -> float:
         """The least memory with this recall."""
@@ -77,19 +77,19 @@ class Demand(Protocol):
 
 @dataclass(frozen=True)
 class ReportedDemand:
-    """The demand of a join that told its recall at some memories, in rising order."""
+    """The demand of a join that reported its recall at some memories, in ascending order."""
 
     memories: tuple[float, ...]
     recalls: tuple[float, ...]
     weight: float = 1.0
 
     def memory_for(self, recall: float) -> float:
-        """The least memory with this recall; between what was told, by a straight line."""
+        """The least memory with this recall, with linear interpolation between the reported values."""
         return float(np.interp(recall, self.recalls, self.memories))
 
 
 def alloc(joins: Sequence[Demand], memory: float) -> list[float]:
-    """The memory of each join with which the least recall by weight is largest: all equal (theorem 5.1)."""
+    """The memory of each join that maximizes the least recall by weight: all are equal (theorem 5.1)."""
 
     def needed(level: float) -> list[float]:
         return [join.memory_for(min(1.0, join.weight * level)) for join in joins]
@@ -102,12 +102,12 @@ def alloc(joins: Sequence[Demand], memory: float) -> list[float]:
         level = (low + high) / 2
         low, high = (level, high) if sum(needed(level)) <= memory else (low, level)
     parts = needed(low)
-    # Halving stops a little short; what is left is a tuple of a small memory.
+    # The binary search stops slightly short, by up to a tuple of a small memory.
     return [part * memory / sum(parts) for part in parts] if sum(parts) else parts
 
 
 def proportional(needs: Sequence[float], memory: float) -> list[float]:
-    """PROP, for comparison: each join gets the same share of what it needs."""
+    """PROP, for comparison: each join gets the same share of its need."""
     share = min(1.0, memory / sum(needs))
     return [share * need for need in needs]
 

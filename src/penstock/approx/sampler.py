@@ -1,9 +1,9 @@
-"""A sample of a join's results inside a memory: SAMPLE (Srivastava and Widom, section 4).
+"""A sample of a join's results within a memory: SAMPLE (Srivastava and Widom, section 4).
 
-A result in the sample carries its weight, one over the chance that it had to be there, and the number of
-its cluster; ``plan.sampled`` makes estimates and their bounds of them. Where chance asks for more memory
-than there is, a cluster sample gives up those clusters that had least chance of all, which lowers the
-chance of the others; a uniform one has to break its promise, says so, and aims lower from then on.
+A result in the sample carries its weight, the inverse of its inclusion probability, and the number of its
+cluster; ``plan.sampled`` computes estimates and their bounds from them. If the sample needs more memory than
+there is, a cluster sample drops the clusters of lowest probability, which lowers the probability of the
+others; a uniform sample is no longer uniform then, reports it, and takes a smaller fraction from then on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BestSample(BudgetPlanner[SamplingPlan]):
     def _scheme(self, memory: float) -> str:
         goal, models = self._node.within.goal, self._models
         assert isinstance(goal, Sample)
-        surprise = max((w.surprise for w in models.giving), default=np.inf)
+        surprise = max((w.surprise for w in models.joining), default=np.inf)
         return sampling.pick(
             goal.scheme, self._node.aggregated, self._node.constant, self._by_size, surprise,
             lambda: sampling.uniform_is_better(models.windows, models.by_value, self._by_size, memory),
@@ -78,9 +78,9 @@ class BestSample(BudgetPlanner[SamplingPlan]):
 
 
 class Sampler(MemoryPolicy[SamplingPlan]):
-    """Keeps tuples by chance.
+    """Keeps random tuples.
 
-    To go by frequencies where ages would do costs a sample little, and large clusters are missed without.
+    Using frequencies where ages would do costs a sample little; without them large clusters are missed.
     """
 
     saved = (*MemoryPolicy.saved, "_aim", "_overran", "_pairs")
@@ -105,7 +105,9 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         self._scheme, self._fraction = plan
 
     def memory(self, rows: float) -> float:
-        """Less than there is: chance may ask for more, and did if the last epoch did not fit."""
+        """Less than the available memory, as the sample size varies; less again if the last epoch did not
+        fit.
+        """
         return self._aim * sampling.safe(super().memory(rows))
 
     def _replan(self, now: int) -> None:
@@ -123,16 +125,16 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         self._give_up_surplus(begin)
 
     def _decide_uniform(self, known: KnownTuples, new: Int64s, own: WindowModel) -> None:
-        """Give up whoever is not expected to give the first result that chance would take."""
+        """Drop tuples that are not expected to reach their first sampled result."""
         expected = known.likely[new] if self._models.by_value else np.full(len(new), own.curve.total)
         known.chance[new] = self._fraction
-        known.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.doubt)
+        known.expected[new] = np.inf if self._fraction >= 1.0 else limit(expected, own.margin)
         following, until = known.following[new], known.until[new]
         decide_first(known.seed[new], self._fraction, known.expected[new], known.ts[new], following, until)
         known.following[new], known.until[new] = following, until
 
     def _decide_clusters(self, i: int, known: KnownTuples, new: Int64s) -> None:
-        """Take each in with its chance, for life."""
+        """Keep each tuple with its probability until it expires."""
         if self._scheme == "PPS_CLUSTER":
             size = sampling.sizes(known.key[new], self._windows[i], self._windows[1 - i])
         else:
@@ -140,16 +142,16 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         known.expected[new] = size
         known.chance[new] = np.minimum(1.0, self._fraction * size)
         known.until[new] = np.where(known.draw[new] < known.chance[new], known.until[new], known.ts[new])
-        # UNIFORM may have left some behind: all their results are in the sample now, or none.
+        # UNIFORM may have kept some: now all their results are in the sample, or none.
         known.following[new] = np.inf
 
     def _give_up_surplus(self, begin: int) -> None:
-        """Where there are too many all the same: those that would have been left out first."""
+        """If there are still too many, drop those that would have been left out first."""
         a, b = self._known
         before = [h.until.copy() for h in self._known]
         last = keep_within(
             (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored),
-            (self._luck(a), self._luck(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
+            (self._margin_of(a), self._inclusion_margin(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
             np.ones(2), self._rows, begin,
         )  # fmt: skip
         for i, known in enumerate(self._known):
@@ -162,32 +164,32 @@ class Sampler(MemoryPolicy[SamplingPlan]):
                 most = known.draw[last[i]] / known.expected[last[i]]
                 known.chance = np.minimum(known.chance, most * known.expected)
 
-    def _luck(self, known: KnownTuples) -> Floats:
-        """By how much tuples were in the sample rather than out; in a uniform one all are alike."""
+    def _margin_of(self, known: KnownTuples) -> Floats:
+        """The margin by which tuples are in the sample; in a uniform sample all are equal."""
         return -known.draw if self._scheme == "UNIFORM" else known.expected / known.draw
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
-        """The pairs that are in the sample, in the order of time."""
+        """The pairs that are in the sample, in timestamp order."""
         order = np.lexsort((ids[0], ids[1], np.maximum(times[0], times[1])))
         earlier, places, later, kept = self._earlier([p[order] for p in ids], [t[order] for t in times])
         chance, clusters = np.ones(len(order)), np.zeros(len(order), np.int64)
         taken = np.zeros(len(order), np.bool_)
         for i, known in enumerate(self._known):
-            mine = np.flatnonzero(earlier == i)
-            rows = places[mine]
-            taken[mine] = self._sampled(known, rows, later[mine], kept[mine])
-            chance[mine] = known.chance[rows]
+            here = np.flatnonzero(earlier == i)
+            rows = places[here]
+            taken[here] = self._sampled(known, rows, later[here], kept[here])
+            chance[here] = known.chance[rows]
             by_itself = known.following[rows] < np.inf
             own = 2 * known.seq[rows] + i
-            alone = -1 - (self._pairs + mine)
-            clusters[mine] = np.where(by_itself, alone, own)
+            alone = -1 - (self._pairs + here)
+            clusters[here] = np.where(by_itself, alone, own)
         self._note(earlier, places, later, taken)
         self._pairs += len(order)
         back = np.argsort(order)
         return Results(taken[back], (1.0 / np.maximum(chance, 1e-12))[back], clusters[back])
 
     def _sampled(self, known: KnownTuples, rows: Int64s, times: Int64s, kept: Bools) -> Bools:
-        """All results of clusters; of others those whose turn it is."""
+        """All results of sampled clusters; for a uniform sample the drawn ones."""
         whole = ~(known.following[rows] < np.inf)
         out = kept & whole
         single = np.flatnonzero(kept & ~whole)
@@ -199,7 +201,7 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         return out
 
     def _average_chance(self) -> float | None:
-        """Of a sample by size, over the tuples at hand: each has a chance of its own."""
+        """The mean probability over the kept tuples; in a sample by size each has its own."""
         if self._scheme != "PPS_CLUSTER":
             return float(self._fraction)
         chances = np.concatenate([h.chance for h in self._known])

@@ -1,8 +1,8 @@
-"""Samples of a join's results that fit into a memory (Srivastava and Widom, section 4).
+"""Samples of a join's results that fit in memory (Srivastava and Widom, section 4).
 
-UNIFORM takes every result with the same chance, each by itself. Of a *cluster*, the results that one kept
-tuple gives to later ones, a cluster sample has all or none: EQ_CLUSTER takes each cluster with the same
-chance, PPS_CLUSTER by its expected size. How large the chance may be follows from the memory.
+UNIFORM takes every result independently with the same probability. A *cluster* is the results of one kept
+tuple with later ones; a cluster sample has all or none of them: EQ_CLUSTER takes each cluster with the same
+probability, PPS_CLUSTER in proportion to its expected size. The memory determines the probability.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Int64s = npt.NDArray[np.int64]
 
 
 def safe(memory: float) -> float:
-    """The tuples to aim at, so that chance will hardly ever ask for more than the memory."""
+    """The target number of tuples, so that a random sample rarely exceeds the memory."""
     return max((sqrt(memory + MEMORY_MARGIN_STD_DEVS**2 / 4) - MEMORY_MARGIN_STD_DEVS / 2) ** 2, 0.0)
 
 
 def sizes(keys: Int64s, own: WindowModel, other: WindowModel) -> Floats:
-    """The expected number of results of tuples by their value, never nearly none."""
+    """The expected number of results of tuples by their value, with a lower bound."""
     expected = other.rate.value * own.length * other.counts.shares(keys)
     return np.maximum(expected, MIN_CLUSTER_SIZE * average_size(own, other))
 
@@ -66,18 +66,18 @@ def uniform_fraction(windows: Sequence[WindowModel], by_value: bool, memory: flo
 
 def _uniform_memory(own: WindowModel, other: WindowModel, by_value: bool, fraction: float) -> float:
     if by_value:
-        return own.frequencies(other).sample_memory(fraction, own.doubt)
-    return own.curve.sample_memory(fraction, own.rate.value * own.step, own.doubt)
+        return own.frequencies(other).sample_memory(fraction, own.margin)
+    return own.curve.sample_memory(fraction, own.rate.value * own.step, own.margin)
 
 
 def equal_fraction(windows: Sequence[WindowModel], memory: float) -> float:
-    """The fraction of clusters that fit, each with the same chance."""
+    """The fraction of clusters that fit, each with the same probability."""
     need = sum(w.need for w in windows)
     return min(1.0, memory / need) if need else 1.0
 
 
 def size_fraction(windows: Sequence[WindowModel], memory: float) -> float:
-    """The chance of a cluster for each result of its expected size, at which the clusters fit."""
+    """The probability of a cluster per expected result at which the clusters fit."""
     a, b = windows
     parts = [_expected(own, other, by_value=True) for own, other in ((a, b), (b, a))]
 
@@ -102,11 +102,11 @@ def largest(
 
 
 def uniform_is_better(windows: Sequence[WindowModel], by_value: bool, by_size: bool, memory: float) -> bool:
-    """Whether a uniform sample has less variance, where what is averaged is the same all over a cluster.
+    """Whether a uniform sample has less variance, if the aggregated value is constant in a cluster.
 
-    A cluster of n results adds (1 - p) n / p to the variance if each is taken with chance p by itself, and
-    (1 - c) n^2 / c if all are with chance c. As results come by chance, n^2 is n^2 + n in the mean, and of a
-    cluster's results only those count together that are there together.
+    A cluster of n results adds (1 - p) n / p to the variance if each is taken independently with probability
+    p, and (1 - c) n^2 / c if all are taken with probability c. Since results are random, the mean of n^2 is
+    n^2 + n, and only results of a cluster that exist at the same time count together.
     """
     p = uniform_fraction(windows, by_value, memory)
     c = size_fraction(windows, memory) if by_size else equal_fraction(windows, memory)
@@ -123,16 +123,17 @@ def uniform_is_better(windows: Sequence[WindowModel], by_value: bool, by_size: b
 
 
 def _together(ratio: float) -> float:
-    """The part of a tuple's results that are there with one of them, where the other window is so long.
+    """The share of a tuple's results that exist at the same time as one of them, given the other window's
+    length.
 
-    At an age x of its life, from 0 to 1, it has given x of its results, and ``ratio`` of them are there yet.
+    At an age x of its life, from 0 to 1, it has produced x of its results, and ``ratio`` of them still exist.
     """
     there = min(ratio, 1.0)
     return (there - 2 * there**2 / 3) / (1 - there / 2)
 
 
 def _expected(own: WindowModel, other: WindowModel, by_value: bool) -> tuple[Floats, Floats]:
-    """Tuples of the window, and the results that are expected of each."""
+    """The tuples of the window, and the expected results of each."""
     if not by_value:
         return np.array([own.need]), np.array([own.curve.total])
     keys, parts = own.counts.arrays()
@@ -143,10 +144,10 @@ def pick(
     scheme: str | None, aggregated: bool, constant: bool, by_size: bool, surprise: float,
     uniform_is_better: Callable[[], bool],
 ) -> str:  # fmt: skip
-    """The scheme (4.3.2): ``constant`` if what is aggregated is the same all over a cluster.
+    """The scheme (4.3.2); ``constant``: whether the aggregated value is constant in a cluster.
 
-    UNIFORM has to know what to expect of a tuple; while nothing is known, clusters are taken. Where results
-    are foreseen well enough for it, and clusters are no better than their size says, variance decides.
+    UNIFORM needs the expected results of a tuple; without a model, clusters are taken. If the predictions are
+    good enough for UNIFORM, the variance decides.
     """
     if surprise == np.inf:
         return "EQ_CLUSTER"

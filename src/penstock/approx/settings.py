@@ -1,19 +1,19 @@
-"""Tunables of budgets: what is learned of the streams, and how closely memory is shared."""
+"""Tunables of budgets: learning from streams, and the division of memory."""
 
 # Random shedding
 
 RATES_MEMORY_S = 10.0
-"""Seconds of stream time after which counted rates weigh a third."""
+"""Seconds of stream time after which counted rates have a weight of 1/e."""
 MIN_BURST_PROBES = 30
-"""Probes that a side may save up, where that is more than a second's: few come too unevenly to use all."""
+"""Probes that a side may save up, if more than those of a second: a few arrive too unevenly to use all."""
 OVERADMISSION = 1.1
-"""Rows that chance admits per row that may pass, so that the budget is used up."""
+"""Rows admitted at random per row that may pass, so that the budget is used up."""
 UNBOUNDED_WINDOW_S = 1e9
-"""Seconds that a window without an end is taken to last."""
+"""Assumed length of an unbounded window, in seconds."""
 SLOTS_PER_ROW = 2
 """Slots that a store has per row it keeps, on average."""
 
-# Tuples that are kept for life, to learn from
+# Watched tuples: kept until they expire, to learn from
 
 MAX_WATCHED_SHARE = 0.05
 """Share of the memory for watched tuples, at most."""
@@ -24,7 +24,7 @@ MIN_WATCHED_TUPLES = 32
 MAX_WATCHED_TUPLES = 4096
 """Tuples that suffice, however much memory there is."""
 WATCHED_FILL = 0.8
-"""Share of the room for watched tuples that is meant to be used: chance may ask for more."""
+"""Share of the room for watched tuples that is planned for: their number varies."""
 MIN_WINDOW_WATCHED_SHARE = 0.1
 """Share of the watched tuples that each window has at least."""
 PLAN_LOG_SIZE = 64
@@ -34,12 +34,12 @@ NEGLIGIBLE_SHARE = 0.05
 EPOCHS_PER_WINDOW = 16
 """Epochs in the longer window."""
 MODEL_MEMORY_WINDOWS = 4.0
-"""Lengths of the longer window after which what was seen weighs a third."""
+"""Lengths of the longer window after which evidence has a weight of 1/e."""
 
 # Models
 
 COUNTED_VALUES = 4096
-"""Values that are counted one by one; of the rest the sum is known."""
+"""Values that are counted individually; of the others only the sum is known."""
 AGE_STEPS = 128
 """Ages that a curve distinguishes."""
 AGE_TRUST_TUPLES = 1.0
@@ -49,9 +49,9 @@ RESULTS_PER_AGE = 16.0
 MIN_SMOOTHING_STEPS = 0.7
 """Least standard deviation of the smoothing of a curve, in steps of age."""
 MAX_SMOOTHING_PART = 1 / 16
-"""Largest standard deviation of it, as a part of the window."""
+"""Largest standard deviation of the smoothing, as a share of the window."""
 
-# Sharing of memory
+# Division of memory
 
 SPLITS_TRIED = 512
 """Splits of a memory between two windows that are tried; recall is smooth in the memory."""
@@ -64,17 +64,17 @@ RECALL_POINTS = 33
 # Sampling
 
 LOWERED_AIM = 0.9
-"""Factor on the aim after an epoch in which a uniform sample did not fit."""
+"""Factor on the target size after an epoch in which a uniform sample did not fit."""
 RAISED_AIM = 1.02
-"""Factor on the aim after an epoch in which it did."""
+"""Factor on the target size after an epoch in which it did."""
 
 MEMORY_MARGIN_STD_DEVS = 3.0
 """Standard deviations by which the expected memory stays below the budget."""
 MIN_CLUSTER_SIZE = 0.1
-"""Least expected size of a cluster, as a part of the average: smaller estimates are not believed."""
+"""Least expected size of a cluster, as a share of the average: smaller estimates are unreliable."""
 UNIFORM_MAX_ERROR = 0.5
 """Largest relative error of a tuple's expected results with which UNIFORM is chosen."""
 VARIANCE_RATIO = 4.0
-"""How many times the variance of counting by chance is taken for a difference."""
+"""Sizes differ if their variance is this many times that of random counts."""
 FRACTION_BISECTIONS = 50
 """Steps of the binary search of a sampling fraction: all digits of a double."""

@@ -1,11 +1,10 @@
-"""What a join of two windows leaves out to stay inside its budget.
+"""Load shedding: which tuples a join of two windows drops to stay within its budget.
 
-A tuple that arrives may probe the other window, and may be kept for others to probe. Where probes are short
-some tuples do not probe, but are kept (unless they are to be dropped before the windows); where memory is
-short some are not kept, but may probe. How much each side gets is the answer of ``allocation.allocate`` for
-the rates that were counted, in stream time, up to now; which tuples it hits is a matter of chance, from a
-seed. So the same input in the same steps loses the same. A partition has the part of the budget that is its
-share of all rows.
+A tuple that arrives may probe the other window, and may be kept for others to probe. If probes are scarce,
+some tuples do not probe but are kept (unless tuples are dropped before the windows); if memory is scarce,
+some are not kept but may probe. ``allocation.allocate`` divides the budget by the rates counted so far, in
+stream time; the dropped tuples are chosen at random from a seed. So the same input in the same steps loses
+the same tuples. A partition's budget is proportional to its share of all rows.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Bools = npt.NDArray[np.bool_]
 class Shedding:
     """The budget of a join of two windows that last ``seconds``; ``strategy`` shares it between the sides.
 
-    ``sizes`` are those of row windows, which hold so many rows of all partitions.
+    ``sizes`` are those of row windows, in rows of all partitions.
     """
 
     within: Within
@@ -97,26 +96,26 @@ class Shedder(Stateful):
         return Results(np.ones(len(ids[0]), np.bool_))
 
     def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
-        """Rows by chance, if there are still too many."""
+        """Random rows, if there are still too many."""
         none, stores = np.empty(0, np.int64), inputs.owned
         if not any(self.surplus([len(s) for s in stores])):
             return [none, none]
-        # Some may be dead already, only not at the front.
+        # Some may have expired already, but not at the front.
         alive = [s.alive(max(now, BEFORE_TIME + 1) - 1) for s in stores]
         surplus = self.surplus([len(rows) for rows in alive])
-        return [self.victims(i, alive[i], n) if n else none for i, n in enumerate(surplus)]
+        return [self.choose_dropped(i, alive[i], n) if n else none for i, n in enumerate(surplus)]
 
     def passed(self, now: int) -> None:
         """Nothing is learned by epochs."""
 
     def bytes(self) -> int:
-        """Nothing is known of single rows."""
+        """It keeps no state per row."""
         return 0
 
     def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float = 1.0) -> None:
-        """Count what arrived, and share the budget anew. ``slot_bytes``: what a slot for a row takes.
+        """Count arrivals and divide the budget again. ``slot_bytes``: bytes per row.
 
-        ``share``: the part of the budget that is this partition's.
+        ``share``: this partition's share of the budget.
         """
         every = np.concatenate(starts)
         if len(every):
@@ -138,7 +137,7 @@ class Shedder(Stateful):
         return Budget(self._rate, self._rows, within.least_rate * share, least_rows, within.before_windows)
 
     def _part(self, slot_bytes: float, share: float) -> None:
-        """What this partition may use."""
+        """The budget of this partition."""
         within = self._node.within
         self._share = share
         self._rate = None if within.rate is None else within.rate * share
@@ -157,7 +156,7 @@ class Shedder(Stateful):
 
     @property
     def short(self) -> list[str]:
-        """Which resources are."""
+        """The scarce resources."""
         workload, entering = self._workload, self._entering
         found = []
         if self._rate is not None and self._rate < workload.rate_a + workload.rate_b:
@@ -180,7 +179,7 @@ class Shedder(Stateful):
         return out
 
     def _bucket(self, i: int, allowed: float, starts: Int64s) -> np.ndarray:
-        """Tokens for a second, or a few; at first those for a second."""
+        """A bucket with tokens for one second, or a few; initially for one second."""
         most = max(allowed, MIN_BURST_PROBES) if allowed > 0 else 0.0
         bucket = self._buckets[i]
         if bucket is None:
@@ -189,7 +188,7 @@ class Shedder(Stateful):
         return bucket
 
     def keeping(self, i: int, probing: Bools) -> Bools:
-        """Which rows that entered window i are kept there, of which these probe."""
+        """Which rows that entered window i are kept there; ``probing`` are those that probe."""
         draws = self._random[2 + i].random(len(probing))
         enters = probing if self._node.within.before_windows else np.ones(len(probing), np.bool_)
         if "memory" not in self.short:
@@ -201,7 +200,7 @@ class Shedder(Stateful):
         return out
 
     def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """How many rows must still leave windows of these sizes: of what each has over its share."""
+        """How many rows must still leave windows of these sizes: what each has over its share."""
         if self._rows is None:
             return 0, 0
         over = max(sizes[0] + sizes[1] - self._rows, 0)
@@ -209,13 +208,13 @@ class Shedder(Stateful):
         from_a = min(over, extra_a)
         return from_a + max(over - from_a - sizes[1], 0), min(over - from_a, sizes[1])
 
-    def victims(self, i: int, rows: Int64s, count: int) -> Int64s:
-        """So many of the rows of window i, by chance."""
+    def choose_dropped(self, i: int, rows: Int64s, count: int) -> Int64s:
+        """Choose ``count`` rows of window i at random."""
         self.shed["memory"][i] += count
         return self._random[4 + i].choice(rows, count, replace=False)
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
-        """What is short, what each side gets, what was left out, and the share of results to expect."""
+        """The scarce resources, the allocation of each side, the dropped rows, and the expected recall."""
         yield from under("budget", Kind.ADAPTIVE, self._measure_budget())
         given, needed = self._allocation, self._workload
         rates = (needed.rate_a, given.rate_a), (needed.rate_b, given.rate_b)

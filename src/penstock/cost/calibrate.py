@@ -104,7 +104,7 @@ def _update(name: str, window: int, runs: int) -> float:
                 for _ in range(slides)
             ]
         )
-    # Every run does the same, so the least of each slide leaves out other load of the machine.
+    # Every run does the same work, so the least time of each slide excludes other load of the machine.
     return float(np.min(times, axis=0).mean()) / UPDATE_BATCH_ROWS
 
 

@@ -16,6 +16,6 @@ UPDATE_BATCH_ROWS = 500
 SCANNED_TUPLES = 10_000_000
 """Tuples that the scans of one run touch at most."""
 MEASURABLE_S = 1e-10
-"""Seconds per tuple; a clock cannot tell less from none."""
+"""Seconds per tuple; a clock cannot measure less."""
 MIN_IMPROVEMENT = 0.99
 """A further term of the fit must bring its squared error below this part of the error without it."""

@@ -51,7 +51,7 @@ class ClockGroup:
         for name, chunk in released.items():
             self.graph.feed(name, chunk)
         self._run(clock, scheduler)
-        # Also where results are not held back: each has a part that is yet to come, so none is older.
+        # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
         chunks = self.graph.take()
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
@@ -76,7 +76,7 @@ class ClockGroup:
     def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler) -> None:
         """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
-        # What exists over nothing since the first input exists again; it is not returned a second time.
+        # A row that exists over no input since the first instant exists again; it is not returned twice.
         self._run(Clock(p.now, p.now, p.first, share=p.share, memory=memory), scheduler)
         self.graph.take()
 

@@ -63,7 +63,7 @@ def _set_memory(state: CommandState, payload: dict[str, Any]) -> CommandState:
 
 
 HANDLERS: dict[str, Handler] = {"memory": _set_memory}
-"""What each kind of command does."""
+"""The effect of each kind of command."""
 
 
 def _handler(command: Command) -> Handler:

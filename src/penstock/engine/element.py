@@ -28,7 +28,7 @@ Bools = npt.NDArray[np.bool_]
 FOREVER = np.iinfo(np.int64).max
 """The end of a tuple's life when none is known, and the progress of an input that has ended."""
 BEFORE_TIME = np.iinfo(np.int64).min
-"""The timestamp of static rows, and the progress of an input that has not spoken yet."""
+"""The timestamp of static rows, and the progress of an input before its first arrival."""
 
 
 class Pattern(Enum):

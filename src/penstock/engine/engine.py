@@ -30,9 +30,9 @@ from penstock.errors import EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
 HEADER_FORMAT = 1
-"""Raised when a header of the version before can no longer be read."""
+"""Raised when a header of the previous version can no longer be read."""
 SNAPSHOT_FORMAT = 1
-"""The same for what a snapshot has besides the states of operators, which have formats of their own."""
+"""The same for the parts of a snapshot other than operator states, which have their own formats."""
 
 
 @dataclass(frozen=True)

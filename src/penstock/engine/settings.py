@@ -6,7 +6,7 @@ Those of kernels stay with them: they are compiled in, and Numba's cache does no
 TREE_NODE_ROWS = 100
 """Entries in a node of a B+-tree or a T-tree (Kang et al., section 5.1)."""
 SHARES_MEMORY_ROWS = 100_000
-"""Rows of all partitions after which earlier counts of the partitions' shares weigh a third."""
+"""Rows of all partitions after which earlier counts of the partitions' shares have a weight of 1/e."""
 CHECKED_KEYS = 1 << 22
 """Keys of a partitioned source that an engine remembers; others are not checked."""
 MONITORED_KEYS = 64
@@ -18,6 +18,6 @@ MIN_DIRECTORY_ENTRIES = 256
 MERGED_COLUMN_ROWS = 4096
 """Pieces of a column with fewer rows are merged, so that reading it takes few steps."""
 BAG_COMPACT_ROWS = 1024
-"""Rows from which on a bag removes what it no longer needs."""
+"""Rows from which on a bag removes entries that it no longer needs."""
 MIN_TREE_NODES = 8
 """Nodes that a tree has room for at least."""

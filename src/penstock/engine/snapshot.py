@@ -40,7 +40,7 @@ _MAGIC = b"PSS1"
 _FRAME = struct.Struct("<4sII")
 _ALIGNED = 64
 _RESTORED = "#restored"
-"""In the state of an object that several others hold: what it was given to."""
+"""In the state of a shared object: the object that it was restored into."""
 
 State = Any
 """None, bool, int, float, str, NumPy or Arrow arrays, RecordBatch, Chunk, Stateful, random generators;

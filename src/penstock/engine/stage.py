@@ -24,7 +24,7 @@ END = "__end"
 
 
 RESULT = "result"
-"""The root of a stage that has one."""
+"""The root of a stage with one root."""
 SOURCE = "__source"
 """Column of a batch of keys: the number of the source's partition that they came from."""
 

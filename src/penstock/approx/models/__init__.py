@@ -1,1 +1,1 @@
-"""What is known of how a stream's tuples join: by their age, or by their value."""
+"""Models of how a stream's tuples join: by their age, or by their value."""

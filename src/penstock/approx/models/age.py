@@ -1,7 +1,7 @@
-"""The age-based model: how many results a tuple of a window gives, by its age (Srivastava and Widom, 2.2).
+"""The age-based model: the results of a tuple of a window by its age (Srivastava and Widom, 2.2).
 
-For joins whose values come and go, such as bids on open auctions: what counts is how old a tuple is, not its
-value. Ages are counted in steps of equal length, the first step being 1; rates are tuples a step.
+For joins whose values change over time, such as bids on open auctions: results depend on a tuple's age, not
+on its value. Ages are counted in steps of equal length, from 1; rates are tuples per step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AgeCurve:
-    """``results[k - 1]`` is p(k): the results a tuple gives between the ages of k - 1 and k."""
+    """``results[k - 1]`` is p(k): the results of a tuple between the ages of k - 1 and k."""
 
     results: tuple[float, ...]
 
@@ -33,12 +33,12 @@ class AgeCurve:
 
     @property
     def total(self) -> float:
-        """n: the results of a tuple that is kept till it expires."""
+        """n: the results of a tuple that is kept until it expires."""
         return float(self.cumulative[-1])
 
     @cached_property
     def best_age(self) -> int:
-        """k_opt: the age up to which a tuple gives most results for each step that it is kept."""
+        """k_opt: the age up to which a tuple has the most results per step."""
         ages = np.arange(1, self.window + 1)
         return int(ages[np.argmax(self.cumulative[1:] / ages)])
 
@@ -51,7 +51,7 @@ class AgeCurve:
 
     @cached_property
     def priorities(self) -> Floats:
-        """For each age 0 ... W: the fastest rate at which a tuple of it can still give results (3.2.1)."""
+        """For each age 0 ... W: the highest rate of results that a tuple can still reach (3.2.1)."""
         c, last = self.cumulative, self.window
         found = np.zeros(last + 1)
         for age in range(last):
@@ -59,31 +59,31 @@ class AgeCurve:
         return found
 
     def result_rate(self, memory: float | Floats, rate: float) -> Floats:
-        """Results a step with room for so many tuples, for each amount that is given (equation 3)."""
+        """Results per step for each given number of tuples in memory (equation 3)."""
         age, best = np.asarray(memory) / rate, self.best_age
         return np.where(age <= best, rate * age * self.cumulative[best] / best, rate * self.at(age))[()]
 
     def recall(self, memory: float, rate: float) -> float:
-        """The share of this window's results that AGE gives with so much memory."""
+        """The share of this window's results that AGE finds with this memory."""
         return float(self.result_rate(memory, rate) / (rate * self.total)) if self.total else 1.0
 
     def at(self, age: Floats) -> Floats:
-        """C at any age, between whole ones by a straight line."""
+        """C at any age, with linear interpolation."""
         return np.interp(age, np.arange(self.window + 1), self.cumulative)
 
     def age_of(self, count: int) -> int:
-        """The inverse of C: the smallest age by which a tuple has given so many results."""
+        """The inverse of C: the smallest age by which a tuple has this many results."""
         return int(np.searchsorted(self.cumulative, count - 1e-9))
 
-    def sample_memory(self, fraction: float, rate: float, doubt: float = 0.0) -> float:
-        """Tuples that a uniform sample of this fraction keeps, as expected (theorem 4.3).
+    def sample_memory(self, fraction: float, rate: float, margin: float = 0.0) -> float:
+        """The expected number of tuples that a uniform sample of this fraction keeps (theorem 4.3).
 
-        With ``doubt`` each waits for more results than are expected of it, as results come by chance.
+        With ``margin`` each is kept for more results than expected, since results are random.
         """
-        if doubt:
+        if margin:
             given = (self.cumulative[1:] + self.cumulative[:-1]) / 2
             return rate * float(
-                np.sum(1 - (1 - fraction) ** (np.ceil(self.total * (1 + doubt) - 1e-9) - given))
+                np.sum(1 - (1 - fraction) ** (np.ceil(self.total * (1 + margin) - 1e-9) - given))
             )
         n = round(self.total)
         counts = np.arange(1, n + 1)

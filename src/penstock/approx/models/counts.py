@@ -1,4 +1,4 @@
-"""How often values come, in small space: what was counted fades, and only the most frequent are known."""
+"""Frequencies of values in small space: counts decay, and only the most frequent values are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Counts(Stateful):
         self.total = 0.0
 
     def see(self, keys: Int64s) -> None:
-        """Count the keys of some tuples."""
+        """Count the keys of tuples."""
         if not len(keys):
             return
         new, counts = np.unique(keys, return_counts=True)
@@ -38,13 +38,13 @@ class Counts(Stateful):
         self._trim()
 
     def _trim(self) -> None:
-        """Forget the least frequent values, half of the room at a time."""
+        """Drop the least frequent values, half of the table at a time."""
         if len(self._keys) > 2 * self._most:
             kept = np.sort(np.argpartition(-self._counts, self._most)[: self._most])
             self._keys, self._counts = self._keys[kept], self._counts[kept]
 
-    def fade(self, factor: float) -> None:
-        """Let what was counted matter less."""
+    def decay(self, factor: float) -> None:
+        """Decay the counts."""
         self._counts *= factor
         self.total *= factor
         if len(self._keys) and self._counts.min() < 1e-3:
@@ -52,18 +52,18 @@ class Counts(Stateful):
             self._keys, self._counts = self._keys[kept], self._counts[kept]
 
     def shares(self, keys: Int64s) -> Floats:
-        """The part of the stream with each key: 0 if nothing is known; of one never seen, half a tuple."""
+        """The share of the stream with each key: 0 before any count; half a tuple for an unseen key."""
         if not len(self._keys):
             return np.zeros(len(keys))
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[at] == keys, self._counts[at], 0.5) / max(self.total, 1.0)
 
     def arrays(self) -> tuple[Int64s, Floats]:
-        """The counted keys, and the part of the stream that each is."""
+        """The counted keys, and the share of the stream of each."""
         return self._keys, self._counts / max(self.total, 1.0)
 
     def known(self) -> dict[int, float]:
-        """The parts by key."""
+        """The shares by key."""
         keys, parts = self.arrays()
         return dict(zip(keys.tolist(), parts.tolist(), strict=True))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
 
 Matches = tuple[Int64s, Int64s, Int64s, Int64s]
-"""Of each joined tuple: the place of the probing one, the row found, start and end of its life."""
+"""For each joined tuple: the place of the probing tuple, the matching row, start and end of its life."""
 
 
 class Index(ABC):

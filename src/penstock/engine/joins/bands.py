@@ -98,7 +98,7 @@ class Band:
         with np.errstate(all="ignore"):
             rounding = _ROUNDING * (np.abs(values) + abs(offset) + self.slack)
             bound = values + (offset + outward * rounding)
-        # What is not finite is compared by the predicate alone.
+        # Non-finite values are compared by the predicate alone.
         bound = np.where(np.isfinite(bound), bound, np.nan if outward > 0 else -np.inf)
         return order_keys_of(pa.array(bound, pa.float64()))[0]
 

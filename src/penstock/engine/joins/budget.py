@@ -171,7 +171,7 @@ class BudgetedJoin(JoinOperator):
                 if self._monitor is not None:
                     self._monitor.found(i, found[-1].rows[i])
         chunks = [self._results_of(_concat(found))]
-        # Before rows that ended probe: what was not found is not taken back.
+        # Before rows that ended probe: results that were missed do not end.
         for i, rows in enumerate(new):
             self._inputs.stubs[i].store.drop(rows[~admitted[i].kept])
         for i, rows in enumerate(ended):
@@ -219,7 +219,7 @@ class BudgetedJoin(JoinOperator):
         self._inputs.advance(now)
 
     def horizon(self) -> int:
-        # What was given up is not known from the rows of the windows: all of the past is needed.
+        # The rows of the windows do not show which were dropped: all of the input is needed.
         return int(BEFORE_TIME)
 
     def rows(self) -> int:

@@ -24,7 +24,7 @@ from penstock.streamon.logical_filters import Parents, join_order, path, spannin
 from penstock.streamon.pipelined_filters import PipelinedFilters
 
 _UNSEEN = -2
-"""In the place of a first match: not looked up yet. -1: looked up, there is none."""
+"""As a first match: not looked up yet. -1: looked up, there is none."""
 
 
 @dataclass

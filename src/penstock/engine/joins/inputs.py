@@ -26,11 +26,11 @@ from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.access import AdaptiveAccess, Chooser
 
 KeyClass = tuple[tuple[int, str], ...]
-"""Columns that must be equal: (number of the input, name of its column), at most one an input."""
+"""Columns that must be equal: (number of the input, name of its column), at most one per input."""
 
 BY_EQUALITY = ("hash", "b+tree", "t-tree", "none")
 BY_RANGE = ("b+tree", "t-tree", "none")
-"""Access methods that can be chosen; the first until something is known."""
+"""Access methods that can be chosen; the first is the default."""
 _ID, _PROBES = 0, 1
 """Keys that come with the rows of a store of the join's own: the id that − elements name, and, where only
 some rows probe, whether it does."""

@@ -42,7 +42,7 @@ class JoinOperator(Operator):
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = self._join(inputs, clock)
-        # What ends at ``now`` stays a tick longer: it may yet cancel what enters just then.
+        # Tuples that end at ``now`` are kept a tick longer: they may cancel ones that enter at that instant.
         self._inputs.advance(clock.now)
         self._inputs.reconsider()
         self._results += len(out)
@@ -57,7 +57,7 @@ class JoinOperator(Operator):
         chunks = []
         for i, chunk in enumerate(inputs):
             new = self._inputs.insert(i, chunk.where(chunk.sign > 0))
-            # Rows that came and went in this step are found only now.
+            # Rows that arrived and left in this step are found only now.
             here = self._inputs.end(i, gone[i].where(~ended[i][1]))
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
             chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, new)]
@@ -67,9 +67,7 @@ class JoinOperator(Operator):
         return out.in_order() if self._changing else out
 
     def _ended_by(self, i: int, clock: Clock) -> list[int]:
-        """For rows of input i that ended: rows of inputs before it must still be alive, so that each
-        combination ends once.
-        """
+        """For ended rows of input i: rows of inputs before it must be alive, so a combination ends once."""
         return [clock.now if j < i else clock.before for j in range(len(self._inputs))]
 
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:

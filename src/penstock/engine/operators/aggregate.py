@@ -81,7 +81,7 @@ class _Aggregate(Operator):
             (f.function, None if f.argument is None else types.field(f.argument).type, f.type)
             for f in node.functions
         ]
-        # The first counts rows, and so says whether a group exists.
+        # The first counts rows, which decides whether a group exists.
         self._accumulators = accumulators([("count", None, pa.int64()), *calls], self._grows)
         self._counts = np.zeros(0, np.int64)
         self._begun = False
@@ -128,7 +128,7 @@ class _Aggregate(Operator):
     def _existence(self, segments: Segments, before: pa.Array, after: pa.Array) -> tuple[Bools, Bools]:
         existed, exists = np.asarray(before) > 0, np.asarray(after) > 0
         if not self._node.keys:
-            # One group: it was there from the second segment on, and before that if it ever was.
+            # One group: it exists from the second segment on, and earlier if it existed before this step.
             existed = np.ones(len(existed), np.bool_)
             existed[0] = len(self._counts) > 0
             exists = np.ones(len(exists), np.bool_)

@@ -79,7 +79,7 @@ class _Antijoin(Operator):
         assign = self._bags.directory.assign
         payload = [left.column(f.name) for f in self._schema]
         rows = Events(assign([left.column(self._id), *payload], len(left)), left.ts, 0, left.sign)
-        # A match's row is known by now, so what stands beside its number is never looked at.
+        # A match's row is already known, so the values beside its number are never read.
         nothing = [pa.nulls(len(matches), f.type) for f in self._schema]
         numbers = assign([matches.column(self._id), *nothing], len(matches))
         pairs = Events(numbers, matches.ts, 1, matches.sign)

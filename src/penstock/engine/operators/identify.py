@@ -84,7 +84,7 @@ class _Identify(Operator):
         return replace(chunk, rid=ids)
 
     def _matched(self, chunk: Chunk) -> Chunk:
-        # What enters at an instant comes before what leaves at it: a row may do both.
+        # Rows that enter at an instant come before those that leave at it: a row may do both.
         chunk = chunk.take(np.lexsort((-chunk.sign.astype(np.int64), chunk.ts)))
         numbers = self._directory.assign(chunk.columns.columns, len(chunk))
         entering = int((chunk.sign > 0).sum())

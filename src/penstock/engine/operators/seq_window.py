@@ -169,7 +169,7 @@ class _Rows(Operator):
         kept = self._kept(chunk)
         rids = np.full(len(chunk), -1, np.int64)
         rids[kept] = self._insert(chunk.where(kept), places[kept])
-        # A place may change hands more than once within the chunk: then its holder is one of these rows.
+        # The row of a place may change more than once within the chunk: then its holder is one of these rows.
         order = np.argsort(places, kind="stable")
         again = np.flatnonzero(places[order][1:] == places[order][:-1]) + 1
         before[order[again]] = rids[order[again - 1]]

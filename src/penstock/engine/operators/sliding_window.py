@@ -101,7 +101,7 @@ class SlidingRows(Operator):
         return Chunk(np.concatenate([entered[1], left[1]]), sign, self._store.rows(rows), rid=ids).in_order()
 
     def horizon(self) -> int:
-        # Where the window moves next depends on how many rows there ever were.
+        # The next move of the window depends on the number of all rows so far.
         return int(BEFORE_TIME) if self._arrived and self._slide > 1 else self._store.oldest()
 
     def rows(self) -> int:

@@ -18,7 +18,7 @@ from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
 Multiplicity = Callable[[np.ndarray], Int64s]
-"""From counts (a row each, a column a side) to how often the row is in the output."""
+"""From counts (one row per tuple, one column per side) to multiplicities in the output."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ class Leaving(Stateful):
         return self._count
 
     def cancel(self, chunk: Chunk) -> Bools:
-        """Record when these tuples leave; returns which of them replace an equal one that leaves at their
-        start.
+        """Record when these tuples leave; returns which of them replace an equal one that leaves as they
+        enter.
         """
         columns = chunk.columns.columns
         a, b = hash_rows(columns, len(chunk), 1), hash_rows(columns, len(chunk), 2)

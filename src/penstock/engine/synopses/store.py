@@ -44,14 +44,12 @@ AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
 """The access methods by name."""
 _NO_LIFE = (FOREVER, BEFORE_TIME)
-"""What stands where a row was that is kept no longer."""
+"""Marks the slot of a row that is no longer kept."""
 
 
 @dataclass(frozen=True)
 class KeyOf:
-    """A key of a column: ``"value"`` (an integer column), ``"hash"``, or ``"order"`` (sorts as the values
-    do).
-    """
+    """A key of a column: ``"value"`` (for integers), ``"hash"``, or ``"order"`` (sorts as the values do)."""
 
     kind: str
     column: str
@@ -224,7 +222,7 @@ class Store(Stateful):
         """Free the rows whose life ends by ``now``."""
         base = probing.first_alive(self.lives, self.base, self.next, self.mask, now)
         if self._ended:
-            # Others leave by themselves: only those that were ended are counted.
+            # The others expire in order: only rows that were ended are counted.
             self._ended -= int(ring_run(self._ended_early, self.base, base - self.base).sum())
         self._forget(base)
         if may_move and self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:

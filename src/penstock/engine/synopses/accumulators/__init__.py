@@ -30,7 +30,7 @@ ACCUMULATORS: dict[str, type[Accumulator]] = {
     "stddev_pop": DeviationOfAll,
 }
 DISTINCT = " distinct"
-"""After the name of a function of the distinct values."""
+"""Suffix of the name of a function of the distinct values."""
 
 
 def accumulators(

@@ -12,8 +12,7 @@ from penstock.engine.synopses.directory import Directory
 
 
 class DistinctValues(Accumulator):
-    """A function of the distinct values: a value enters with its first and leaves with its last occurrence.
-    """
+    """A function of distinct values: a value enters with its first and leaves with its last occurrence."""
 
     saved = ("_inner", "_values", "_times")
 
