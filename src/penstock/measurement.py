@@ -1,4 +1,4 @@
-"""Measurements: what the parts of a running query publish about themselves, as typed records.
+"""Measurements of a running query and its parts, as typed records.
 
 A record says: at a time, in a query, stage and partition, an *entity* (engine, input, operator, queue, store,
 adaptive instance, decision) had a *property* with a value, a text, or a value for what the text names.
@@ -6,7 +6,7 @@ Kinds of entities and properties are declared here; readers select by these alon
 
 An entity's id is a path: ``mjoin.3/O/order/17`` is decision 17 of the order in which tuples of ``O`` probe,
 in operator 3 of the stage. Operators publish readings relative to themselves (``Operator.measure``); the
-engine puts them in their place, and its host adds query, stage, partition and time.
+engine adds the operator's path, and its host adds query, stage, partition and time.
 
 >>> own = [Reading(Property.PROBES, 7), *under("O", Kind.STORE, [Reading(Property.ROWS, 3)])]
 >>> found = measured(under("mjoin.3", Kind.OPERATOR, own))
@@ -129,7 +129,7 @@ _PROPERTIES = {str(p): p for p in Property}
 
 
 class Reading(NamedTuple):
-    """One property of an entity; until ``under`` names it, the entity is whoever yields the reading."""
+    """One property of an entity; until ``under`` sets it, the entity is the one that yields the reading."""
 
     property: Property
     value: float = 0.0
@@ -178,7 +178,7 @@ def given(prop: Property, value: float | None) -> Iterator[Reading]:
 
 
 class Measurements(Sequence[Measurement]):
-    """Some measurements, and ways to select from them and to add them up."""
+    """A list of measurements with methods to select and to sum them."""
 
     def __init__(self, records: Iterable[Measurement] = ()) -> None:
         self._records = tuple(records)

@@ -1,10 +1,9 @@
-"""To which partitions the rows of an input go.
+"""Routing: which partitions get the rows of an input.
 
-Partitions are the cells of a cube; with one dimension they are a row of them. In each dimension an input is
-either split, so that a row has one coordinate, or replicated over all coordinates. A stream under a row
-window that is of more than one partition's rows sends every partition the *places* of all its rows: the
-rows of others come with their timestamps and nothing else, so that each partition knows which of its own are
-among the last n.
+Partitions are the cells of a cube, which may have one dimension. In each dimension an input is either split,
+so that a row has one coordinate, or replicated over all coordinates. A stream under a row window that spans
+several partitions sends every partition the *places* of all its rows: the rows of other partitions have only
+their timestamps, so that each partition knows which of its own rows are among the last n.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ EVERYWHERE = -1
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of the cube as one input is in it: ``share`` coordinates.
+    """A dimension of the cube for one input, with ``share`` coordinates.
 
     Split by the hash of ``keys``, or of the row itself with ``by_row``; replicated if neither. With
-    ``by_source`` the number of the source's partition, which holds all rows of a key, says where. Rows whose
-    key is among ``spread`` go by row, those whose key is among ``everywhere`` to all coordinates.
+    ``by_source`` the number of the source's partition, which has all rows of a key, is the coordinate. Rows
+    whose key is among ``spread`` are split by row, those whose key is among ``everywhere`` go to all
+    coordinates.
     """
 
     share: int
@@ -51,7 +51,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Route:
-    """Where an input's rows go: its axes, and for a stream that sends places the columns that all get.
+    """Where an input's rows go: its axes, and for a stream that sends places the columns that all partitions
+    get.
 
     With no axes there is one partition.
     """
@@ -66,7 +67,7 @@ class Route:
 
     @property
     def own(self) -> tuple[Axis, ...]:
-        """The axes in which it is split."""
+        """The axes in which the input is split."""
         return tuple(a for a in self.axes if a.splits)
 
     @property
@@ -90,7 +91,7 @@ class Route:
         return number
 
     def masks(self, coordinates: Sequence[Int64s], rows: int) -> Iterator[npt.NDArray[np.bool_]]:
-        """For each cell which rows go to it."""
+        """For each cell, which rows go to it."""
         for cell in product(*(range(a.share) for a in self.own)):
             here = np.ones(rows, np.bool_)
             for at, where in zip(cell, coordinates, strict=True):
@@ -106,7 +107,7 @@ class Route:
 
 
 def coordinates(axis: Axis, keys: Sequence[pa.Array], row: Sequence[pa.Array], rows: int) -> Int64s:
-    """The coordinates of rows in a dimension that splits them, from their keys and what tells rows apart."""
+    """The coordinates of rows in a dimension that splits them, by their keys or by whole rows."""
     if axis.by_row:
         return partition_numbers(row, axis.share, rows)
     where = partition_numbers(keys, axis.share, rows)
@@ -119,7 +120,7 @@ def coordinates(axis: Axis, keys: Sequence[pa.Array], row: Sequence[pa.Array], r
 
 
 def is_among(key: pa.Array, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
-    """Which keys are among some values; -0.0 is 0.0, which Arrow tells apart here."""
+    """Which keys are among some values; -0.0 equals 0.0, unlike in Arrow's ``is_in``."""
     among = pa.array(values, key.type)
     if pa.types.is_floating(key.type):
         key, among = pc.add(key, 0.0), pc.add(among, 0.0)
@@ -127,33 +128,33 @@ def is_among(key: pa.Array, values: Sequence[Any]) -> npt.NDArray[np.bool_]:
 
 
 def keys_of(input: str, axis: int) -> str:
-    """The input by which the keys come of a stream that stays as its source has it in a dimension."""
+    """The input with the keys of a stream that is partitioned by its source in this dimension."""
     return f"{input}#keys{axis}"
 
 
 def own_column(input: str) -> str:
-    """The column of an input that sends places: whether a row is the partition's own."""
+    """The column that marks a partition's own rows, for an input that sends places."""
     return f"{input}#own"
 
 
 def own_rows(input: str, batch: pa.RecordBatch) -> int:
-    """How many of the rows that a partition is sent are its own, not places."""
+    """How many of a partition's rows are its own and not places."""
     if own_column(input) not in batch.schema.names:
         return int(batch.num_rows)
     return int(pc.sum(batch.column(own_column(input)), min_count=0).as_py())
 
 
 def total_rows(input: str, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]]) -> int:
-    """How many rows all partitions are sent together, each copy counted, from what ``deliver`` gave."""
+    """How many rows all partitions get together, counting each copy, from the result of ``deliver``."""
     return sum(len(targets) * own_rows(input, part) for targets, part in parts)
 
 
 def deliver(
     route: Route, input: str, batch: pa.RecordBatch, coordinates: Sequence[Int64s], always: Sequence[str] = ()
 ) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
-    """Partitions with the rows they all get; each partition is named once.
+    """Groups of partitions with the rows that they get; each partition is in one group.
 
-    Of rows that are places only, the columns ``always`` and those that the route says are there.
+    Rows that are only places have the columns ``always`` and those that the route names.
     """
     cells = route.cells()
     if route.places is None and not any((c == EVERYWHERE).any() for c in coordinates):
@@ -213,7 +214,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _words(key: pa.Array) -> npt.NDArray[np.uint64]:
-    """One 64 bit word a row; equal values have equal words."""
+    """One 64-bit word per row; equal values have equal words."""
     kind = key.type
     if pa.types.is_floating(kind):
         words = _float_words(key)
@@ -236,7 +237,7 @@ def _float_words(key: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _text_words(key: pa.Array) -> npt.NDArray[np.uint64]:
-    """Strings, which may be no UTF-8, binary, decimals: by their bytes."""
+    """Strings (possibly invalid UTF-8), binary values and decimals, by their bytes."""
     # Numba takes a moment to load, so it is where there is something for it to do.
     from penstock.engine.kernels.hashing import as_bytes, hash_bytes
 

@@ -151,7 +151,7 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         before = [h.until.copy() for h in self._known]
         last = keep_within(
             (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored),
-            (self._margin_of(a), self._inclusion_margin(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
+            (self._margin_of(a), self._margin_of(b)), (NO_AGES, NO_AGES), np.zeros(2), np.array(self._old),
             np.ones(2), self._rows, begin,
         )  # fmt: skip
         for i, known in enumerate(self._known):

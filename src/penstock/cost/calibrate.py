@@ -34,7 +34,7 @@ from penstock.engine.synopses.store import Store
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds of a probe and of an update (an arrival and what leaves for it) at a size of the window."""
+    """Seconds of a probe and of an update (an arrival and an expiry) at a size of the window."""
 
     method: str
     window: int
@@ -45,7 +45,7 @@ class Measurement:
 def measure(
     windows: Sequence[int] = CALIBRATED_WINDOWS, runs: int = CALIBRATION_RUNS
 ) -> Iterator[Measurement]:
-    """Every access method at every size; the first call of each kernel is not timed."""
+    """Measure every access method at every size; the first call of each kernel is not timed."""
     for name in METHODS:
         _probe(name, 100, 1)
         _update(name, 100, 1)
@@ -115,7 +115,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 
 def fit(measurements: Sequence[Measurement]) -> Weights:
-    """The weights under which the cost model is nearest to what was measured."""
+    """The weights under which the cost model is closest to the measurements."""
     return {name: _fit_one(m, [x for x in measurements if x.method == name]) for name, m in METHODS.items()}
 
 
@@ -129,7 +129,7 @@ def _fit_one(method: AccessMethod, measured: Sequence[Measurement]) -> Weight:
 
 
 def _nearest(touched: Sequence[float], windows: Sequence[int], seconds: Sequence[float]) -> list[float]:
-    """Seconds per touched tuple, at least, and per doubling: not negative, of least relative error."""
+    """Seconds per touched tuple, at least, and per doubling: a non-negative fit of the relative error."""
     columns = np.array([touched, np.ones(len(windows)), [doublings(w) for w in windows]]).T
     target = np.maximum(np.array(seconds), MEASURABLE_S)
     scaled = columns / target[:, None]

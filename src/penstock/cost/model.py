@@ -19,7 +19,7 @@ from penstock.engine.settings import TREE_NODE_ROWS
 
 @dataclass(frozen=True)
 class AccessMethod:
-    """How a window is searched: the tuples that a probe touches, and an insertion or an expiry."""
+    """How a window is searched: the tuples touched by a probe, and by an insertion or an expiry."""
 
     name: str
     letter: str
@@ -116,11 +116,11 @@ class Workload:
 
     @staticmethod
     def timed(rate_a: float, rate_b: float, seconds_a: float, seconds_b: float) -> Workload:
-        """Time windows hold the rate times their length."""
+        """A workload of time windows, which hold the rate times their length."""
         return Workload(rate_a, rate_b, rate_a * seconds_a, rate_b * seconds_b)
 
     def regulated(self, rate_a: float, rate_b: float) -> Workload:
-        """The same with fewer tuples, of which the windows hold fewer too."""
+        """The same with lower rates, and so with fewer tuples in the windows."""
         part_a, part_b = (
             new / old if old else 1.0 for new, old in ((rate_a, self.rate_a), (rate_b, self.rate_b))
         )
@@ -146,7 +146,7 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """As in the paper: the first letter is the structure on window A."""
+        """The paper's name: the first letter is the structure on window A."""
         return self.on_a.letter + self.on_b.letter
 
     @property
@@ -174,7 +174,9 @@ def cheapest(direction: Direction, weights: Weights, methods: Sequence[AccessMet
 
 
 def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: Weights = PAPER) -> float:
-    """The ratio of probes to updates at which both cost the same (equations 8-11); inf if one always wins."""
+    """The ratio of probes to updates at which both cost the same (equations 8-11); inf if one is always
+    cheaper.
+    """
     w, v = weights[one.name], weights[other.name]
     probes = w.probe(one, window) - v.probe(other, window)
     updates = w.change(one, window) - v.change(other, window)

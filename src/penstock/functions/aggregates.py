@@ -34,11 +34,11 @@ class Aggregate:
 
     @property
     def parameters(self) -> str:
-        """What it takes, as the signature says it."""
+        """Its parameters, from the signature."""
         return self.signature.split(" -> ")[0]
 
     def argument(self, argument: Expression) -> Expression:
-        """The argument as the accumulator takes it."""
+        """The argument in the form that the accumulator takes."""
         return types.coerce(argument, DOUBLE) if self.parameters == "DOUBLE" else argument
 
 

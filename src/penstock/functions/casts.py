@@ -1,7 +1,7 @@
 """CAST with Spark's ANSI rules and Spark's string forms.
 
-Every conversion is found by the *families* of its two types. Numbers and times go through Arrow
-kernels; texts that are not plain are parsed once per distinct value. What cannot be converted raises
+Every conversion is found by the *families* of its two types. Numbers and times use Arrow kernels; strings
+that Arrow does not parse are parsed once per distinct value. A value that cannot be converted raises
 :class:`~penstock.errors.DataError` with the value. Times of day are in UTC.
 """
 
@@ -246,7 +246,7 @@ def _parse_timestamp(text: str, target: pa.DataType) -> dt.datetime:
 
 
 def _time_of_day(text: str, keep_zone: bool) -> dt.timedelta:
-    """How far after midnight UTC the text's time of day is."""
+    """The time since midnight UTC of the text's time of day."""
     if not text:
         return dt.timedelta(0)
     found = _TIME.match(text)
@@ -292,7 +292,7 @@ def _parse_decimal(text: str, target: pa.DataType) -> Decimal:
 
 
 def _first_unlike(array: pa.Array, trimmed: pa.Array, pattern: str) -> str | None:
-    """The first text that does not look like the pattern, if any."""
+    """The first text that does not match the pattern, if any."""
     wrong = pc.invert(pc.match_substring_regex(trimmed, pattern))
     return array.filter(wrong)[0].as_py() if pc.any(wrong).as_py() else None
 
@@ -380,7 +380,7 @@ def _spark_cast(call: Call, args: list[str]) -> str:
 
 
 def spark_name(type_: pa.DataType) -> str:
-    """A type's name in Spark SQL, where NULL's is VOID."""
+    """A type's name in Spark SQL; that of NULL is VOID."""
     return "VOID" if pa.types.is_null(type_) else sql_name(type_)
 
 

@@ -1,4 +1,4 @@
-"""CASE and the functions that choose among their arguments."""
+"""CASE and the functions that return one of their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels are made of: a kernel computes a function over Arrow columns.
+"""Building blocks of kernels: a kernel computes a function over Arrow columns.
 
 A kernel takes its call (for the type and for messages) and its arguments, at least one of them an array and
 the others arrays or scalars, and returns an array. :mod:`penstock.engine.evaluate` reports Arrow's errors
@@ -27,7 +27,7 @@ def arrow(kernel: Callable[..., pa.Array], **options: Any) -> Kernel:
 
 
 def by_row(function: Callable[..., Any]) -> Kernel:
-    """A Python function applied row by row, NULL if an argument is: slow, for the rare."""
+    """A Python function applied row by row, NULL if an argument is: slow, for rarely used functions."""
 
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
         return pa.array([None if None in row else function(*row) for row in rows(args)], call.type)

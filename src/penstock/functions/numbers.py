@@ -25,7 +25,7 @@ ZERO = Literal(0, INT)
 
 
 def _above(bound: float, value: Datum) -> Datum:
-    """The value, NULL unless it is greater than the bound: where there is no logarithm."""
+    """The value, NULL unless it is greater than the bound: the domain of a logarithm."""
     return pc.if_else(pc.less_equal(value, bound), pa.scalar(None, pa.float64()), value)
 
 
@@ -151,7 +151,7 @@ def _number(value: Decimal, type_: pa.DataType) -> Any:
 
 
 def _round_floats(value: pa.Array, digits: int) -> pa.Array:
-    """Half up in decimal: what is near a tie, or too large to tell, is rounded by its decimal text."""
+    """Half up in decimal: values near a tie, and very large ones, are rounded by their decimal text."""
     values = value.to_numpy(zero_copy_only=False).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.abs(values) * 10.0**digits

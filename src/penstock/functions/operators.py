@@ -42,7 +42,7 @@ ARITHMETIC = Theme(
 
 
 def equal(call: Call, args: Sequence[Datum]) -> pa.Array:
-    """Whether two are equal, NaN and NaN too."""
+    """Whether two values are equal; NaN equals NaN."""
     same = pc.equal(*args)
     return pc.or_(same, pc.and_(*map(pc.is_nan, args))) if has_nan(args) else same
 
@@ -158,7 +158,7 @@ def _checked(kernel: Callable[..., pa.Array], exact: Callable[..., Decimal]) -> 
 
 
 def refuse_zero(call: Call, left: Datum, right: Datum) -> None:
-    """Raises where a known number is divided by zero."""
+    """Raises if a number that is not NULL is divided by zero."""
     zero = pc.equal(right, pa.scalar(0, right.type))
     if any_true(pc.and_kleene(zero, pc.is_valid(left))):
         raise DataError(f"division by zero in {shown(call)}; guard it with NULLIF(..., 0) or CASE")

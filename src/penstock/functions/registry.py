@@ -1,8 +1,8 @@
-"""One entry per function and operator: all that Penstock knows of it.
+"""One entry per function and operator, with everything that Penstock needs of it.
 
 The binder asks an entry for the bound call of arguments, the engine for its kernel, the plan whether it can
 raise, the Spark side how Catalyst writes it; ``docs/functions.md`` shows signature, description and example.
-To add a function, add one entry to the file of its theme; nothing else.
+To add a function, add one entry to the file of its theme.
 
 A *signature* such as ``STRING, INT [, STRING] -> STRING`` says what a function takes and returns:
 
@@ -45,7 +45,7 @@ _CLASSES: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def _take(argument: Expression, kind: str) -> Expression | None:
-    """An argument as a parameter of the kind takes it, None if it does not."""
+    """An argument converted for a parameter of the kind, None if it does not fit."""
     if kind in ("DATE", "TIMESTAMP"):
         return types.as_time(argument, SQL_TYPES[kind])
     if kind in SQL_TYPES:
@@ -85,12 +85,12 @@ class Function:
 
     @cached_property
     def parameters(self) -> str:
-        """What it takes, as the signature says it."""
+        """Its parameters, from the signature."""
         return self.signature.split("->")[0].strip()
 
     @property
     def takes(self) -> str:
-        """What it takes, for a message."""
+        """Its parameters, for a message."""
         return f"({self.parameters})" + (" of one type T" if "T" in self._kinds[0] else "")
 
     @cached_property
@@ -114,7 +114,7 @@ class Function:
         return None if "..." in self._kinds[0] else sum(map(len, self._kinds))
 
     def bind(self, arguments: Sequence[Expression]) -> Expression | None:
-        """The bound call, None if it does not take arguments of these types."""
+        """The bound call, None if arguments of these types do not fit."""
         required, optional = self._kinds
         kinds = [*required[: self.least], *optional]
         kinds += kinds[-1:] * (len(arguments) - len(kinds))
@@ -148,7 +148,7 @@ def _words(kinds: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Theme:
-    """Functions that stand together in the reference."""
+    """A group of functions in the reference."""
 
     title: str
     note: str = ""
@@ -162,15 +162,15 @@ class Theme:
         self.functions.append(function)
 
     def by_column(self, *description: str, **more: Any) -> Callable[[F], F]:
-        """Registers the kernel that follows."""
+        """A decorator that registers a kernel."""
         return self._decorator(description, more, lambda kernel: {"kernel": kernel})
 
     def by_row(self, *description: str, **more: Any) -> Callable[[F], F]:
-        """Registers the Python function of one row's values that follows."""
+        """A decorator that registers a Python function of one row's values."""
         return self._decorator(description, more, lambda function: {"kernel": by_row(function)})
 
     def by_rule(self, *description: str, **more: Any) -> Callable[[F], F]:
-        """Registers the rule that follows: it writes a call in terms of others, or types a kernel's."""
+        """A decorator that registers a rule: it rewrites a call by others, or types a kernel's call."""
         return self._decorator(description, more, lambda rule: {"rule": rule})
 
     def _decorator(
@@ -213,7 +213,7 @@ def _calls(expression: Expression) -> Iterator[Call]:
 
 
 def may_raise(expression: Expression) -> bool:
-    """Whether some row of data could make the evaluation fail; a user's function always might."""
+    """Whether evaluation may fail on some row; a user's function always may."""
     return any(_raises(call) for call in _calls(expression))
 
 

@@ -1,4 +1,4 @@
-"""Functions of text, by Spark's names and with Spark's results."""
+"""String functions, with Spark's names and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE, BLANK = Literal(1, INT), Literal(" ", STRING)
 
 
 def _case_mapped(kernel: Callable[..., pa.Array], full: Callable[[str], str]) -> Kernel:
-    """Upper or lower case, by Unicode's full mapping where there are characters that need it."""
+    """Upper or lower case, by Unicode's full mapping if there are characters that need it."""
 
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
         if pc.all(pc.string_is_ascii(args[0])).as_py() is not False:
@@ -32,7 +32,7 @@ def _case_mapped(kernel: Callable[..., pa.Array], full: Callable[[str], str]) ->
 
 
 def _affix(kernel: Callable[..., pa.Array], one: Callable[[str, str], bool]) -> Kernel:
-    """Whether a text has another at a place, by Arrow's kernel if the other is constant."""
+    """Whether a text starts with, ends with or contains another; Arrow's kernel if the other is constant."""
 
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
         text, part = args
@@ -153,7 +153,7 @@ def _rlike(text: str, pattern: str) -> bool:
              "every match replaced by the third, in which `$1` is the first group",
              "REGEXP_REPLACE('abc', '([ac])', '<$1>') -> '<a>b<c>'", raises=True)  # fmt: skip
 def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
-    """Java writes a group as ``$1``, and a backslash takes the next character as it is."""
+    """Java writes a group as ``$1``, and a backslash quotes the next character."""
     parts = re.sub(r"\\(.)|\$(\d+)", _python_group, replacement, flags=re.DOTALL)
     try:
         return _regex(pattern).sub(parts, text)

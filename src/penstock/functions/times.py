@@ -1,7 +1,7 @@
-"""Functions of dates and timestamps, by Spark's names and with Spark's results.
+"""Functions of dates and timestamps, with Spark's names and results.
 
-Intervals are not values: a timestamp is taken apart into microseconds and put together again with
-``unix_micros`` and ``timestamp_micros``.
+There are no interval values: a timestamp is converted to microseconds and back with ``unix_micros`` and
+``timestamp_micros``.
 """
 
 from __future__ import annotations

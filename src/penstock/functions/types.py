@@ -1,4 +1,4 @@
-"""SQL's types: Spark's ANSI rules for the type that two become when they meet, and for coercions.
+"""SQL's types: Spark's ANSI rules for the common type of two types, and for coercions.
 
 A coercion is explicit: a constant is converted while the query is bound, the rest becomes a ``cast`` call.
 """
@@ -65,7 +65,7 @@ def is_ordered(type_: pa.DataType) -> bool:
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ANSI Spark can cast at all, whatever the values."""
+    """Whether ANSI Spark can cast between the types, whatever the values."""
     if source == target or source == NULL or is_string(source) or is_string(target):
         return True
     if is_temporal(source) or is_temporal(target):
@@ -78,7 +78,7 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def common(types: Iterable[pa.DataType]) -> pa.DataType | None:
-    """The type that all of these become when they meet, or None where a CAST must say it."""
+    """The common type of all of these, or None if a CAST is required."""
     result: pa.DataType = NULL
     for type_ in types:
         met = _meet(result, type_)
@@ -131,7 +131,7 @@ def as_decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def decimal_operand(operand: Expression) -> Expression:
-    """An integer beside a DECIMAL; a constant takes only the digits it has."""
+    """An integer operand as a DECIMAL; a constant takes only the digits it has."""
     if isinstance(operand, Literal) and isinstance(operand.value, int):
         return coerce(operand, pa.decimal128(len(str(abs(operand.value))), 0))
     return coerce(operand, as_decimal(operand.type))
@@ -155,7 +155,7 @@ def decimal_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> 
 
 
 def coerce(expression: Expression, type_: pa.DataType) -> Expression:
-    """The expression as the type, through an explicit ``cast`` unless it has it already."""
+    """The expression as the type, with an explicit ``cast`` unless it has it already."""
     if expression.type == type_:
         return expression
     folded = _fold(expression, type_) if isinstance(expression, Literal) else None
@@ -163,7 +163,7 @@ def coerce(expression: Expression, type_: pa.DataType) -> Expression:
 
 
 def _fold(literal: Literal, type_: pa.DataType) -> Literal | None:
-    """A constant converted, where that loses nothing; None leaves it to a cast at run time."""
+    """A constant converted without loss, or None to cast at run time."""
     value: Any = literal.value
     if value is None:
         return Literal(None, type_)

@@ -20,7 +20,7 @@ from penstock.streamon.settings import ACCESS, AccessThresholds
 
 
 class Chooser(Protocol):
-    """Knows what access methods cost."""
+    """Estimates the cost of access methods."""
 
     def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
         """The cost of these probes and updates by each method, the cheapest first."""
@@ -57,7 +57,7 @@ class UsageProfiler:
     def end_period(self, window: int) -> Usage:
         """Usage including this period, after which the window holds ``window`` rows.
 
-        What counts is what it held when it was probed: in a large batch that is more.
+        The size that counts is the one at the time of the probes: in a large batch it is larger.
         """
         self.rows += self.pending
         held = self._probed_rows // self._probes if self._probes else window

@@ -1,7 +1,7 @@
-"""What to declare where rows come unevenly or too late, from what the engines of a query publish.
+"""Which declarations help if rows are distributed unevenly or arrive late, from a query's measurements.
 
-A key with more than its partition's part of a stream's rows (1 of P partitions: 1 / P) keeps that partition
-busy while others wait, however many there are. What every engine publishes of its inputs is added up here.
+A key with more than a partition's share of a stream's rows (1 / P of P partitions) keeps that partition busy
+while others wait, however many there are. The measurements of all engines are summed here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.streamon.settings import HEAVY_PART, UNEVEN
 
 @dataclass(frozen=True)
 class Skew:
-    """How evenly the rows of an input come to the partitions of a stage.
+    """How evenly the rows of an input are distributed over the partitions of a stage.
 
-    ``rows`` are those that each partition has received; ``busiest`` is how many times its even part the
-    busiest one has. ``heavy`` are the keys that many rows have, with their part of all rows. ``declare`` is
-    the clause that splits those of them that keep a partition busy; empty where rows come evenly.
+    ``rows`` is the number of rows that each partition received; ``busiest`` is the largest of them relative
+    to an even share. ``heavy`` are the most frequent keys, with their share of all rows. ``declare`` is the
+    clause that splits those of them that keep a partition busy; empty if rows are distributed evenly.
     """
 
     query: str
@@ -34,7 +34,7 @@ class Skew:
 
     @property
     def advice(self) -> str:
-        """What to do, as a sentence; empty where there is nothing to do."""
+        """What to do, as a sentence; empty if there is nothing to do."""
         if not self.declare:
             return ""
         value, part = next(iter(self.heavy.items()))
@@ -77,7 +77,7 @@ def _clause(own: Measurements, values: Iterable[str]) -> str:
 
 
 def late(found: Measurements) -> dict[tuple[str, str], str]:
-    """By query and input a sentence, where rows came too late."""
+    """A sentence per query and input with late rows."""
     counts: Counter[tuple[str, str]] = Counter()
     for m in found.of(Property.LATE):
         counts[m.query, name_of(m.entity)] += int(m.value)

@@ -46,7 +46,7 @@ class Executor(Protocol[UsedPlan]):
 
 
 class Profiler(Protocol[Evidence]):
-    """Knows what the stream and the system are like."""
+    """Measures the stream and the system."""
 
     def statistics(self, evidence: Evidence) -> Statistics:
         """The numbers that a plan is chosen by, in an order that never changes."""
@@ -57,7 +57,7 @@ class Reoptimizer(Protocol[Plan, Evidence]):
 
     @property
     def plan(self) -> Plan:
-        """The best plan as far as is known."""
+        """The best known plan."""
 
     @property
     def gain(self) -> float:

@@ -1,8 +1,8 @@
-"""Heavy keys of a stream, found by looking at some of its rows.
+"""Heavy keys of a stream, found in a sample of its rows.
 
 A Misra-Gries summary of at most ``HEAVY_COUNTERS`` values: a value in more than 1 / HEAVY_COUNTERS of the
-rows that were looked at is in it, and its count is too low by at most that part. It shows what a partition
-has too much of; nothing that a query returns depends on it.
+sampled rows is in it, and its count is too low by at most that share. It shows skew between partitions; query
+results do not depend on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class HeavyHitters:
         self._seen = 0.0
 
     def see(self, key: pa.Array) -> None:
-        """Look at the rows of a batch; each that is looked at stands for those up to the next."""
+        """Sample the rows of a batch; each sampled row stands for those up to the next."""
         if not len(key):
             return
         if pa.types.is_string(key.type):
@@ -41,13 +41,13 @@ class HeavyHitters:
         self._forget()
 
     def _forget(self) -> None:
-        """Take the largest count that is too many from all, and leave out what has none left."""
+        """Subtract the largest surplus count from all, and remove values without a count."""
         if len(self._counts) > HEAVY_COUNTERS:
             least = sorted(self._counts.values(), reverse=True)[HEAVY_COUNTERS]
             self._counts = {v: n - least for v, n in self._counts.items() if n > least}
 
     def parts(self) -> dict[str, float]:
-        """The values that have more than ``HEAVY_PART`` of the rows, as text, with their parts."""
+        """The values with more than ``HEAVY_PART`` of the rows, as text, with their shares."""
         if not self._seen:
             return {}
         found = {v: n / self._seen for v, n in self._counts.items() if n > HEAVY_PART * self._seen}

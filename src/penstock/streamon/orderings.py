@@ -89,7 +89,7 @@ class Ordering(ABC):
 
 
 class Steadiness:
-    """Which filters no change of the order moved of late (thesis 7.1): they need less profiling.
+    """Which filters no recent change of the order moved (thesis 7.1): they need less profiling.
 
     A filter is steady after ``after`` looks that did not move it; never if that is 0. Moves that save less
     than ``negligible_gain`` do not count: similar filters change places all the time.

@@ -1,4 +1,4 @@
-"""What is known of the filters' selectivities: profile tuples, bursts of them, and tests for drift.
+"""Statistics of the filters' selectivities: profile tuples, bursts of them, and tests for drift.
 
 A *profile tuple* has a bit per filter that says whether it drops the tuple. The *profile window* has the last
 ones, sampled from the tuples that filters drop (thesis 4.3.1), and what each filter costs per tuple.

@@ -66,13 +66,13 @@ class ProfilingBudget:
         return self._balance > 0
 
     def wait(self, tuples: int) -> int:
-        """Tuples until about as much is earned as is owed, if they take what ``tuples`` before them took."""
+        """The tuples until the debt is about repaid, if they take as long as the last ``tuples``."""
         earned = self._share * self._stopwatch.seconds[PROCESSING] / max(tuples, 1)
         return round(min(-self._balance / max(earned, 1e-12), LONGEST_WAIT_TUPLES))
 
 
 class FilterTimer:
-    """What filters cost: measured at the start, and again ever more seldom."""
+    """The cost of filters: measured at the start, and then less and less often."""
 
     def __init__(self, ordering: Ordering) -> None:
         self._ordering, self._stopwatch = ordering, ordering.stopwatch

@@ -28,7 +28,7 @@ SELLERS = 20
 
 @dataclass(frozen=True)
 class AuctionWorkload:
-    """``rate`` auctions a second, each open for ``open_seconds`` and with ``bids`` bids on average.
+    """``rate`` auctions per second, each open for ``open_seconds`` and with ``bids`` bids on average.
 
     The density of bids grows with the ``power``-th power of an auction's age. A slice has ``slice_seconds``.
     """
@@ -75,7 +75,7 @@ class AuctionWorkload:
 
 @lru_cache(maxsize=64)
 def _bids_on(workload: AuctionWorkload, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All bids on the auctions that open in a slice: auction, price, and time, of no order."""
+    """All bids on the auctions that open in a slice: auction, price, and time, unordered."""
     rng = np.random.default_rng((workload.seed, number, 2))
     count = workload.rate * workload.slice_seconds
     opened = np.arange(number * count, (number + 1) * count, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Writes a workload's slices as time goes by, as a running system would."""
+"""Writes a workload's slices in real time, as a running system would."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Feed:
         self.written += 1
 
     def start(self) -> None:
-        """Write with the clock from here on, in a thread of its own."""
+        """Write by the clock from now on, in a separate thread."""
         self._thread.start()
 
     def stop(self) -> None:

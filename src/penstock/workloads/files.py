@@ -32,7 +32,7 @@ class StreamDirectory:
     def append(self, table: pa.Table, files: int = 1, mtime_ns: int | None = None) -> None:
         """Add a table's rows as ``files`` files of about the same size, rows in their order.
 
-        ``mtime_ns`` is the earliest modification time to give them; the clock's, if not said.
+        ``mtime_ns`` is their earliest modification time; by default the current time.
         """
         bounds = [table.num_rows * i // files for i in range(files + 1)]
         for start, stop in zip(bounds, bounds[1:], strict=False):

@@ -24,8 +24,8 @@ class FilterWorkload:
     """``n`` filters with table 4.1's defaults.
 
     ``selectivity`` is the mean of all groups' unconditional selectivities, which are spread evenly over
-    ``selectivity`` +- ``spread``; ``costs`` is the number of probes that each filter makes a tuple;
-    ``entries`` the values a relation holds at the mean selectivity.
+    ``selectivity`` +- ``spread``; ``costs`` is the number of probes per tuple of each filter; ``entries`` the
+    values a relation holds at the mean selectivity.
     """
 
     n: int = 8
@@ -54,7 +54,7 @@ class FilterWorkload:
 
     @property
     def times(self) -> npt.NDArray[np.float64]:
-        """What each filter costs a tuple."""
+        """The cost per tuple of each filter."""
         return np.array(self.costs or (1,) * self.n, np.float64)
 
     def holds(self) -> Holds:

@@ -1,4 +1,4 @@
-"""Streams for joins that get less memory than they need: those of Srivastava and Widom, section 6.
+"""Streams for joins with less memory than they need: those of Srivastava and Widom, section 6.
 
 Times are milliseconds; the time unit of section 6.2 is a second. ``S1`` has the window, ``S2`` probes it.
 
@@ -40,7 +40,7 @@ _LATENCY_SPREAD = 0.54
 class Tuples(NamedTuple):
     """Tuples of one stream in the order of time: when each came, its key, and its deviation from the mean.
 
-    What is aggregated is a mean and so many standard deviations.
+    The aggregated value is a mean plus this many standard deviations.
     """
 
     ts: Int64s
@@ -105,7 +105,7 @@ def by_value(
 
 
 def wan(seconds: int, seed: int = 0) -> Streams:
-    """Fifty tuples a second of each source; the key is the time that the source's own clock gave it."""
+    """Fifty tuples per second of each source; the key is the time of the source's own clock."""
     random = np.random.default_rng(seed)
     sent = np.arange(seconds * SECOND // _WAN_GAP) * _WAN_GAP
     mean = np.log(_LATENCY_MODE) + _LATENCY_SPREAD**2
@@ -116,7 +116,7 @@ def wan(seconds: int, seed: int = 0) -> Streams:
 
 
 def results_of(streams: Streams, window: int, band: tuple[int, int] | None = None) -> Int64s:
-    """How many results each tuple of S2 gives with the whole window of S1, in seconds.
+    """How many results each tuple of S2 has with the whole window of S1, in seconds.
 
     Joined are equal keys, or keys of S2 that are larger by what ``band`` says.
     """

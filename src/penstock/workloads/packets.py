@@ -55,7 +55,7 @@ class Packets(NamedTuple):
 
 @dataclass(frozen=True)
 class PacketWorkload:
-    """The three links. ``rate`` is C's packets a second; a slice is ``slice_seconds`` of each link's time."""
+    """The three links. ``rate``: C's packets per second; a slice is ``slice_seconds`` of each link's time."""
 
     rate: int = 2_000
     slice_seconds: float = 1.0

@@ -1,4 +1,4 @@
-"""Streams for measuring joins: uniform keys from a domain sized for a known number of matches a row.
+"""Streams for measuring joins: uniform keys from a domain sized for a known number of matches per row.
 
 Each stream has the columns ``k BIGINT`` (the join key), ``v INT`` (the row's number in its stream, so that no
 two results are equal) and ``ts TIMESTAMP``, evenly spaced; wide ones also strings ``s0``, ``s1``, ...  A
