@@ -93,7 +93,7 @@ class _Identify(Operator):
         if missing >= 0:
             row = {n: chunk.column(n)[missing].as_py() for n in chunk.columns.schema.names}
             raise DataError(
-                f"a relation is told at {chunk.ts[missing]} to remove the row {row}, which is not in it"
+                f"an element at {chunk.ts[missing]} removes the row {row}, which is not in the relation"
             )
         self._arrived += entering
         self._there += 2 * entering - len(chunk)

@@ -1,7 +1,7 @@
 """Accumulators: the state of an aggregate function for all groups, and its value before and after each
 instant.
 
-Adding a function: a class with ``update`` in a file of its own, and a line in ``ACCUMULATORS``.
+Adding a function: a class with ``update`` in a file here, and a line in ``ACCUMULATORS``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
-from penstock.engine.synopses.accumulators.count import Count
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
 from penstock.engine.synopses.accumulators.extremes import Max, Min
 from penstock.engine.synopses.accumulators.spread import Deviation, DeviationOfAll, Spread, SpreadOfAll
-from penstock.engine.synopses.accumulators.sums import Avg, Sum, SumLow
+from penstock.engine.synopses.accumulators.sums import Avg, Count, Sum, SumLow
 
 ACCUMULATORS: dict[str, type[Accumulator]] = {
     "count": Count,

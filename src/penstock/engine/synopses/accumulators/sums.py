@@ -1,4 +1,4 @@
-"""SUM and AVG: exact sums, so that a value that leaves has no effect on later results."""
+"""COUNT, SUM and AVG: exact sums, so that a value that leaves has no effect on later results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from penstock.engine.kernels import aggregation
 from penstock.engine.kernels.hashing import as_integers, fixed_values, validity
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended, masked
 from penstock.errors import DataError
+
+
+class Count(Accumulator):
+    """COUNT(*) and COUNT(x)."""
+
+    def update(self, segments: Segments, column: pa.Array | None) -> Values:
+        valid = np.ones(len(segments.sign), np.bool_) if column is None else validity(column)
+        before, after = self._count(segments, valid)
+        return pa.array(before), pa.array(after)
 
 
 class Sum(Accumulator):
