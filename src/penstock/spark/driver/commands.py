@@ -1,10 +1,10 @@
 """A query's command stream: numbered commands beside its checkpoint, and the source that delivers them.
 
 A checkpoint fixes a query's sources, so every query has this one from its first start. The source is
-Spark's own memory stream: it costs nothing in a batch without commands, and its offset n stands for the first
-n + 1 commands. Which commands a batch has is therefore decided by Spark's offsets alone. A command is written
-to a file ``commands/<number>.json`` of the checkpoint before the source has it, and a restart gives the
-source the same commands at the same offsets, so each is delivered exactly once.
+Spark's own memory stream, whose offset n stands for the first n + 1 commands. Spark's offsets alone decide
+which commands a batch has. A command is written to a file ``commands/<number>.json`` of the checkpoint before
+the source has it, and a restart gives the source the same commands at the same offsets, so each is delivered
+exactly once.
 
 Every partition of a stage gets the commands with the batch's rows; they are part of the step's record
 (:mod:`penstock.spark.wire.record`) and applied in sequence (:mod:`penstock.engine.command`).
