@@ -108,3 +108,10 @@ def test_a_function_that_gives_not_one_value_a_row(answer: Any, message: str) ->
 def test_what_is_no_element(element: Any) -> None:
     with pytest.raises(penstock.CatalogError, match="an element of 'S' is .* with ts a whole number, not"):
         penstock.evaluate("SELECT v FROM S [NOW]", {"S": [element]}, schemas={"S": "v INT"})
+
+
+@pytest.mark.parametrize("argument", ["partitions", "batches"])
+@pytest.mark.parametrize("value", [0, -1, "2", 1.5, True, None])
+def test_what_is_no_count(argument: str, value: Any) -> None:
+    with pytest.raises(penstock.PenstockError, match=f"{argument}={value!r} is not a whole number"):
+        penstock.evaluate("SELECT a FROM S [RANGE 1]", {"S": [(1, {"a": 1})]}, **{argument: value})

@@ -122,3 +122,9 @@ class Catalog(dict[str, Definition]):
     def known(self, name: str) -> str | None:
         """The registered spelling of a name; None if it is not registered."""
         return next((n for n in self if n.casefold() == name.casefold()), None)
+
+
+def check_count(name: str, value: object) -> None:
+    """Reject an argument that is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CatalogError(f"{name}={value!r} is not a whole number of 1 or more")

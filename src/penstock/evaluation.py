@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import cql as language
-from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
+from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef, check_count
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.in_process import InProcessRun
@@ -109,6 +109,8 @@ def evaluate(
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
     """
+    check_count("partitions", partitions)
+    check_count("batches", batches)
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
     own = [language.define_function(name, *function) for name, function in (functions or {}).items()]
     if on == "spark":

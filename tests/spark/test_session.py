@@ -186,6 +186,11 @@ def test_explain_of_a_running_query(session: Session, tmp_path: Path) -> None:
     assert "a-greedy: " in text and " changes of order" in text
 
 
+def test_explain_of_something_else(session: Session) -> None:
+    with pytest.raises(penstock.PenstockError, match="text of a query or a running query, not 5"):
+        session.explain(5)  # type: ignore[arg-type]
+
+
 def test_explain_says_what_spark_does(session: Session, rate: Any) -> None:
     session.create_stream("S", rate, timestamp="ts")
     text = session.explain("SELECT v FROM S [RANGE 1 MINUTE] WHERE i > 3")

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
-from penstock.catalog import Catalog, Input
+from penstock.catalog import Catalog, Input, check_count
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
 from penstock.plan.compile import compile
@@ -50,8 +50,8 @@ class Session:
     """Registered streams and tables, and the queries over them."""
 
     def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
-        if partitions is not None and partitions < 1:
-            raise CatalogError(f"partitions={partitions} is too few; use 1 or more")
+        if partitions is not None:
+            check_count("partitions", partitions)
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
@@ -166,6 +166,8 @@ class Session:
         """
         if isinstance(query, str):
             return explain(self._compile(query))
+        if not hasattr(query, "runId"):
+            raise CatalogError(f"explain takes the text of a query or a running query, not {query!r}")
         return explain_running(self._measurements.latest(str(query.runId)))
 
     def drop(self, name: str) -> None:
