@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,30 @@ class GreedyEngine(CountingEngine):
         output = super().step(arrivals)
         if self.key in output.only.batch.column("k").to_pylist():
             self.hoard = np.ones(1 << 28)
+        return output
+
+
+class Busy:
+    """Builds engines that write their process id to a file at a certain key and do not come back."""
+
+    def __init__(self, key: int, started: str) -> None:
+        self.key, self.started = key, started
+
+    def __call__(self, stage: Stage) -> CountingEngine:
+        return BusyEngine(stage, self.key, self.started)
+
+
+class BusyEngine(CountingEngine):
+    def __init__(self, stage: Stage, key: int, started: str) -> None:
+        super().__init__(stage)
+        self.key, self.started = key, Path(started)
+
+    def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
+        output = super().step(arrivals)
+        if self.key in output.only.batch.column("k").to_pylist():
+            with self.started.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            time.sleep(600)
         return output
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fake_engine
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -144,6 +146,22 @@ def test_engines_end_with_their_query(spark: Any, session: Session, files: Files
     assert len(engines) == 2
     run.query.stop()
     until(lambda: not any(e.alive for e in engines))
+
+
+def test_a_query_that_is_stopped_under_load_starts_no_engine(
+    spark: Any, session: Session, files: Files, tmp_path: Path
+) -> None:
+    """Its tasks work when it is stopped, lose their engines, and would start new ones."""
+    started = tmp_path / "started"
+    run = Run(counted(spark, files, build=fake_engine.Busy(7, str(started))), tmp_path / "c")
+    files.add([(7, 1)])
+    until(lambda: started.exists() and bool(started.read_text()))
+    host = psutil.Process(int(started.read_text().split()[0])).parent()
+    run.query.stop()
+    until(lambda: not host.children())
+    time.sleep(1.0)  # longer than a task waits before it tries again
+    assert not host.children()
+    assert len(started.read_text().split()) == 1
 
 
 def test_two_queries_at_once(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket
 from penstock.spark.resident.program import Program
-from penstock.spark.wire.protocol import Kind, Message
+from penstock.spark.wire.protocol import Kind, Message, send
 from penstock.spark.wire.record import Envelope, Record
 
 pytestmark = pytest.mark.slow  # each test starts processes
@@ -68,6 +68,7 @@ def place(shared: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterato
     use(shared, monkeypatch)
     yield shared
     connection.quit_run(shared.root, ORDER.run_id)
+    shared.over(ORDER.run_id).unlink()  # the next test has a run of the same name
 
 
 @pytest.fixture
@@ -295,6 +296,47 @@ def test_an_idle_engine_and_its_host_go(fresh: Any) -> None:
     engine = Process.of(hello.head["pid"])
     until(lambda: not engine.alive)
     until(lambda: not place.path.exists())
+
+
+def busy_engine(started: Path) -> psutil.Process:
+    """The engine that has begun the step from which it does not come back."""
+    until(lambda: started.exists() and bool(started.read_text().strip()))
+    return psutil.Process(int(started.read_text().split()[0]))
+
+
+def test_a_run_that_is_over_starts_nothing(place: ResidentDirectory, tmp_path: Path) -> None:
+    """A task that loses its engine asks for another one, but its query was stopped."""
+    order, started, errors = EngineId("stopped", 0, 0), tmp_path / "started", list[Exception]()
+
+    def task() -> None:
+        try:
+            step(FakeStore(), 7, build=fake_engine.Busy(7, str(started)), order=order)
+        except EngineError as error:
+            errors.append(error)
+
+    working = threading.Thread(target=task)
+    working.start()
+    engine = busy_engine(started)
+    host = engine.parent()
+    connection.quit_run(place.root, "stopped")
+    working.join()
+    assert "the query was stopped" in str(errors[0])
+    assert not place.run("stopped").exists()
+    assert host is not None and engine not in host.children()
+    assert len(started.read_text().split()) == 1
+
+
+def test_an_engine_ends_when_nobody_waits_for_its_result(place: ResidentDirectory, tmp_path: Path) -> None:
+    """The task was killed in the middle of a step, on a machine that learns nothing of a query's end."""
+    started = tmp_path / "started"
+    build = program(fake_engine.Busy(7, str(started)))
+    with connection.connect(place, ORDER) as sock:
+        head = {"program": build, "version": 0, "header": b"", "snapshot_size": 0}
+        send(sock, Kind.BUILD, head)
+        send(sock, Kind.STEP, {"version": 0, "query": "q"}, record(7).parts())
+        engine = Process.of(busy_engine(started).pid)
+        assert engine.alive
+    until(lambda: not engine.alive)
 
 
 def test_sockets_lie_in_a_private_directory(place: ResidentDirectory) -> None:

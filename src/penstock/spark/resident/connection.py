@@ -38,9 +38,15 @@ def connect(
 
 
 def quit_run(root: Path, run_id: str) -> None:
-    """End the engines of a query run in all hosts on this machine."""
-    for path in root.glob("*/host.sock"):
-        sock = _try_connect(path)
+    """End the engines of a query run in all hosts on this machine, for good.
+
+    A task of the run that still works loses its engine and asks for a new one. The mark, which is there
+    first, lets its host refuse.
+    """
+    for home in ResidentDirectory.all(root):
+        with suppress(FileNotFoundError):
+            home.over(run_id).touch()
+        sock = _try_connect(home.host_socket)
         if sock is not None:
             with sock, suppress(ConnectionError):
                 send(sock, Kind.QUIT, run_id)

@@ -83,6 +83,12 @@ class ResidentDirectory:
     root: Path
 
     @staticmethod
+    def all(root: Path) -> list[ResidentDirectory]:
+        """The directories below a root, of whichever JVMs."""
+        names = [path.name.partition("-") for path in root.glob("[0-9]*-[0-9]*")]
+        return [ResidentDirectory(Process(int(pid), started), root) for pid, _, started in names]
+
+    @staticmethod
     def of_jvm(pid: int) -> ResidentDirectory:
         """The directory of a JVM by process id; it need not exist yet."""
         return ResidentDirectory(Process.of(pid), _root())
@@ -103,15 +109,18 @@ class ResidentDirectory:
     def run(self, run_id: str) -> Path:
         return self.path / run_name(run_id)
 
+    def over(self, run_id: str) -> Path:
+        """The file that marks a query run as over: no engine of it is started again."""
+        return self.path / f"{run_name(run_id)}.over"
+
     def make(self) -> None:
         """Make the directory, for the owner only, and remove those of JVMs that have ended."""
         for directory in (self.root, self.path):
             directory.mkdir(mode=0o700, exist_ok=True)
             _check_private(directory)
-        for other in self.root.glob("[0-9]*-[0-9]*"):
-            pid, _, started = other.name.partition("-")
-            if not Process(int(pid), started).alive:
-                shutil.rmtree(other, ignore_errors=True)
+        for other in ResidentDirectory.all(self.root):
+            if not other.jvm.alive:
+                shutil.rmtree(other.path, ignore_errors=True)
 
 
 def run_name(run_id: str) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import EngineError
 from penstock.spark.process import keep_freed_memory
 from penstock.spark.resident.directory import (
     EngineId,
@@ -98,6 +99,8 @@ class Host:
             send(connection, Kind.QUIT)
 
     def _started(self, engine_id: EngineId) -> tuple[Kind, Any]:
+        if self.home.over(engine_id.run_id).exists():
+            return Kind.FAILED, {"error": EngineError("the query was stopped"), "trace": ""}
         try:
             return Kind.START, self._engine(engine_id).pid
         except OSError as error:

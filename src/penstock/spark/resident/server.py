@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import select
 import socket
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +37,10 @@ _CODEC = "zstd"
 
 
 class Watchdog(threading.Thread):
-    """Ends the process when its host, its JVM or the relay's daemon has ended, or when it is idle."""
+    """Ends the process when its host, its JVM or the relay's daemon has ended, or when it is idle.
+
+    Also when the relay that waits for a result is gone: its task was killed, and nobody will take the step.
+    """
 
     def __init__(self, idle_seconds: float, host: int) -> None:
         super().__init__(daemon=True)
@@ -43,6 +48,7 @@ class Watchdog(threading.Thread):
         self.host = host
         self.watched: tuple[Process, ...] = ()
         self.busy = False
+        self.awaited_by: socket.socket | None = None
         self.last_used = time.monotonic()
 
     def run(self) -> None:
@@ -53,11 +59,29 @@ class Watchdog(threading.Thread):
     def _wanted(self) -> bool:
         if os.getppid() != self.host or not all(p.alive for p in self.watched):
             return False
+        awaited_by = self.awaited_by
+        if awaited_by is not None and _has_closed(awaited_by) and awaited_by is self.awaited_by:
+            return False
         return self.busy or time.monotonic() - self.last_used < self.idle_seconds
 
     def use(self, busy: bool) -> None:
         self.busy = busy
         self.last_used = time.monotonic()
+
+    @contextmanager
+    def answering(self, connection: socket.socket) -> Iterator[None]:
+        """While a relay waits for the answer to its message."""
+        self.awaited_by = connection
+        try:
+            yield
+        finally:
+            self.awaited_by = None
+
+
+def _has_closed(connection: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 class ResidentEngine:
@@ -197,7 +221,8 @@ def _converse(connection: socket.socket, engine: ResidentEngine, watchdog: Watch
             message = receive(connection)
             if message.kind is Kind.HELLO:
                 watchdog.watched = message.head["watch"]
-            reply = _attempt(engine, message)
+            with watchdog.answering(connection):
+                reply = _attempt(engine, message)
             if reply is not None:
                 send(connection, *reply)
     except (ConnectionError, TimeoutError):
