@@ -93,9 +93,8 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def program(build: Any = fake_engine.forgetful, **more: Any) -> bytes:
-    stage = Stage({}, ())
-    return pickle.dumps(Program(stage, build=build, **more))
+def program(build: Any = fake_engine.forgetful) -> bytes:
+    return pickle.dumps(Program(Stage({}, ()), build=build))
 
 
 def record(*keys: int) -> Record:
@@ -388,13 +387,12 @@ def test_no_room_for_a_host_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_engine_that_needs_too_much_memory_is_told(place: ResidentDirectory) -> None:
-    store = FakeStore()
-    greedy = program(fake_engine.Greedy(7), memory=1 << 30)
-    Visit(StateLog(store, QUERY), greedy, ORDER).step(record(1))
+    store, greedy, limit = FakeStore(), program(fake_engine.Greedy(7)), 100 << 20
+    Visit(StateLog(store, QUERY), greedy, ORDER, limit).step(record(1))
     store.commit()
     with pytest.raises(
-        DataError, match="stage 0, partition 0 needs more memory than penstock.engine_memory = 1024 MB"
+        DataError, match="stage 1, partition 0 needs more memory than penstock.engine_memory = 100 MB"
     ):
-        Visit(StateLog(store, QUERY), greedy, ORDER).step(record(7))
+        Visit(StateLog(store, QUERY), greedy, ORDER, limit).step(record(7))
     store.rollback()
     assert step(store, 2, 3) == [2, 3]

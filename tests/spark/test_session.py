@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import penstock
 from penstock import CatalogError, CQLError
@@ -209,3 +210,21 @@ def test_evaluate_on_spark_is_evaluate_on_the_engine(spark: Any, partitions: int
     there = penstock.evaluate(query, inputs, until=20, on="spark", partitions=partitions, batches=2)
     assert here
     assert sorted(there, key=repr) == sorted(here, key=repr)
+
+
+def test_a_new_session_of_one_spark_is_limited_by_what_its_engines_hold(spark: Any, tmp_path: Path) -> None:
+    """The limit is far below the address space of a Python process; a join that outgrows it is told."""
+    session = penstock.connect(spark.newSession(), partitions=1)
+    few, many = range(30), range(60_000)
+    for name, rows in (("A", few), ("B", few), ("C", many), ("D", many)):
+        place = write(tmp_path / name, t=[0 for _ in rows], k=[n % 3 for n in rows])
+        session.sql(f"CREATE STREAM {name} (t BIGINT, k BIGINT) TIMESTAMP BY t FROM PARQUET '{place}'")
+    session.sql("SET penstock.engine_memory = 50 MB")
+    small = session.sql("SELECT ISTREAM(A.k) FROM A [RANGE 9], B [RANGE 9] WHERE A.k = B.k")
+    assert len(run(small)) == 300
+    large = session.sql("SELECT ISTREAM(C.k) FROM C [RANGE 9], D [RANGE 9] WHERE C.k = D.k")
+    told = "stage 1, partition 0 needs more memory than penstock.engine_memory = 50 MB allows"
+    with pytest.raises(StreamingQueryException, match=told) as raised:
+        run(large)
+    assert "lost" not in str(raised.value)
+    session.close()

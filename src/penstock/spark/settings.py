@@ -56,6 +56,8 @@ HOST_START_S = 120.0
 """Seconds that a host may take to start: the first one on a machine compiles the kernels."""
 LIVENESS_POLL_S = 0.25
 """Seconds between two checks of whether a host or an engine is still needed."""
+MEMORY_POLL_S = 0.05
+"""Seconds between two looks at the memory of engines that have a limit: how long they may exceed it."""
 HOST_REQUEST_S = 10.0
 """Seconds that a caller may take to send its request."""
 FREE_BYTES_KEPT = 128 << 20

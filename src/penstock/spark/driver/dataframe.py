@@ -61,10 +61,11 @@ def _relays(
     relays = []
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
-        own = {"memory": settings.engine_memory, "late": late_rows(settings.late_rows, planned), **engine}
+        own = {"late": late_rows(settings.late_rows, planned), **engine}
         relayed = cloudpickle.dumps(replace(program(plan, number), **own))
         finish: Finish = Rows(result_schema(plan), plan.kind) if last else Forward(keys[number + 1])
-        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, measurements))
+        to_driver, limit = measurements, settings.engine_memory
+        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, to_driver, limit))
     return relays
 
 

@@ -249,7 +249,7 @@ def _make_ready(spark: SparkSession) -> None:
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     use_this_python(spark)
-    spark.dataSource.register(kafka.KafkaSource)
+    kafka.register(spark)
     context = spark.sparkContext
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:

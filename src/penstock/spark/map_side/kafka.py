@@ -20,6 +20,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -58,6 +60,15 @@ class KafkaSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KafkaReader:
         return KafkaReader(Topics.of(self.options), schema.fieldNames())
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known to a session; sessions made by ``newSession`` know it already."""
+    try:
+        spark.dataSource.register(KafkaSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 @dataclass(frozen=True)

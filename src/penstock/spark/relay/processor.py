@@ -71,7 +71,7 @@ class Finish(Protocol):
 class Relay(StatefulProcessor):
     """One stage's processor. Pickled into every task, so the program stays packed until it is needed.
 
-    ``measurements`` takes what its engines publish to the driver.
+    ``measurements`` takes what its engines publish to the driver; ``memory`` limits each of them, in bytes.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Relay(StatefulProcessor):
         fingerprint: Fingerprint,
         finish: Finish,
         measurements: Accumulator[Published] | None = None,
+        memory: int | None = None,
     ) -> None:
         self.program = program
         self.stage = stage
@@ -89,6 +90,7 @@ class Relay(StatefulProcessor):
         self.fingerprint = fingerprint
         self.finish = finish
         self.measurements = measurements
+        self.memory = memory
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         keep_freed_memory()
@@ -99,7 +101,8 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         partition = self.keys.index(key[0])
-        visit = Visit(StateLog(self.entries, self.fingerprint), self.program, self._engine_id(partition))
+        log, engine_id = StateLog(self.entries, self.fingerprint), self._engine_id(partition)
+        visit = Visit(log, self.program, engine_id, self.memory)
         items, commands = _received(rows)
         result = visit.step(Record.of(items, commands))
         self._publish(visit.engine_id, result.head["measured"])
@@ -138,10 +141,13 @@ def _received(frames: Iterable[pd.DataFrame]) -> tuple[list[tuple[Envelope, byte
 class Visit:
     """One step of one partition: the conversation with its engine and the changes to its log."""
 
-    def __init__(self, log: StateLog, program: bytes, engine_id: EngineId) -> None:
+    def __init__(
+        self, log: StateLog, program: bytes, engine_id: EngineId, memory: int | None = None
+    ) -> None:
         self.log = log
         self.program = program
         self.engine_id = engine_id
+        self.memory = memory
         self.home = ResidentDirectory.of_worker()
         self.logged = False
 
@@ -160,7 +166,7 @@ class Visit:
 
     def _attempt(self, parts: list[bytes | memoryview]) -> Message:
         version = self.log.control.version
-        with connection.connect(self.home, self.engine_id) as sock:
+        with connection.connect(self.home, self.engine_id, self.memory) as sock:
             watch = spark_ancestors(os.getpid())
             hello = connection.ask(sock, Kind.HELLO, {"version": version, "watch": watch})
             if hello.head["version"] != version:

@@ -22,15 +22,18 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 
 
 def connect(
-    home: ResidentDirectory, engine_id: EngineId, idle_seconds: float = ENGINE_IDLE_S
+    home: ResidentDirectory,
+    engine_id: EngineId,
+    memory: int | None = None,
+    idle_seconds: float = ENGINE_IDLE_S,
 ) -> socket.socket:
-    """A connection to an engine, which is started if it is not running."""
+    """A connection to an engine; if it is not running it is started, with a limit in bytes of its memory."""
     path = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition)
     sock = _try_connect(path)
     if sock is not None:
         return sock
     with host(home, idle_seconds) as to_host:
-        ask(to_host, Kind.START, engine_id)
+        ask(to_host, Kind.START, (engine_id, memory))
     sock = _try_connect(path)
     if sock is None:
         raise ConnectionError(f"no engine answers at {path}")

@@ -49,6 +49,13 @@ def _stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process holds for itself, in RAM or swapped out; not address space or files."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    held = [line.split() for line in lines if line.startswith(("RssAnon:", "VmSwap:"))]
+    return sum(int(kilobytes) for _, kilobytes, _ in held) << 10
+
+
 def _is_jvm(pid: int) -> bool:
     return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
 
@@ -73,6 +80,9 @@ class EngineId:
     stage: int
     partition: int
     query_id: str = ""
+
+    def __str__(self) -> str:
+        return f"stage {self.stage + 1}, partition {self.partition}"
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,19 @@ def cannot_start(home: ResidentDirectory, error: OSError) -> PenstockError:
         f"no engine can be started in {home.path} on {socket.gethostname()}: {error}; make room there, "
         "or point TMPDIR to another directory before Spark starts"
     )
+
+
+def too_large(engine_id: EngineId, limit: int | None = None) -> PenstockError:
+    """The error for an engine that needs more memory than its limit, or than the machine has."""
+    which = "the machine has" if limit is None else f"penstock.engine_memory = {_mb(limit)} allows"
+    return DataError(
+        f"the engine of {engine_id} needs more memory than {which}; raise the limit, use smaller windows, "
+        "or start the query anew with more partitions"
+    )
+
+
+def _mb(size: int) -> str:
+    return f"{size >> 20} MB" if size >> 20 else f"{size >> 10} KB"
 
 
 def _root() -> Path:

@@ -8,6 +8,7 @@ when their query stops or Spark has ended, and removes their files. Engines end 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import pkgutil
 import select
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import EngineError
+from penstock.errors import EngineError, PenstockError
 from penstock.spark.process import keep_freed_memory
 from penstock.spark.resident.directory import (
     EngineId,
@@ -28,8 +29,10 @@ from penstock.spark.resident.directory import (
     ResidentDirectory,
     cannot_start,
     engine_socket,
+    memory_of,
+    too_large,
 )
-from penstock.spark.settings import HOST_REQUEST_S, LIVENESS_POLL_S
+from penstock.spark.settings import HOST_REQUEST_S, LIVENESS_POLL_S, MEMORY_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
 _RUN_TIME = ("penstock.engine", "penstock.streamon", "penstock.approx")
@@ -38,10 +41,18 @@ _RUN_TIME = ("penstock.engine", "penstock.streamon", "penstock.approx")
 
 @dataclass
 class Child:
-    """A running engine."""
+    """A running engine. ``most``: bytes it may hold, with those that it shares with the host."""
 
     pid: int
     socket: Path
+    limit: int | None = None
+    most: float = math.inf
+
+    def exceeds(self) -> bool:
+        try:
+            return self.limit is not None and memory_of(self.pid) > self.most
+        except OSError:
+            return False  # it has ended
 
 
 class Host:
@@ -51,6 +62,7 @@ class Host:
         self.home = home
         self.idle_seconds = idle_seconds
         self.children: dict[EngineId, Child] = {}
+        self.too_large: dict[EngineId, int] = {}
         self.last_used = time.monotonic()
         self.listening = listen(home.host_socket)
         self._inode = home.host_socket.stat().st_ino
@@ -59,10 +71,13 @@ class Host:
         """Serve until the JVM has ended, the host is idle for long, or another host took the directory."""
         try:
             while self._wanted():
-                ready, _, _ = select.select([self.listening], [], [], LIVENESS_POLL_S)
+                limited = any(child.limit is not None for child in self.children.values())
+                wait = MEMORY_POLL_S if limited else LIVENESS_POLL_S
+                ready, _, _ = select.select([self.listening], [], [], wait)
                 if ready:
                     self._serve()
                 self._reap()
+                self._end_those_too_large()
         finally:
             self._end(list(self.children))
             if self._reachable():
@@ -92,29 +107,31 @@ class Host:
 
     def _answer(self, connection: socket.socket, message: Message) -> None:
         if message.kind is Kind.START:
-            send(connection, *self._started(message.head))
+            send(connection, *self._started(*message.head))
         elif message.kind is Kind.QUIT:
             run = message.head
             self._end([e for e in self.children if e.run_id == run])
             send(connection, Kind.QUIT)
 
-    def _started(self, engine_id: EngineId) -> tuple[Kind, Any]:
+    def _started(self, engine_id: EngineId, memory: int | None) -> tuple[Kind, Any]:
         if self.home.over(engine_id.run_id).exists():
-            return Kind.FAILED, {"error": EngineError("the query was stopped"), "trace": ""}
+            return _failed(EngineError("the query was stopped"))
+        if engine_id in self.too_large:
+            return _failed(too_large(engine_id, self.too_large.pop(engine_id)))
         try:
-            return Kind.START, self._engine(engine_id).pid
+            return Kind.START, self._engine(engine_id, memory).pid
         except OSError as error:
-            return Kind.FAILED, {"error": cannot_start(self.home, error), "trace": ""}
+            return _failed(cannot_start(self.home, error))
 
-    def _engine(self, engine_id: EngineId) -> Child:
+    def _engine(self, engine_id: EngineId, memory: int | None) -> Child:
         """The requested engine. One that no longer listens is dying: end it first."""
         child = self.children.get(engine_id)
         if child is not None and not _listens(child.socket):
             self._end([engine_id])
             child = None
-        return child or self._start(engine_id)
+        return child or self._start(engine_id, memory)
 
-    def _start(self, engine_id: EngineId) -> Child:
+    def _start(self, engine_id: EngineId, memory: int | None) -> Child:
         run = self.home.run(engine_id.run_id)
         run.mkdir(mode=0o700, exist_ok=True)
         path = engine_socket(run, engine_id.stage, engine_id.partition)
@@ -126,13 +143,25 @@ class Host:
             self.listening.close()
             _become_engine(engine_id, listening, path, host, self.idle_seconds)
         listening.close()
-        self.children[engine_id] = Child(pid, path)
+        most = math.inf if memory is None else memory_of(host) + memory
+        self.children[engine_id] = Child(pid, path, memory, most)
         return self.children[engine_id]
 
     def _reap(self) -> None:
         for engine_id, child in list(self.children.items()):
             if os.waitpid(child.pid, os.WNOHANG)[0]:
                 self._forget(engine_id)
+
+    def _end_those_too_large(self) -> None:
+        """End engines above their limit; their relays ask for new ones, and are told why there is none.
+
+        From outside, since a compiled kernel lets no other code of its process run, and allocations that
+        fail under a limit of the system end a process without a word.
+        """
+        for engine_id, child in list(self.children.items()):
+            if child.limit is not None and child.exceeds():
+                self.too_large[engine_id] = child.limit
+                self._end([engine_id])
 
     def _end(self, ids: list[EngineId]) -> None:
         """Kill engines: all their state is in the state store."""
@@ -158,10 +187,14 @@ def _become_engine(
 
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        engine = ResidentEngine(engine_id.stage, engine_id.partition)
+        engine = ResidentEngine(engine_id)
         serve(listening, engine, Watchdog(idle_seconds, host))
     finally:
         os._exit(1)
+
+
+def _failed(error: PenstockError) -> tuple[Kind, Any]:
+    return Kind.FAILED, {"error": error, "trace": ""}
 
 
 def listen(path: Path) -> socket.socket:

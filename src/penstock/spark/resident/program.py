@@ -63,12 +63,11 @@ class Downstream:
 class Program:
     """A stage with everything that an engine process needs. Can be pickled.
 
-    ``memory`` is its limit in bytes; ``late`` is the destination of late rows.
+    ``late`` is the destination of late rows.
     """
 
     stage: Stage
     downstream: Downstream | None = None
-    memory: int | None = None
     late: LateRows | None = None
     build: Callable[[Stage], EngineLike] = real_engine
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
 import select
 import socket
 import threading
@@ -23,10 +22,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.stage import RootOutput, StepOutput
-from penstock.errors import DataError, EngineError, PenstockError
+from penstock.errors import EngineError, PenstockError
 from penstock.measurement import Kind as EntityKind
 from penstock.measurement import Property, Reading, encode, under
-from penstock.spark.resident.directory import Process
+from penstock.spark.resident.directory import EngineId, Process, too_large
 from penstock.spark.resident.program import EngineLike, Program
 from penstock.spark.settings import LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
@@ -87,9 +86,8 @@ def _has_closed(connection: socket.socket) -> bool:
 class ResidentEngine:
     """The engine of one partition, and the handlers of messages."""
 
-    def __init__(self, stage: int, partition: int) -> None:
-        self.stage = stage
-        self.partition = partition
+    def __init__(self, engine_id: EngineId) -> None:
+        self.engine_id = engine_id
         self.version: int | None = None
         self.program: Program | None = None
         self.engine: EngineLike | None = None
@@ -116,7 +114,6 @@ class ResidentEngine:
         self.replayed, self.rebuild_began = 0, time.perf_counter()
         head = message.head
         self.program = pickle.loads(head["program"])
-        _limit_memory(self.program.memory)
         self.engine = self.program.build(self.program.stage)
         if len(message.body):
             self.engine.restore(pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True))
@@ -135,7 +132,8 @@ class ResidentEngine:
         output = self._advance(message.head["version"], message.body)
         assert self.engine is not None and self.program is not None
         if self.program.late is not None:
-            step = f"{message.head['query']}-s{self.stage}p{self.partition}v{message.head['version']}"
+            own = f"s{self.engine_id.stage}p{self.engine_id.partition}"
+            step = f"{message.head['query']}-{own}v{message.head['version']}"
             self.program.late.write(output.only.late, step)
         places, parts = self._result(output.only)
         seconds = time.perf_counter() - started
@@ -166,7 +164,7 @@ class ResidentEngine:
             with pa.ipc.new_stream(sink, output.batch.schema, options=_PLAIN) as writer:
                 writer.write_batch(output.batch)
             return [], [memoryview(sink.getvalue())]
-        out = list(self.program.outputs(output, self.partition))
+        out = list(self.program.outputs(output, self.engine_id.partition))
         places = [(target, envelope.to_json(), data.size) for target, envelope, data in out]
         return places, [memoryview(data) for _, _, data in out]
 
@@ -177,14 +175,9 @@ class ResidentEngine:
         return Kind.SNAPSHOT, {"size": len(taken.data), "start": taken.start}, [memoryview(packed)]
 
     def too_large(self) -> PenstockError:
-        """The error for an engine that runs out of memory; its state is dropped."""
-        limit = self.program.memory if self.program else None
+        """The error for an engine that the machine has no memory for; its state is dropped."""
         self.engine = self.version = None
-        which = "the machine has" if limit is None else f"penstock.engine_memory = {limit >> 20} MB allows"
-        return DataError(
-            f"the engine of stage {self.stage}, partition {self.partition} needs more memory than {which}; "
-            "raise the limit, use smaller windows, or start the query anew with more partitions"
-        )
+        return too_large(self.engine_id)
 
     def _measure(self, seconds: float) -> Iterator[Reading]:
         own = [
@@ -195,12 +188,6 @@ class ResidentEngine:
             Reading(Property.LATE_ROWS_KEPT, self.program is not None and self.program.late is not None),
         ]
         return under("engine", EntityKind.ENGINE, own)
-
-
-def _limit_memory(limit: int | None) -> None:
-    """Limit the memory that the process may allocate, without mapped code and files."""
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY if limit is None else limit, most))
 
 
 def serve(listening: socket.socket, engine: ResidentEngine, watchdog: Watchdog) -> None:
