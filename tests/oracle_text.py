@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from oracle_functions import closed_at, in_duckdb
+
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|\w+|\s+|.", re.DOTALL)
 ENDS_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SELECT"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
@@ -43,7 +45,7 @@ class Query:
 
 def take_apart(cql: str) -> Query:
     """The plain SQL in a CQL text, and what was taken out of it."""
-    return _query([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()])
+    return _query(in_duckdb([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()]))
 
 
 def _query(words: list[str]) -> Query:
@@ -51,7 +53,7 @@ def _query(words: list[str]) -> Query:
     operator, every = None, ""
     at = _operator(words)
     if at is not None:
-        operator, closing = STREAMS[words[at].upper()], _closing(words, at + 1)
+        operator, closing = STREAMS[words[at].upper()], closed_at(words, at + 1)
         inside, after = words[at + 2 : closing], words[closing + 1 :]
         if after and after[0].upper() == "EVERY":
             end = 1 + next((n for n, w in enumerate(after[1:]) if w.upper() in ("FROM", ")")), len(after) - 1)
@@ -69,15 +71,6 @@ def _operator(words: list[str]) -> int | None:
         if len(words) > at and words[at].upper() not in ("SELECT", "DISTINCT"):
             return None
     return None
-
-
-def _closing(words: list[str], opening: int) -> int:
-    depth = 0
-    for position in range(opening, len(words)):
-        depth += {"(": 1, ")": -1}.get(words[position], 0)
-        if depth == 0:
-            return position
-    raise ValueError(f"no closing parenthesis in {' '.join(words)!r}")
 
 
 @dataclass
@@ -141,7 +134,7 @@ class Scanner:
     def _parenthesis(self) -> bool:
         """A parenthesis in FROM; whether a FROM item comes next."""
         opening = self.position - 1
-        closing = _closing(self.words, opening)
+        closing = closed_at(self.words, opening)
         inside = self.words[opening + 1 : closing]
         windowed = len(self.words) > closing + 1 and self.words[closing + 1][0] == "["
         if _operator(inside) is not None or (windowed and _is_query(inside)):
@@ -179,7 +172,7 @@ def _is_query(words: list[str]) -> bool:
     """Whether a query stands in these parentheses, and not FROM items."""
     if words[0] != "(":
         return words[0].upper() in ("SELECT", "WITH")
-    closing = _closing(words, 0)
+    closing = closed_at(words, 0)
     after = words[closing + 1 : closing + 2]
     if not after:
         return _is_query(words[1:closing])

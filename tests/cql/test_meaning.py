@@ -140,7 +140,7 @@ def written(node: Logical) -> str:
 
 
 def aggregate(call: logical.AggregateCall) -> str:
-    inside = "*" if call.argument is None else to_spark_sql(call.argument)
+    inside = ", ".join(map(to_spark_sql, call.arguments)) or "*"
     return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inside})"
 
 

@@ -83,11 +83,11 @@ def sums(left: list[Row], right: list[Row]) -> list[tuple]:
 
 def aggregate() -> Node:
     functions = [
-        ("n", "count", None),
-        ("sum", "sum", "L.k"),
-        ("avg", "avg", "L.k"),
-        ("min", "min", "L.k"),
-        ("max", "max", "L.k"),
+        ("n", "count", ()),
+        ("sum", "sum", ("L.k",)),
+        ("avg", "avg", ("L.k",)),
+        ("min", "min", ("L.k",)),
+        ("max", "max", ("L.k",)),
     ]
     types = {"avg": pa.float64()}
     columns = tuple(AggregateColumn(n, f, a, types.get(f, pa.int64())) for n, f, a in functions)
@@ -162,9 +162,9 @@ STRINGS = Aggregate(
     tuple(
         AggregateColumn(n, f, a, t)
         for n, f, a, t in [
-            ("min", "min", "L.s", pa.string()),
-            ("max", "max", "L.s", pa.string()),
-            ("n", "count", None, pa.int64()),
+            ("min", "min", ("L.s",), pa.string()),
+            ("max", "max", ("L.s",), pa.string()),
+            ("n", "count", (), pa.int64()),
         ]
     ),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -66,11 +68,14 @@ def test_example_of_an_aggregate(name: str) -> None:
     call, result = AGGREGATES[name].example.split(" -> ")
     rows = [(1, {"v": v}) for v in EXAMPLE]
     answer = penstock.evaluate(f"SELECT {call} AS r FROM S", {"S": rows}, {"S": "v INT"})
-    assert [repr(row["r"]) for _, _, row in answer] == [result]
+    (got,) = (row["r"] for _, _, row in answer)
+    expected = ast.literal_eval(result) if result[0] == "[" else value(bound(result))
+    expected = float(expected) if isinstance(expected, Decimal) else expected
+    assert type(got) is type(expected) and same(got, expected)
 
 
 def test_every_aggregate_has_an_accumulator() -> None:
-    assert set(AGGREGATES) <= set(ACCUMULATORS)
+    assert {name for name, entry in AGGREGATES.items() if entry.rule is None} <= set(ACCUMULATORS)
 
 
 def test_every_function_is_in_a_theme_of_the_reference() -> None:

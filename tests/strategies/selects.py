@@ -155,6 +155,11 @@ def _key(ctx: Context, scope: Scope) -> Typed:
 def aggregate(ctx: Context, scope: Scope) -> Typed:
     """One aggregate call."""
     column = ctx.pick(*scope.columns())
+    if ctx.chance(3):
+        call, type_ = _one_aggregate(ctx, scope, column)
+        return f"{call} FILTER (WHERE {condition(ctx, scope)})", type_
+    if ctx.chance(3):
+        return _one_aggregate(ctx, scope, column)
     n, whole = number(ctx, scope), scope.columns({INT})
     rough = f"ROUND({ctx.pick('STDDEV', 'VARIANCE', 'STDDEV_POP', 'VAR_POP')}({ctx.pick('', 'DISTINCT ')}"
     forms = [
@@ -167,6 +172,18 @@ def aggregate(ctx: Context, scope: Scope) -> Typed:
     if whole:
         forms += [(f"{rough}{ctx.pick(*whole)}), 6)", ROUGH)] * 2
     return ctx.pick(*forms)
+
+
+def _one_aggregate(ctx: Context, scope: Scope, column: str) -> Typed:
+    """A call by itself, which FILTER may follow."""
+    n, type_ = number(ctx, scope), scope.types[column]
+    return ctx.pick(
+        ("COUNT(*)", BIGINT), (f"COUNT(DISTINCT {column})", BIGINT), (f"SUM({n})", NUMBER),
+        (f"AVG(DISTINCT {n})", ROUGH), (f"MIN({column})", type_), (f"COUNT({column}, {n})", BIGINT),
+        (f"COUNT_IF({test(ctx, scope)})", BIGINT), (f"BOOL_AND({test(ctx, scope)})", BOOLEAN),
+        (f"EVERY({test(ctx, scope)})", BOOLEAN), (f"SOME({test(ctx, scope)})", BOOLEAN),
+        (f"COUNT(DISTINCT {column}, {ctx.pick(*scope.columns())})", BIGINT),
+    )  # fmt: skip
 
 
 def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:

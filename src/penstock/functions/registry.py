@@ -59,24 +59,14 @@ def _take(argument: Expression, kind: str) -> Expression | None:
 
 
 @dataclass(frozen=True)
-class Function:
-    """A function or operator."""
+class Described:
+    """What a query may call: its name, its signature, and its line of documentation."""
 
     name: str
     signature: str
     doc: str
     example: str
     """A constant expression, ``->`` and its value; both are CQL, and a test evaluates them."""
-    kernel: Kernel | None = None
-    """None: ``rule`` writes it in terms of others, or :mod:`penstock.engine.evaluate` has a form of it."""
-    rule: Rule | None = None
-    aliases: tuple[str, ...] = ()
-    raises: bool | Callable[[Call], bool] = False
-    """Whether some row of data can make the kernel fail."""
-    spark: str | Writer | None = "{name}({args})"
-    """How Catalyst writes it: a template, a function, or None where it must run in the engine."""
-    operator: bool = False
-    """Written with a syntax of its own, not called by name."""
 
     @property
     def word(self) -> str:
@@ -113,14 +103,39 @@ class Function:
         """The largest number of arguments, None if there is none."""
         return None if "..." in self._kinds[0] else sum(map(len, self._kinds))
 
-    def bind(self, arguments: Sequence[Expression]) -> Expression | None:
-        """The bound call, None if arguments of these types do not fit."""
+    def kinds(self, given: int) -> list[str]:
+        """The kind of each of so many arguments."""
         required, optional = self._kinds
         kinds = [*required[: self.least], *optional]
-        kinds += kinds[-1:] * (len(arguments) - len(kinds))
-        kinds = kinds[: len(arguments)]
-        taken = [e for e in map(_take, arguments, kinds) if e is not None]
-        if len(taken) < len(arguments):
+        kinds += kinds[-1:] * (given - len(kinds))
+        return kinds[:given]
+
+    def taken(self, arguments: Sequence[Expression]) -> list[Expression] | None:
+        """The arguments converted to what the signature says, None if one does not fit."""
+        kinds = self.kinds(len(arguments))
+        found = [e for e in map(_take, arguments, kinds) if e is not None]
+        return found if len(found) == len(arguments) else None
+
+
+@dataclass(frozen=True)
+class Function(Described):
+    """A function or operator."""
+
+    kernel: Kernel | None = None
+    """None: ``rule`` writes it in terms of others, or :mod:`penstock.engine.evaluate` has a form of it."""
+    rule: Rule | None = None
+    aliases: tuple[str, ...] = ()
+    raises: bool | Callable[[Call], bool] = False
+    """Whether some row of data can make the kernel fail."""
+    spark: str | Writer | None = "{name}({args})"
+    """How Catalyst writes it: a template, a function, or None where it must run in the engine."""
+    operator: bool = False
+    """Written with a syntax of its own, not called by name."""
+
+    def bind(self, arguments: Sequence[Expression]) -> Expression | None:
+        """The bound call, None if arguments of these types do not fit."""
+        taken, kinds = self.taken(arguments), self.kinds(len(arguments))
+        if taken is None:
             return None
         for kind in ("T",) if self.rule else ("T", *_CLASSES):
             type_ = types.common(e.type for e, k in zip(taken, kinds, strict=True) if k == kind)

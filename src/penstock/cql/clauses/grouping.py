@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.cql.expressions.aggregates import aggregate_call, contains_aggregate, is_aggregate
+from penstock.cql.expressions.aggregates import aggregate_call, call_in, contains_aggregate, is_aggregate
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.errors import error, unsupported
@@ -41,9 +41,10 @@ class Grouping:
         self.keys[name] = key
         return Column(name, key.type)
 
-    def aggregate(self, node: exp.Anonymous) -> Expression:
+    def aggregate(self, node: exp.Expr) -> Expression:
         """Add an aggregate call; returns the column that holds it."""
-        call = aggregate_call(node, row_binder(self.scope, "another aggregate").bind)
+        binder = row_binder(self.scope, "another aggregate")
+        call = aggregate_call(node, binder.bind, binder.condition)
         name = _free_name(str(call), call, self.calls)
         self.calls[name] = call
         return Column(name, call.type)
@@ -71,9 +72,10 @@ class Grouping:
 def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) -> ExpressionBinder:
     """A binder for a clause over rows, which rejects aggregates, and subqueries unless given a hook."""
 
-    def refuse(node: exp.Anonymous) -> Expression:
-        name = node.name.upper()
-        raise error(f"the aggregate {name} is not allowed in {clause}", node)
+    def refuse(node: exp.Expr) -> Expression:
+        call = call_in(node)
+        assert call is not None
+        raise error(f"the aggregate {call.name.upper()} is not allowed in {clause}", node)
 
     def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)

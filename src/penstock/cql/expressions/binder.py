@@ -29,7 +29,7 @@ class ExpressionBinder:
     """Binds expressions over a scope; the hooks bind aggregates and subqueries."""
 
     scope: Scope
-    aggregate: Callable[[exp.Anonymous], Expression]
+    aggregate: Callable[[exp.Expr], Expression]
     subquery: Callable[[ExpressionBinder, exp.Expr], Expression]
 
     def bind(self, node: exp.Expr) -> Expression:
@@ -230,6 +230,12 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     return functions.call(node.name, args, node, registered)
 
 
+def _filter(binder: ExpressionBinder, node: exp.Filter) -> Expression:
+    if not is_aggregate(node):
+        raise error("FILTER (WHERE ...) follows an aggregate function", node)
+    return binder.aggregate(node)
+
+
 BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Column: _column,
     exp.Star: _star,
@@ -276,6 +282,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.Anonymous: _function,
+    exp.Filter: _filter,
 }
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {
@@ -284,7 +291,6 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.AtTimeZone: "AT TIME ZONE (all times are in UTC)",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
-    exp.Filter: "FILTER (WHERE ...)",
     exp.Interval: "INTERVAL other than added to or subtracted from a DATE or TIMESTAMP",
     exp.Window: "an OVER clause",
 }

@@ -13,6 +13,7 @@ from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.errors import CQLError
 from penstock.expression import Expression
 from penstock.functions.aggregates import AGGREGATES
+from penstock.functions.registry import Described
 from penstock.schema import sql_name
 
 CHANGING = "its value depends on when or where it is computed"
@@ -22,9 +23,9 @@ REFUSED = dict.fromkeys(
     CHANGING,
 )
 
-NOT_DONE = """any_value approx_count_distinct array_agg bit_and bit_or bit_xor bool_and bool_or collect_list
-    collect_set corr count_if covar_pop covar_samp every first first_value group_concat kurtosis last
-    last_value listagg max_by median min_by mode percentile percentile_approx product skewness some
+NOT_DONE = """any_value approx_count_distinct array_agg bit_and bit_or bit_xor collect_list
+    collect_set corr covar_pop covar_samp first first_value group_concat kurtosis last
+    last_value listagg max_by median min_by mode percentile percentile_approx product skewness
     string_agg""".split()
 """Aggregates of Spark and others that CQL does not have."""
 
@@ -35,15 +36,14 @@ def call(name: str, args: Sequence[Expression], node: exp.Expr, registered: Iter
     if name.lower() in REFUSED:
         raise unsupported(f"the function {name.upper()}", node, REFUSED[name.lower()])
     if name.lower() in NOT_DONE:
-        known = ", ".join(n.upper() for n in AGGREGATES)
-        raise unsupported(f"the aggregate {name.upper()}", node, f"supported are {known}")
+        raise unsupported(f"the aggregate {name.upper()}", node, "docs/functions.md lists those that are")
     if function is None:
         names = [n.upper() for n in (*functions.names(), *AGGREGATES, *RELATION_TO_STREAM, *registered)]
         raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))
-    _check_count(name.upper(), function, len(args), node)
+    check_count(name.upper(), function, len(args), node)
     bound = function.bind(args)
     if bound is None:
-        raise _mismatch(name.upper(), function, args, node)
+        raise mismatch(name.upper(), function, args, node)
     return bound
 
 
@@ -53,20 +53,20 @@ def operator(name: str, args: Sequence[Expression], node: exp.Expr) -> Expressio
     bound = function.bind(args)
     if bound is None:
         word = function.word
-        raise _mismatch(word if word.isalpha() else f"'{word}'", function, args, node)
+        raise mismatch(word if word.isalpha() else f"'{word}'", function, args, node)
     return bound
 
 
-def _mismatch(
-    word: str, function: functions.Function, args: Sequence[Expression], node: exp.Expr
-) -> CQLError:
+def mismatch(word: str, function: Described, args: Sequence[Expression], node: exp.Expr) -> CQLError:
+    """The error for arguments of types that a function does not take."""
     given = ", ".join(sql_name(a.type) for a in args)
     alike = len({kind.strip(" [].") for kind in function.parameters.split(",")} - {""}) == 1
     hint = cast_hint(args) if alike and "STRING" not in function.parameters else "write CAST to convert it"
     return error(f"type mismatch: {word} takes {function.takes}, not ({given})", node, hint)
 
 
-def _check_count(name: str, function: functions.Function, given: int, node: exp.Expr) -> None:
+def check_count(name: str, function: Described, given: int, node: exp.Expr) -> None:
+    """Reject a call with too few or too many arguments."""
     if function.least <= given and (function.most is None or given <= function.most):
         return
     wanted = str(function.least)

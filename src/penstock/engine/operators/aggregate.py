@@ -12,24 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Node, Operator, StartContext
-from penstock.engine.synopses.accumulators import Segments, accumulators
+from penstock.engine.synopses.accumulators import Segments, accumulator
 from penstock.engine.synopses.directory import Directory, same_rows
 
 
 @dataclass(frozen=True)
 class AggregateColumn:
-    """A function of a column (None: of whole rows), and the name and type of its result."""
+    """A function of columns (none: of whole rows), and the name and type of its result."""
 
     name: str
     function: str
-    argument: str | None
+    arguments: tuple[str, ...]
     type: pa.DataType
+    distinct: bool = False
+    constants: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        inside = ", ".join([*self.arguments, *map(repr, self.constants)]) or "*"
+        return f"{self.function.upper()}({'DISTINCT ' if self.distinct else ''}{inside})"
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,7 @@ class Aggregate(Node):
         return Pattern.CHANGING
 
     def describe(self) -> str:
-        calls = ", ".join(f"{f.function.upper()}({f.argument or '*'})" for f in self.functions)
-        return calls + (f" by {', '.join(self.keys)}" if self.keys else "")
+        return ", ".join(map(str, self.functions)) + (f" by {', '.join(self.keys)}" if self.keys else "")
 
     @property
     def waits(self) -> bool:
@@ -77,12 +83,15 @@ class _Aggregate(Operator):
         self._grows = node.input.pattern is Pattern.APPEND
         types = node.input.schema
         self._groups = Directory([types.field(k).type for k in node.keys])
-        calls = [
-            (f.function, None if f.argument is None else types.field(f.argument).type, f.type)
-            for f in node.functions
-        ]
         # The first counts rows, which decides whether a group exists.
-        self._accumulators = accumulators([("count", None, pa.int64()), *calls], self._grows)
+        self._columns = (AggregateColumn("", "count", (), pa.int64()), *node.functions)
+        self._accumulators = [
+            accumulator(
+                c.function, [types.field(a).type for a in c.arguments], c.type, self._grows, c.constants,
+                c.distinct,
+            )
+            for c in self._columns
+        ]  # fmt: skip
         self._counts = np.zeros(0, np.int64)
         self._begun = False
 
@@ -110,10 +119,9 @@ class _Aggregate(Operator):
     def _changes(self, chunk: Chunk, segments: Segments, ts: Int64s) -> Chunk:
         before: list[pa.Array] = []
         after: list[pa.Array] = []
-        arguments = [None, *(f.argument for f in self._node.functions)]
-        for accumulator, argument in zip(self._accumulators, arguments, strict=True):
-            accumulator.room_for(len(self._groups))
-            old, new = accumulator.update(segments, None if argument is None else chunk.column(argument))
+        for its, column in zip(self._accumulators, self._columns, strict=True):
+            its.room_for(len(self._groups))
+            old, new = its.update(segments, *map(chunk.column, column.arguments))
             before.append(old)
             after.append(new)
         existed, exists = self._existence(segments, before[0], after[0])
@@ -143,8 +151,8 @@ class _Aggregate(Operator):
         here = np.flatnonzero(counts)
         if self._node.keys and len(counts) > 1024 and 2 * len(here) < len(counts):
             self._groups.keep(here)
-            for accumulator in self._accumulators:
-                accumulator.keep(here)
+            for its in self._accumulators:
+                its.keep(here)
             self._counts = counts[here]
 
     def horizon(self) -> int:

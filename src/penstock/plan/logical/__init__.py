@@ -3,8 +3,8 @@
 ``operator.py`` is the contract. An operator need not be listed here: nothing looks it up.
 """
 
+from penstock.functions.aggregate_call import AggregateCall
 from penstock.plan.logical.aggregate import Aggregate
-from penstock.plan.logical.aggregate_call import AggregateCall
 from penstock.plan.logical.distinct import Distinct, Single
 from penstock.plan.logical.join import AnyJoin, Join, Sampled
 from penstock.plan.logical.operator import Leaf, Logical, Query, leaves, rewrite, show, walk

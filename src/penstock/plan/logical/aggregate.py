@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.engine.operators import aggregate, project
-from penstock.engine.synopses.accumulators import DISTINCT
 from penstock.expression import Column, Expression
+from penstock.functions.aggregate_call import AggregateCall, Parts
+from penstock.functions.aggregates import parts
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.facts import Named, Origins, origins_of, reads
-from penstock.plan.logical.aggregate_call import AggregateCall, combines, parts
 from penstock.plan.logical.operator import Logical, Needed, Unary
 from penstock.plan.logical.project import Project
 
@@ -57,7 +57,7 @@ class Aggregate(Unary):
     def two_phases(self, joins: bool) -> TwoPhases:
         """Partial aggregates that are combined or, where a call has none, the rows brought together."""
         keys = tuple(name for name, _ in self.keys)
-        whole = [call for _, call in self.calls if not combines(call)]
+        whole = [call for name, call in self.calls if parts(name, call) is None]
         if whole and not self.keys and not joins:
             raise SpreadError(f"{whole[0]} cannot be combined from partial results")
         if whole:
@@ -68,44 +68,45 @@ class Aggregate(Unary):
     def _own_keys(self) -> Named:
         return tuple((name, Column(name, e.type)) for name, e in self.keys)
 
+    @property
+    def _shown(self) -> Named:
+        """The keys, and the arguments of the calls by their text."""
+        arguments = {str(a): a for _, c in self.calls for a in c.arguments}
+        return (*self.keys, *((name, e) for name, e in arguments.items() if (name, e) not in self.keys))
+
     def _arguments(self, below: Logical) -> Logical:
-        arguments = {str(c.argument): c.argument for _, c in self.calls if c.argument is not None}
-        beside = tuple((name, e) for name, e in arguments.items() if (name, e) not in self.keys)
-        return Project(below, (*self.keys, *beside))
+        return Project(below, self._shown)
 
     def _over_arguments(self, below: Logical) -> Logical:
-        calls = tuple(
-            (name, c if c.argument is None else replace(c, argument=Column(str(c.argument), c.argument.type)))
-            for name, c in self.calls
-        )
-        return Aggregate(below, self._own_keys, calls)
+        return Aggregate(below, self._own_keys, tuple((name, _over_columns(c)) for name, c in self.calls))
+
+    @property
+    def _parts(self) -> list[tuple[str, Parts]]:
+        return [(name, two) for name, call in self.calls if (two := parts(name, call)) is not None]
 
     def _partial(self, below: Logical) -> Logical:
-        partial = {p[0]: p for name, call in self.calls for p in parts(name, call).partial}
-        calls = tuple((n, AggregateCall(f, a, t)) for n, f, a, t in partial.values())
-        return replace(self, input=below, calls=calls)
+        partial = {p.name: p.call for _, two in self._parts for p in two.partial}
+        return replace(self, input=below, calls=tuple(partial.items()))
 
     def _final(self, below: Logical) -> Logical:
         """The combined aggregates, projected to the query's columns."""
-        both = [(name, parts(name, call)) for name, call in self.calls]
-        finals = [f for _, two in both for f in two.final]
-        combining = tuple(
-            (n, AggregateCall(f, Column(a, below.schema.field(a).type), t)) for n, f, a, t in finals
-        )
+        combining = tuple((p.name, p.call) for _, two in self._parts for p in two.final)
         whole = Aggregate(below, self._own_keys, combining)
-        return Project(whole, (*self._own_keys, *((name, two.result) for name, two in both)))
+        return Project(whole, (*self._own_keys, *((name, two.result) for name, two in self._parts)))
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        arguments = {str(c.argument): c.argument for _, c in self.calls if c.argument is not None}
-        shown = (*self.keys, *((name, e) for name, e in arguments.items() if (name, e) not in self.keys))
-        below = context.build(self.input, reads(e for _, e in shown))
-        prepared = context.changing(project.Project(below, shown))
+        below = context.build(self.input, reads(e for _, e in self._shown))
+        prepared = context.changing(project.Project(below, self._shown))
         functions = tuple(
-            aggregate.AggregateColumn(name, _function(c), str(c.argument) if c.argument else None, c.type)
+            aggregate.AggregateColumn(
+                name, c.function, tuple(map(str, c.arguments)), c.type, c.distinct, c.constants
+            )
             for name, c in self.calls
         )
         return aggregate.Aggregate(prepared, tuple(name for name, _ in self.keys), functions)
 
 
-def _function(call: AggregateCall) -> str:
-    return call.function + DISTINCT if call.distinct else call.function
+def _over_columns(call: AggregateCall) -> AggregateCall:
+    """The call over columns that hold its arguments."""
+    columns: list[Expression] = [Column(str(a), a.type) for a in call.arguments]
+    return replace(call, argument=columns[0], others=tuple(columns[1:])) if columns else call

@@ -1,12 +1,14 @@
 """Accumulators: the state of an aggregate function for all groups, and its value before and after each
 instant.
 
-Adding a function: a class with ``update`` in a file here, and a line in ``ACCUMULATORS``.
+Adding a function: an entry in :mod:`penstock.functions.aggregates`, which types and describes it and says how
+partial results combine; a class with ``update`` in a file here; and a line in ``ACCUMULATORS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,22 +30,19 @@ ACCUMULATORS: dict[str, type[Accumulator]] = {
     "stddev": Deviation,
     "stddev_pop": DeviationOfAll,
 }
-DISTINCT = " distinct"
-"""Suffix of the name of a function of the distinct values."""
 
 
-def accumulators(
-    calls: Sequence[tuple[str, pa.DataType | None, pa.DataType]], grows: bool
-) -> list[Accumulator]:
-    """Fresh accumulators for (function, argument type, result type)."""
-    return [_accumulator(function, argument, result, grows) for function, argument, result in calls]
-
-
-def _accumulator(
-    function: str, argument: pa.DataType | None, result: pa.DataType, grows: bool
+def accumulator(
+    function: str,
+    arguments: Sequence[pa.DataType],
+    result: pa.DataType,
+    grows: bool,
+    constants: tuple[Any, ...] = (),
+    distinct: bool = False,
 ) -> Accumulator:
-    plain = ACCUMULATORS[function.removesuffix(DISTINCT)](argument, result, grows)
-    return DistinctValues(plain) if function.endswith(DISTINCT) else plain
+    """A fresh accumulator of a function; ``grows``: nothing is ever removed."""
+    plain = ACCUMULATORS[function](tuple(arguments), result, grows, constants)
+    return DistinctValues(plain) if distinct else plain
 
 
-__all__ = ["ACCUMULATORS", "DISTINCT", "Accumulator", "Segments", "accumulators"]
+__all__ = ["ACCUMULATORS", "Accumulator", "Segments", "accumulator"]

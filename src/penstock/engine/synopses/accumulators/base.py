@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +28,22 @@ Values = tuple[pa.Array, pa.Array]
 
 
 class Accumulator(Stateful, ABC):
-    """One function over one argument, for all groups."""
+    """One function for all groups.
+
+    ``arguments`` are the types of its argument columns, ``constants`` the values of arguments that are the
+    same for all rows. ``grows``: nothing is ever removed.
+    """
 
     saved: ClassVar[tuple[str, ...]] = ("_counts",)
 
-    def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
-        self.argument, self.result, self.grows = argument, result, grows
+    def __init__(
+        self,
+        arguments: tuple[pa.DataType, ...],
+        result: pa.DataType,
+        grows: bool,
+        constants: tuple[Any, ...] = (),
+    ) -> None:
+        self.arguments, self.result, self.grows, self.constants = arguments, result, grows, constants
         self._counts = np.zeros(0, np.int64)
 
     def room_for(self, groups: int) -> None:
@@ -44,8 +54,8 @@ class Accumulator(Stateful, ABC):
         return aggregation.count(segments.bounds, segments.groups, segments.sign, valid, self._counts)
 
     @abstractmethod
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        """Apply the events; the argument's column is in their order."""
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        """Apply the events; the arguments' columns are in their order."""
 
     def keep(self, groups: Int64s) -> None:
         """Keep only these groups, renumbered in this order."""

@@ -17,25 +17,23 @@ class DistinctValues(Accumulator):
     saved = ("_inner", "_values", "_times")
 
     def __init__(self, inner: Accumulator) -> None:
-        assert inner.argument is not None
-        super().__init__(inner.argument, inner.result, inner.grows)
+        super().__init__(inner.arguments, inner.result, inner.grows, inner.constants)
         self._inner = inner
         self._clear()
 
     def _clear(self) -> None:
-        self._values = Directory([pa.int64(), self.argument])
+        self._values = Directory([pa.int64(), *self.arguments])
         self._times = np.zeros(0, np.int64)
 
     def room_for(self, groups: int) -> None:
         self._inner.room_for(groups)
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        assert column is not None
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
         groups = np.repeat(segments.groups, np.diff(segments.bounds))
-        numbers = self._values.assign([pa.array(groups), column], len(column))
+        numbers = self._values.assign([pa.array(groups), *columns], len(groups))
         self._times = extended(self._times, len(self._values))
         sign = aggregation.first_and_last(numbers, segments.sign, self._times)
-        shown = self._inner.update(Segments(segments.bounds, segments.groups, sign), column)
+        shown = self._inner.update(Segments(segments.bounds, segments.groups, sign), *columns)
         self._tidy()
         return shown
 
@@ -49,11 +47,11 @@ class DistinctValues(Accumulator):
     def keep(self, groups: Int64s) -> None:
         self._inner.keep(groups)
         here = np.flatnonzero(self._times[: len(self._values)])
-        owners, values = self._values.rows(here)
+        owners, *values = self._values.rows(here)
         times = self._times[here]
         where = np.searchsorted(groups, np.asarray(owners))
         self._clear()
-        numbers = self._values.assign([pa.array(where), values], len(here))
+        numbers = self._values.assign([pa.array(where), *values], len(here))
         self._times = np.zeros(len(here), np.int64)
         self._times[numbers] = times
 

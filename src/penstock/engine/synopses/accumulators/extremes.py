@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -19,12 +21,11 @@ class Min(Accumulator):
     saved = ("_counts", "_best", "_keys", "_heaps")
     _turned = False
 
-    def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
-        super().__init__(argument, result, grows)
-        assert argument is not None
-        self._keys = order_keys(argument)
+    def __init__(self, arguments: tuple[pa.DataType, ...], *more: Any) -> None:
+        super().__init__(arguments, *more)
+        self._keys = order_keys(arguments[0])
         self._best = np.zeros(0, np.int64)
-        self._heaps = None if grows else _Heaps()
+        self._heaps = None if self.grows else _Heaps()
 
     def room_for(self, groups: int) -> None:
         super().room_for(groups)
@@ -32,8 +33,8 @@ class Min(Accumulator):
         if self._heaps is not None:
             self._heaps.room_for_groups(groups)
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        assert column is not None
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        (column,) = columns
         valid = validity(column)
         counts = self._count(segments, valid)
         keys = self._encode(column)

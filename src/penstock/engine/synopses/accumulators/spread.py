@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,11 +18,11 @@ class Spread(Accumulator):
 
     saved = ("_sum", "_squares", "_rests")
 
-    def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
-        super().__init__(argument, result, grows)
-        self._sum = Sum(pa.float64(), pa.float64(), grows)
-        self._squares = Sum(pa.float64(), pa.float64(), grows)
-        self._rests = Sum(pa.float64(), pa.float64(), grows)
+    def __init__(self, arguments: tuple[pa.DataType, ...], *more: Any) -> None:
+        super().__init__(arguments, *more)
+        self._sum = Sum((pa.float64(),), pa.float64(), self.grows)
+        self._squares = Sum((pa.float64(),), pa.float64(), self.grows)
+        self._rests = Sum((pa.float64(),), pa.float64(), self.grows)
 
     _sample, _root = True, False
 
@@ -28,8 +30,8 @@ class Spread(Accumulator):
         for part in (self._sum, self._squares, self._rests):
             part.room_for(groups)
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        assert column is not None
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        (column,) = columns
         values = column.cast(pa.float64())
         plain = np.asarray(values.fill_null(0.0))
         squares, rests = _exact_squares(plain)

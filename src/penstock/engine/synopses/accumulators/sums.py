@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,10 @@ from penstock.errors import DataError
 class Count(Accumulator):
     """COUNT(*) and COUNT(x)."""
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        valid = np.ones(len(segments.sign), np.bool_) if column is None else validity(column)
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        valid = np.ones(len(segments.sign), np.bool_)
+        for column in columns:
+            valid &= validity(column)
         before, after = self._count(segments, valid)
         return pa.array(before), pa.array(after)
 
@@ -28,10 +31,9 @@ class Sum(Accumulator):
 
     saved = ("_counts", "_totals", "_specials")
 
-    def __init__(self, argument: pa.DataType | None, result: pa.DataType, grows: bool) -> None:
-        super().__init__(argument, result, grows)
-        assert argument is not None
-        self._float = pa.types.is_floating(argument)
+    def __init__(self, arguments: tuple[pa.DataType, ...], *more: Any) -> None:
+        super().__init__(arguments, *more)
+        self._float = pa.types.is_floating(arguments[0])
         self._totals = np.zeros((0, 2), np.float64 if self._float else np.int64)
         self._specials = np.zeros((0, 3), np.int64)
 
@@ -41,15 +43,14 @@ class Sum(Accumulator):
         if self._float:
             self._specials = extended(self._specials, groups)
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        totals, counts = self.around(segments, column)
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        totals, counts = self.around(segments, *columns)
         return self._show(totals[0], counts[0] > 0), self._show(totals[1], counts[1] > 0)
 
     def around(
-        self, segments: Segments, column: pa.Array | None
+        self, segments: Segments, column: pa.Array
     ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[Int64s, Int64s]]:
         """Totals and counts, each before and after every segment."""
-        assert column is not None
         valid = validity(column)
         counts = self._count(segments, valid)
         place = (segments.bounds, segments.groups, segments.sign, valid)
@@ -91,8 +92,8 @@ class SumLow(Sum):
 class Avg(Sum):
     """AVG as the exact sum over the count."""
 
-    def update(self, segments: Segments, column: pa.Array | None) -> Values:
-        totals, counts = self.around(segments, column)
+    def update(self, segments: Segments, *columns: pa.Array) -> Values:
+        totals, counts = self.around(segments, *columns)
         return self._average(totals[0], counts[0]), self._average(totals[1], counts[1])
 
     def _average(self, totals: np.ndarray, counts: Int64s) -> pa.Array:
@@ -107,9 +108,8 @@ class Avg(Sum):
         return masked(np.where(small, totals[:, 0].astype(np.float64), wide) / divisor, valid, self.result)
 
     def _decimal_average(self, totals: np.ndarray, divisor: Int64s, valid: Bools) -> pa.Array:
-        assert self.argument is not None
         unit = Decimal(1).scaleb(-self.result.scale)
-        sums = _decimals(totals, valid, pa.decimal128(38, self.argument.scale)).to_pylist()
+        sums = _decimals(totals, valid, pa.decimal128(38, self.arguments[0].scale)).to_pylist()
         shown = [
             None if s is None else (s / int(n)).quantize(unit) for s, n in zip(sums, divisor, strict=True)
         ]

@@ -1,0 +1,90 @@
+"""Functions that DuckDB spells or defines otherwise, in its own words.
+
+A form, by name and number of arguments, is a template over the arguments ``{0}``, ``{1}``, ...; ``{where}``
+is what FILTER says, or TRUE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+FORMS = {
+    "EVERY 1": "BOOL_AND ( {0} ) {filter}",
+    "SOME 1": "BOOL_OR ( {0} ) {filter}",
+    "COUNT_IF 1": "COUNT ( CASE WHEN {0} THEN 1 END ) {filter}",
+    "COUNT 2": "COUNT ( CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN 1 END ) {filter}",
+    "COUNT DISTINCT 2": "COUNT ( DISTINCT CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "
+    "THEN ( {0} , {1} ) END ) {filter}",
+}
+
+
+def in_duckdb(words: list[str]) -> list[str]:
+    """A query's words with the calls of these functions rewritten."""
+    out: list[str] = []
+    position = 0
+    while position < len(words):
+        found = _call(words, position)
+        if found is None:
+            out.append(words[position])
+            position += 1
+        else:
+            rewritten, position = found
+            out += rewritten
+    return out
+
+
+def _call(words: list[str], at: int) -> tuple[list[str], int] | None:
+    """A call that begins here in other words, and where it ends; None if it is none of these."""
+    if words[at + 1 : at + 2] != ["("]:
+        return None
+    shut = closed_at(words, at + 1)
+    inside = words[at + 2 : shut]
+    distinct = inside[:1] == ["DISTINCT"]
+    arguments = [in_duckdb(a) for a in _arguments(inside[distinct:])]
+    name = words[at].upper()
+    name += f" DISTINCT {len(arguments)}" if distinct else f" {len(arguments)}"
+    form = FORMS.get(name)
+    if form is None:
+        return None
+    end, condition = shut + 1, ["TRUE"]
+    if [w.upper() for w in words[end : end + 3]] == ["FILTER", "(", "WHERE"]:
+        last = closed_at(words, end + 1)
+        condition, end = ["(", *in_duckdb(words[end + 3 : last]), ")"], last + 1
+    return list(_filled(form, arguments, condition)), end
+
+
+def _filled(form: str, arguments: list[list[str]], condition: list[str]) -> Iterator[str]:
+    for word in form.split():
+        place = re.fullmatch(r"\{(\d+)\}", word)
+        if place:
+            yield from ["(", *arguments[int(place[1])], ")"]
+        elif word == "{where}":
+            yield from condition
+        elif word == "{filter}":
+            yield from [] if condition == ["TRUE"] else ["FILTER", "(", "WHERE", *condition, ")"]
+        else:
+            yield word
+
+
+def _arguments(words: list[str]) -> Iterator[list[str]]:
+    depth, argument = 0, list[str]()
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if word == "," and depth == 0:
+            yield argument
+            argument = []
+        else:
+            argument.append(word)
+    if argument:
+        yield argument
+
+
+def closed_at(words: list[str], opening: int) -> int:
+    """The place of the parenthesis that closes the one at a place."""
+    depth = 0
+    for position in range(opening, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[position], 0)
+        if depth == 0:
+            return position
+    raise ValueError(f"no closing parenthesis in {' '.join(words)!r}")
