@@ -228,3 +228,14 @@ def test_a_new_session_of_one_spark_is_limited_by_what_its_engines_hold(spark: A
         run(large)
     assert "lost" not in str(raised.value)
     session.close()
+
+
+def test_workers_import_a_compiled_pyspark(spark: Any) -> None:
+    """An archive of pyspark in front of the path would be compiled again by every process."""
+
+    def where(_: int) -> str:
+        import pyspark
+
+        return pyspark.__file__
+
+    assert ".zip" not in spark.sparkContext.parallelize([0], 1).map(where).first()
