@@ -6,6 +6,7 @@ BIN := .venv/bin
 MINUTES ?= 5
 KILLS ?= 20
 SEED ?= 1
+SOAK ?= 400
 PYTEST := $(BIN)/python -m pytest
 export PYTHON
 # Spark asks what this machine's name resolves to, and in a container that may be nothing.
@@ -34,8 +35,9 @@ test-fast: python  ## engine and language: the tests without Spark that are not 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)
 
-faults: java  ## kill drivers, workers, engines and executors, often (KILLS=20 SEED=1)
-	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) $(PYTEST) tests/spark/test_faults.py tests/spark/test_cluster.py $(ARGS)
+faults: java  ## kill drivers, workers, engines and executors, often; run a query for minutes (KILLS=20 SEED=1 SOAK=400)
+	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) PENSTOCK_SOAK=$(SOAK) $(PYTEST) \
+		tests/spark/test_faults.py tests/spark/test_cluster.py tests/spark/test_soak.py $(ARGS)
 
 environment: python  ## pack Penstock and what it imports for a cluster's executors (build/environment.tar.gz)
 	@sh scripts/environment.sh

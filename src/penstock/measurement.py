@@ -64,6 +64,8 @@ class Property(StrEnum):
     REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"
     REBUILD_SECONDS = "rebuild_seconds", "seconds", "Time that building the engine took"
     PID = "pid", "", "The engine's process, on its machine", "the machine's name"
+    LOG_BYTES = "log_bytes", "bytes", "Bytes of the partition's log in the checkpoint that a rebuild replays"
+    SNAPSHOT_BYTES = "snapshot_bytes", "bytes", "Bytes of the snapshot in the checkpoint that a rebuild loads"
     LATE_ROWS_KEPT = "late_rows_kept", "0 or 1", "Whether late rows are written to files"
 
     # input
@@ -303,6 +305,16 @@ def decode(data: bytes) -> Iterator[Reading]:
     for entity, kind, own in json.loads(data):
         for name, value, *text in own:
             yield Reading(_PROPERTIES[name], value, text[0] if text else "", entity, Kind(kind))
+
+
+def together(*encoded: bytes) -> bytes:
+    """What several publishers have encoded, as one.
+
+    >>> parts = [under("engine", Kind.ENGINE, [Reading(p, 7)]) for p in (Property.STEPS, Property.ROWS)]
+    >>> [r.property.value for r in decode(together(*map(encode, parts)))]
+    ['steps', 'rows']
+    """
+    return b"[" + b",".join(e[1:-1] for e in encoded if len(e) > 2) + b"]"
 
 
 def table() -> str:

@@ -12,6 +12,7 @@ import pytest
 from penstock.engine.element import FOREVER
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import EVERYTHING
+from penstock.engine.synopses.directory import Directory
 from penstock.engine.synopses.store import Store
 
 SCHEMA = pa.schema(
@@ -140,3 +141,15 @@ def test_the_first_match_is_the_first_of_the_matches() -> None:
         for p, r in zip(places.tolist(), rids.tolist(), strict=True)
         for b, e, (s, f) in [(int(begin[p]), int(ends[p]), store.lives[r & store.mask].tolist())]
     )
+
+
+def test_a_directory_has_room_for_what_is_in_it_not_for_what_went_through() -> None:
+    groups = Directory([pa.int64(), pa.string()])
+    few = np.random.default_rng(1).integers(0, 5, 200_000)
+    numbers = groups.assign([pa.array(few), pa.array(few).cast(pa.string())], len(few))
+    assert len(groups) == 5
+    assert groups.nbytes() < 64 << 10
+    assert [a.as_py() for a in groups.rows(numbers[:3])[0]] == few[:3].tolist()
+    many = np.arange(100_000)
+    assert len(set(groups.assign([pa.array(many), pa.array(many).cast(pa.string())], len(many)))) == 100_000
+    assert len(groups) == 100_000

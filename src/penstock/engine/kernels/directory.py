@@ -13,7 +13,8 @@ from penstock.engine.kernels.hashing import mix
 def assign(heads: Int64s, entries: np.ndarray, count: int, hashes: Int64s) -> tuple[Int64s, Int64s]:
     """The number of each hash, new ones counting up from ``count``; and where each new one stood first.
 
-    ``entries[number] = (hash, next in bucket)`` must have room for every row to be new.
+    ``entries[number] = (hash, next in bucket)``. Stops at the first new hash that has no room in it, so that
+    there may be fewer numbers than hashes.
     """
     numbers = np.empty(len(hashes), np.int64)
     firsts = np.empty(len(hashes), np.int64)
@@ -25,6 +26,8 @@ def assign(heads: Int64s, entries: np.ndarray, count: int, hashes: Int64s) -> tu
         while at >= 0 and entries[at, 0] != hashes[i]:
             at = entries[at, 1]
         if at < 0:
+            if count == len(entries):
+                return numbers[:i], firsts[: count - start]
             at = count
             entries[at, 0], entries[at, 1] = hashes[i], heads[bucket]
             heads[bucket] = at

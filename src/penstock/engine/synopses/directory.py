@@ -55,21 +55,27 @@ class Directory(Stateful):
         return numbers
 
     def _assign_by_hash(self, columns: Sequence[pa.Array], length: int, seed: int) -> Int64s:
-        self._make_room(length)
         hashes = hash_rows(columns[: self._keys], length, seed)
-        numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes)
+        numbers = [self._assign_some(columns, hashes, 0)]
+        done = len(numbers[0])
+        while done < length:
+            self._grow()
+            numbers.append(self._assign_some(columns, hashes, done))
+            done += len(numbers[-1])
+        return numbers[0] if len(numbers) == 1 else np.concatenate(numbers)
+
+    def _assign_some(self, columns: Sequence[pa.Array], hashes: Int64s, start: int) -> Int64s:
+        """The numbers of the rows from ``start`` on, as far as there is room for the new ones."""
+        numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes[start:])
         if len(firsts):
             for column, array in zip(self._columns, columns, strict=True):
-                column.append(self._count, array.take(pa.array(firsts)))
+                column.append(self._count, array.take(pa.array(firsts + start)))
             self._count += len(firsts)
         return numbers
 
-    def _make_room(self, count: int) -> None:
-        need = self._count + count
-        capacity = len(self._heads)
-        if need <= capacity:
-            return
-        capacity = 1 << int(2 * need - 1).bit_length()
+    def _grow(self) -> None:
+        """Make room for as many again: many rows of few groups need little of it."""
+        capacity = 2 * len(self._heads)
         entries = np.zeros((capacity, 2), np.int64)
         entries[: self._count] = self._entries[: self._count]
         self._heads = np.full(capacity, -1, np.int64)

@@ -45,6 +45,8 @@ FAST = {
     # Hadoop's local files carry checksums of their own.
     f"{_STREAMING}.checkpoint.fileChecksum.enabled": "false",
     f"{_STREAMING}.noDataMicroBatches.enabled": "false",
+    # A query continues from its last batch. Spark would keep the changes of 100 batches to go back to.
+    f"{_STREAMING}.minBatchesToRetain": "10",
     # Fewer, larger batches of rows on their way to Python, over sockets without TCP.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),

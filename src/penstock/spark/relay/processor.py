@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from penstock.engine.command import Command
 from penstock.errors import EngineError
+from penstock.measurement import together
 from penstock.spark.process import freeze_loaded_objects, generator_without_traceback, keep_freed_memory
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.state_log import StateLog
@@ -105,7 +106,7 @@ class Relay(StatefulProcessor):
         visit = Visit(log, self.program, engine_id, self.memory)
         items, commands = _received(rows)
         result = visit.step(Record.of(items, commands))
-        self._publish(visit.engine_id, result.head["measured"])
+        self._publish(visit.engine_id, together(result.head["measured"], visit.log.measured()))
         # All partitions of a stage get the same commands, so one of them passes them on.
         yield from self.finish(result, () if partition else commands)
         freeze_loaded_objects()
@@ -141,9 +142,7 @@ def _received(frames: Iterable[pd.DataFrame]) -> tuple[list[tuple[Envelope, byte
 class Visit:
     """One step of one partition: the conversation with its engine and the changes to its log."""
 
-    def __init__(
-        self, log: StateLog, program: bytes, engine_id: EngineId, memory: int | None = None
-    ) -> None:
+    def __init__(self, log: StateLog, program: bytes, engine_id: EngineId, memory: int | None = None) -> None:
         self.log = log
         self.program = program
         self.engine_id = engine_id

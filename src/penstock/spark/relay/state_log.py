@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock import __version__
 from penstock.errors import CatalogError, EngineError
+from penstock.measurement import Kind, Property, Reading, encode, under
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.settings import LOG_PIECE_BYTES, SNAPSHOT_LOG_BYTES, SNAPSHOT_LOG_PER_STATE
 
@@ -166,6 +167,15 @@ class StateLog:
         stored = self._write(_snapshot_key(self.control.version), [data])
         self.control = replace(self.control, snapshot=stored, snapshot_raw=raw_size)
         self._write_control()
+
+    def measured(self) -> bytes:
+        """The sizes of what a rebuild reads, as readings of its engine."""
+        snapshot = self.control.snapshot
+        own = [
+            Reading(Property.LOG_BYTES, self._bytes_from(self.control.needs_from)),
+            Reading(Property.SNAPSHOT_BYTES, 0 if snapshot is None else snapshot.size),
+        ]
+        return encode(under("engine", Kind.ENGINE, own))
 
     def base(self) -> tuple[int, bytes, memoryview]:
         """Where rebuilding starts: a version, its header, and a snapshot (empty if there is none)."""
