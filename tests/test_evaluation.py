@@ -115,3 +115,50 @@ def test_what_is_no_element(element: Any) -> None:
 def test_what_is_no_count(argument: str, value: Any) -> None:
     with pytest.raises(penstock.PenstockError, match=f"{argument}={value!r} is not a whole number"):
         penstock.evaluate("SELECT a FROM S [RANGE 1]", {"S": [(1, {"a": 1})]}, **{argument: value})
+
+
+def reciprocal(k: Any) -> Any:
+    return [1 // x.as_py() for x in k]
+
+
+def of_values(k: Any) -> Any:
+    return "odd" if k % 2 else "even"
+
+
+def test_a_function_that_raises_is_told_at_once_with_its_line() -> None:
+    """Not after it was tried on every row alone, to find out which one is to blame."""
+    calls = []
+
+    def failing(k: Any) -> Any:
+        calls.append(len(k))
+        raise ValueError("no")
+
+    rows = {"S": [(1, {"k": k}) for k in range(5_000)]}
+    line = failing.__code__.co_firstlineno + 2
+    told = rf"function f failed at .*test_evaluation.py, line {line}: ValueError: no$"
+    for condition in ("f(k) > 1", "f(k) > 1 AND k / (k - k) > 1"):
+        calls.clear()
+        with pytest.raises(penstock.DataError, match=told):
+            query = f"SELECT k FROM S [NOW] WHERE {condition}"
+            penstock.evaluate(query, rows, functions={"f": (failing, "BIGINT")}, batches=1)
+        assert len(calls) < 50
+
+
+def test_a_row_on_which_a_function_fails_may_be_dropped_by_another_predicate() -> None:
+    rows = {"S": [(1, {"k": k % 3}) for k in range(60)]}
+    kept = "SELECT DISTINCT k FROM S [NOW] WHERE g(k) >= 0 AND g(k) < 9 AND k <> 0"
+    assert [row for _, sign, row in penstock.evaluate(kept, rows, functions={"g": (reciprocal, "INT")})] == [
+        {"k": 1},
+        {"k": 2},
+    ]
+    with pytest.raises(penstock.DataError, match="line .*: ZeroDivisionError"):
+        query = "SELECT k FROM S [NOW] WHERE g(k) = 1 AND k >= 0"
+        penstock.evaluate(query, rows, functions={"g": (reciprocal, "INT")})
+
+
+def test_a_function_of_single_values_is_told_or_wrapped() -> None:
+    rows, query = {"S": [(1, {"k": k}) for k in range(2)]}, "SELECT f(k) AS p FROM S [NOW] WHERE f(k) <> ''"
+    with pytest.raises(penstock.CatalogError, match="works on single values but gets Arrow.*scalar=True"):
+        penstock.evaluate(query, rows, functions={"f": (of_values, "STRING")})
+    found = penstock.evaluate(query, rows, functions={"f": (of_values, "STRING", True)})
+    assert sorted(row["p"] for _, _, row in found) == ["even", "odd"]

@@ -75,6 +75,21 @@ class PythonCall(Call):
         return _python_call, (self.function, self.args, self.type, cloudpickle.dumps(self.implementation))
 
 
+@dataclass(frozen=True)
+class RowByRow:
+    """A function of single values as a vectorised one; NULLs are None.
+
+    >>> RowByRow(max)(pa.array([1, 5]), pa.array([3, 4]))
+    [3, 5]
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, *columns: pa.Array) -> list[Any]:
+        """A value per row."""
+        return [self.function(*row) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
+
+
 def _python_call(function: str, args: tuple[Expression, ...], kind: pa.DataType, code: bytes) -> PythonCall:
     return PythonCall(function, args, kind, cloudpickle.loads(code))
 

@@ -67,8 +67,10 @@ class Example:
 class Functions(dict[str, FunctionDef]):
     """What stands for the session in a ``python`` block."""
 
-    def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
-        self[name] = cql.define_function(name, function, returns)
+    def create_function(
+        self, name: str, function: Callable[..., Any], returns: str, scalar: bool = False
+    ) -> None:
+        self[name] = cql.define_function(name, function, returns, scalar)
 
 
 def examples(page: str) -> Iterator[Example]:

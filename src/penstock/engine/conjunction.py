@@ -57,41 +57,43 @@ class Predicates:
 
 
 def passes_all(conjuncts: Sequence[Expression], read: Read, rows: Int64s) -> Bools:
-    """Which rows pass a conjunction; raises if a predicate fails on a row that none of the others drops."""
+    """Which rows pass a conjunction; raises if a predicate fails on a row that none of the others drops.
+
+    If one fails, the rows are halved until those are alone on which it does: of a predicate that fails on
+    every row, the first of them already decides.
+    """
     left = np.arange(len(rows))
     try:
         for conjunct in conjuncts:
             left = left[_on_rows(conjunct, read, rows[left])]
-    except DataError as error:
-        return _passes_each(conjuncts, read, rows, error)
+    except DataError:
+        if len(conjuncts) == 1:
+            raise
+        if len(rows) == 1:
+            return _passes_each(conjuncts, read, rows)
+        return np.concatenate([passes_all(conjuncts, read, half) for half in np.array_split(rows, 2)])
     passes = np.zeros(len(rows), np.bool_)
     passes[left] = True
     return passes
 
 
-def _passes_each(conjuncts: Sequence[Expression], read: Read, rows: Int64s, error: DataError) -> Bools:
-    """The same, with every predicate evaluated on all rows."""
-    each = [_careful(conjunct, read, rows) for conjunct in conjuncts]
-    dropped = np.logical_or.reduce([~passes & ~fails for passes, fails in each])
-    if bool((np.logical_or.reduce([fails for _, fails in each]) & ~dropped).any()):
-        raise error
-    return np.asarray(~dropped)
+def _passes_each(conjuncts: Sequence[Expression], read: Read, row: Int64s) -> Bools:
+    """The same for one row, with every predicate evaluated on it."""
+    failure = None
+    for conjunct in conjuncts:
+        try:
+            if not _on_rows(conjunct, read, row)[0]:
+                return np.zeros(1, np.bool_)
+        except DataError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return np.ones(1, np.bool_)
 
 
 def _on_rows(conjunct: Expression, read: Read, rows: Int64s) -> Bools:
     known = {name: read(name, rows) for name in columns(conjunct)}
     return np.asarray(true_mask(conjunct, known, len(rows)))
-
-
-def _careful(conjunct: Expression, read: Read, rows: Int64s) -> tuple[Bools, Bools]:
-    """Which rows pass a predicate, and on which it fails."""
-    try:
-        return _on_rows(conjunct, read, rows), np.zeros(len(rows), np.bool_)
-    except DataError:
-        if len(rows) == 1:
-            return np.zeros(1, np.bool_), np.ones(1, np.bool_)
-    passes, fails = zip(*(_careful(conjunct, read, half) for half in np.array_split(rows, 2)), strict=True)
-    return np.concatenate(passes), np.concatenate(fails)
 
 
 class _Kept:

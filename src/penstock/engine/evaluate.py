@@ -13,13 +13,14 @@ argument: an argument that could raise is evaluated on those rows only and scatt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import CatalogError, DataError, EngineError
+from penstock.engine.user_function import call_user_function
+from penstock.errors import DataError, EngineError
 from penstock.expression import Call, Column, Expression, Literal, PythonCall, shown
 from penstock.expression import columns as columns_of
 from penstock.functions import FUNCTIONS, may_raise
@@ -59,7 +60,8 @@ def _value(expression: Expression, columns: Columns, length: int) -> Datum:
     if isinstance(expression, Literal):
         return pa.scalar(expression.value, expression.type)
     if isinstance(expression, PythonCall):
-        return _python(expression, [evaluate(arg, columns, length) for arg in expression.args], length)
+        args = [evaluate(arg, columns, length) for arg in expression.args]
+        return call_user_function(expression, args, length)
     form = FORMS.get(expression.function)
     if form is not None:
         return _typed(form(expression, columns, length), expression.type)
@@ -89,26 +91,6 @@ def _call(call: Call, args: list[Datum]) -> Datum:
     except pa.ArrowInvalid as error:
         raise DataError(f"{shown(call)} cannot be computed: {error}") from None
     return result[0] if constant else result
-
-
-def _python(call: PythonCall, args: list[pa.Array], length: int) -> pa.Array:
-    """The checked result of a user's function.
-
-    An exception in it may be due to a row that another predicate drops; a wrong number of values is an error
-    of the function itself.
-    """
-    try:
-        answer = call.implementation(*args)
-        answer = list(answer) if isinstance(answer, Iterator) else answer
-        given = len(answer) if hasattr(answer, "__len__") else None
-        if given == length:
-            array = answer if isinstance(answer, pa.Array) else pa.array(answer, from_pandas=True)
-            return array if array.type == call.type else array.cast(call.type)
-    except Exception as error:
-        raise DataError(f"function {call.function} failed: {type(error).__name__}: {error}") from error
-    shape = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
-    rows = "1 row" if length == 1 else f"{length} rows"
-    raise CatalogError(f"function {call.function} returned {shape} for {rows}; it must return one per row")
 
 
 def _typed(value: Datum, type_: pa.DataType) -> Datum:

@@ -14,6 +14,7 @@ from penstock.cql.statements import schema_of
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
 from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CatalogError, CQLError
+from penstock.expression import RowByRow
 from penstock.functions import called
 from penstock.functions.aggregates import aggregate
 
@@ -24,15 +25,20 @@ def _is_taken(name: str) -> bool:
     return name in words or called(name) is not None or aggregate(name) is not None
 
 
-def define_function(name: str, function: Callable[..., Any], returns: str) -> FunctionDef:
-    """The catalog's entry of a vectorised function that returns values of the SQL type ``returns``."""
+def define_function(
+    name: str, function: Callable[..., Any], returns: str, scalar: bool = False
+) -> FunctionDef:
+    """The catalog's entry of a function that returns values of the SQL type ``returns``.
+
+    It is vectorised, or with ``scalar`` takes and returns single values.
+    """
     if not callable(function):
         raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
     if _is_taken(name.lower()):
         raise CatalogError(f"{name.upper()} is a function of CQL already; choose another name for yours")
     if not _can_be_called(name):
         raise CatalogError(f"a query cannot call a function by the name {name!r}; choose another")
-    return FunctionDef(name, _type(name, returns), function)
+    return FunctionDef(name, _type(name, returns), RowByRow(function) if scalar else function)
 
 
 def _can_be_called(name: str) -> bool:

@@ -136,13 +136,16 @@ class Session:
         }
         self._catalog.add(sources.create_input("relation", name, df, **options))
 
-    def create_function(self, name: str, function: Callable[..., Any], returns: str) -> None:
+    def create_function(
+        self, name: str, function: Callable[..., Any], returns: str, scalar: bool = False
+    ) -> None:
         """Register a vectorised function, to be used wherever an expression may stand.
 
         It gets an Arrow array for every argument and returns an array (Arrow, NumPy, pandas or a list) with
-        as many values of the SQL type ``returns``.
+        as many values of the SQL type ``returns``. With ``scalar=True`` it gets single values (None for
+        NULL) and returns one, which is easier to write and many times slower.
         """
-        self._catalog.add(cql.define_function(name, function, returns))
+        self._catalog.add(cql.define_function(name, function, returns, scalar))
 
     def create_table(self, name: str, df: DataFrame) -> None:
         """Register a static DataFrame under a name; it is read when a query over it is made."""

@@ -1,0 +1,70 @@
+"""Calls of registered functions: what they return is checked, and what they raise is reported with its place.
+
+A vectorised function gets an Arrow array per argument and returns a value per row. One that was written for
+single values fails, or returns a single value; if it works on the values of the first row, the error says so.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import CatalogError, DataError
+from penstock.expression import PythonCall, RowByRow
+
+_FOR_VALUES = (
+    "it works on single values but gets Arrow arrays, with a value per row: use pyarrow.compute in it, or "
+    "register it with scalar=True"
+)
+
+
+def call_user_function(call: PythonCall, args: Sequence[pa.Array], length: int) -> pa.Array:
+    """The checked result of a user's function.
+
+    An exception in it may be due to a row that another predicate drops; a wrong number of values is an error
+    of the function itself.
+    """
+    try:
+        answer = call.implementation(*args)
+        answer = list(answer) if isinstance(answer, Iterator) else answer
+        one = isinstance(answer, str | bytes) or not hasattr(answer, "__len__")
+        given = None if one else len(answer)
+        if given == length:
+            array = answer if isinstance(answer, pa.Array) else pa.array(answer, from_pandas=True)
+            return array if array.type == call.type else array.cast(call.type)
+    except Exception as error:
+        raise _failure(call, args, error) from error
+    shape = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
+    rows = "1 row" if length == 1 else f"{length} rows"
+    message = f"function {call.function} returned {shape} for {rows}; it must return one per row"
+    raise CatalogError(f"{message}; {_FOR_VALUES}" if one and _is_for_values(call, args) else message)
+
+
+def _failure(call: PythonCall, args: Sequence[pa.Array], error: Exception) -> Exception:
+    """An exception of the function with its place; about its data unless it was written for single values."""
+    sentence = f"function {call.function} failed{_place(call, error)}: {type(error).__name__}: {error}"
+    if _is_for_values(call, args):
+        return CatalogError(f"{sentence}; {_FOR_VALUES}")
+    return DataError(sentence)
+
+
+def _place(call: PythonCall, error: Exception) -> str:
+    """Where it was raised: the last line of the function's own file, which a notebook's cell is too."""
+    own = call.implementation.function if isinstance(call.implementation, RowByRow) else call.implementation
+    code = getattr(own, "__code__", None) or getattr(type(own).__call__, "__code__", None)
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
+    return f" at {lines[-1].filename}, line {lines[-1].lineno}" if lines else ""
+
+
+def _is_for_values(call: PythonCall, args: Sequence[pa.Array]) -> bool:
+    """Whether the function returns a single value for the values of the first row."""
+    if isinstance(call.implementation, RowByRow) or not args or not len(args[0]):
+        return False
+    try:
+        answer: Any = call.implementation(*(arg[0].as_py() for arg in args))
+    except Exception:
+        return False
+    return answer is not None and (isinstance(answer, str | bytes) or not hasattr(answer, "__len__"))
