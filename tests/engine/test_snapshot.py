@@ -55,6 +55,9 @@ QUERIES = {
     "window over a derived stream": "SELECT COUNT(*) AS c FROM (SELECT DSTREAM(k) FROM A [ROWS 3]) [RANGE 6]",
     "table": "SELECT A.k, T.name FROM A [RANGE 5], T WHERE A.k = T.k",
     "distinct of a table": "SELECT A.k FROM A [ROWS 5] WHERE A.k IN (SELECT k FROM T)",
+    "look-up": "SELECT A.k, T.name FROM A LEFT JOIN T ON A.k = T.k",
+    "look-up of values": "SELECT A.k FROM A WHERE A.k NOT IN (SELECT k FROM T)",
+    "table with a stream": "SELECT A.n, T.name FROM T LEFT JOIN A ON A.k = T.k",
     "relation": "SELECT R.name, COUNT(*) AS c FROM R, A [RANGE 5] WHERE R.k = A.k GROUP BY R.name",
     "self-join": "SELECT x.n, y.n AS m FROM A [ROWS 4] AS x, A [RANGE 3] AS y WHERE x.k = y.k",
     **{

@@ -33,7 +33,7 @@ class ClockGroup:
     ) -> None:
         self.graph = Graph(roots, context, first)
         nodes = [e.node for e in self.graph.entities]
-        self._waits = any(n.waits for n in nodes)
+        self._waits = any(map(waits, roots.values()))
         self._lag = sum(n.lag for n in nodes)
         self._tables = [(i, tables[i.name]) for i in inputs if i.kind == "table"]
         self._fed = False
@@ -58,7 +58,7 @@ class ClockGroup:
 
     def _run(self, clock: Clock, scheduler: Scheduler) -> None:
         self._feed_tables(clock)
-        scheduler.step(self.graph, clock)
+        scheduler.step(self.graph, replace(clock, tables=self._fed))
 
     def _feed_tables(self, clock: Clock) -> None:
         """Feed static rows once: in the first step, or with the first instant if some node waits for
@@ -84,7 +84,7 @@ class ClockGroup:
         """The smallest timestamp of an arrival that the state depends on, without that of the given
         operators.
         """
-        reaches = [e.operator.horizon() for e in self.graph.entities if e not in without]
+        reaches = [e.horizon() for e in self.graph.entities if e not in without]
         if not without and self.graph.unreplayable():
             return int(BEFORE_TIME)
         oldest = min(reaches, default=int(FOREVER))

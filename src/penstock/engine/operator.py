@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ class Clock:
     input, None before it. ``instants`` are those of this step that have input, for nodes that read them.
     ``share`` is this partition's share of the stage's rows so far: the shares of all partitions sum to 1, so
     a query's budget is divided by them. ``memory``: the bytes that this query may use of a memory shared by
-    several queries, if any.
+    several queries, if any. ``tables``: whether the rows of static tables have been fed.
     """
 
     before: int
@@ -43,6 +44,7 @@ class Clock:
     instants: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     share: float = 1.0
     memory: int | None = None
+    tables: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ class Stored:
     store: str
     columns: tuple[tuple[str, str], ...]
     longer: int = 0
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What an operator keeps of an input that accumulates: ``keeps`` in words.
+
+    ``per_group``: not more than some of each group, so that it may be bounded in fact.
+    """
+
+    input: Node
+    keeps: str
+    per_group: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,20 @@ class Node(ABC):
     def waits(self) -> bool:
         """Whether it needs its input in timestamp order, whole instants at a time."""
         return False
+
+    @cached_property
+    def is_static(self) -> bool:
+        """Whether it reads only tables, which are whole before the first row of a stream."""
+        return bool(self.inputs) and all(i.is_static for i in self.inputs)
+
+    @cached_property
+    def accumulates(self) -> bool:
+        """Whether its relation grows without end as rows arrive, so that an operator that keeps it does."""
+        return any(i.accumulates for i in self.inputs)
+
+    def growth(self) -> Iterator[Growth]:
+        """What it keeps that grows without end."""
+        return iter(())
 
     @property
     def has_ids(self) -> bool:

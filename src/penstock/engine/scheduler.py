@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.snapshot import Stateful
@@ -77,6 +77,10 @@ class Entity:
             queue.put(chunk)
         self.elements += len(chunk)
         self.seconds += time.perf_counter() - began
+
+    def horizon(self) -> int:
+        """As the operator's; what is made of tables alone needs no row of a stream."""
+        return int(FOREVER) if self.node.is_static else self.operator.horizon()
 
     def measure(self) -> Iterator[Reading]:
         """The measurements of the operator and its input queues."""
@@ -146,7 +150,7 @@ class Graph:
         found = {
             e
             for e in self.entities
-            if e.operator.horizon() == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
+            if e.horizon() == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
         }
         while more := self._tied_to(found) - found:
             found |= more

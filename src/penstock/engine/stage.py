@@ -75,7 +75,7 @@ class Stage:
 
 def waits(node: Node) -> bool:
     """Whether the node or one below it needs its input in timestamp order, whole instants at a time."""
-    return node.waits or any(map(waits, node.inputs))
+    return not node.is_static and (node.waits or any(map(waits, node.inputs)))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.expire import Expire
 from penstock.engine.operators.identify import Identify
+from penstock.engine.operators.look_up import LookUp
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
@@ -90,7 +92,7 @@ class Builder:
         late = (stream.options.skew, stream.options.idle_after)
         taken = StageInput(name, pa.schema(fields), "source", *late, key=key)
         self.stage_inputs.append(taken)
-        return Source(name, taken.schema, changes)
+        return Source(name, taken.schema, changes, grows=changes is Pattern.APPEND)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
         name = self._new_name(node.alias)
@@ -99,7 +101,7 @@ class Builder:
         self.stage_inputs.append(StageInput(name, pa.schema(fields), "table"))
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
         self.host_inputs.append(TableInput(name, node.alias, node.definition, shipped, filter))
-        return Source(name, pa.schema(fields))
+        return Source(name, pa.schema(fields), table=True)
 
     def own_rows(self, source: logical.Source) -> tuple[Expression, ...]:
         """The predicate that a row is the partition's own, if the stream built last sends places."""
@@ -121,13 +123,49 @@ class Builder:
         output: tuple[str, ...],
     ) -> Node:
         """The join of built inputs, labelled as the logical inputs are."""
+        kind = BinaryJoin if len(parts) == 2 else MJoin
+        return kind(**self._join_of(parts, inputs, conjuncts, output))
+
+    def looks_up(self, stream: Node, table: Node) -> bool:
+        """Whether rows of a stream without window meet only tables, so that none has to be kept."""
+        return stream.pattern is Pattern.APPEND and not stream.is_static and table.is_static
+
+    def looked_up(
+        self,
+        parts: Sequence[Node],
+        inputs: Sequence[logical.Logical],
+        conjuncts: Sequence[Expression],
+        output: tuple[str, ...],
+        kind: str,
+    ) -> Node:
+        """The rows of the stream among the inputs by their matches in the table: see ``LookUp``."""
+        return LookUp(**self._join_of(parts, inputs, conjuncts, output), kind=kind)
+
+    def _join_of(
+        self,
+        parts: Sequence[Node],
+        inputs: Sequence[logical.Logical],
+        conjuncts: Sequence[Expression],
+        output: tuple[str, ...],
+    ) -> dict[str, Any]:
+        """The arguments of a join operator."""
         graph = join_graph([p.schema.names for p in parts], conjuncts)
         keyed = [self._with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
-        if any(p.pattern is Pattern.CHANGING for p in keyed):
+        changing = [p.pattern is Pattern.CHANGING for p in keyed]
+        if any(c and not p.is_static for c, p in zip(changing, keyed, strict=True)):
             keyed = [self._with_ids(p) for p in keyed]
-        kind = BinaryJoin if len(keyed) == 2 else MJoin
-        parts_and_keys = (tuple(keyed), tuple(_labels(inputs)), graph.classes, graph.residual)
-        return kind(*parts_and_keys, output, self.filters, graph.bands, self.chooser)
+        elif any(changing):  # rows of tables alone are ended by their ids
+            keyed = [self._with_ids(p) if p.is_static else p for p in keyed]
+        return {
+            "parts": tuple(keyed),
+            "labels": tuple(_labels(inputs)),
+            "classes": graph.classes,
+            "residual": graph.residual,
+            "output": output,
+            "filters": self.filters,
+            "bands": graph.bands,
+            "chooser": self.chooser,
+        }
 
     def _with_keys(self, part: Node, derived: Named, inner: tuple[Expression, ...]) -> Node:
         if derived:

@@ -71,7 +71,9 @@ class _Compiler:
             last = number == len(relations) - 1
             root = _result(builder, stage.relation) if last else builder.exact(stage.relation)
             yield self._planned(root, builder, stage) if number else self._first(root, builder)
-            exchanges[stage_name(number)] = Source(stage_name(number), root.schema, root.pattern)
+            exchanges[stage_name(number)] = Source(
+                stage_name(number), root.schema, root.pattern, grows=root.accumulates
+            )
 
     def _builder(self, exchanges: Mapping[str, Node]) -> Builder:
         settings, query = self._settings, self._query

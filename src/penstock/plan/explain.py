@@ -19,6 +19,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
+from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Axis, Route
@@ -40,6 +41,10 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
         yield from (f"  [{note}]" for note in planned.notes)
         yield from _tree(planned.stage.root, "  ", set())
+    grows = growing(plan)
+    if grows:
+        yield "state    grows without end"
+        yield from (f"  {g.sentence}" for g in grows)
 
 
 def explain_stage(planned: PlannedStage) -> Iterator[str]:
@@ -154,12 +159,15 @@ def _indexes(join: MJoin) -> str:
     synopses = []
     for i, label in enumerate(join.labels):
         keys = [_short(column, label) for c in join.classes for k, column in c if k == i]
+        if i == join.passing:
+            continue
         near = [_short(column, label) for b in join.bands for k, column in (b.left, b.right) if k == i]
         if keys:
             synopses.append(f"{label} by hash of {' and '.join(keys)}")
         else:
             synopses.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
-    return f"[synopses: {', '.join(synopses)}]"
+    passes = "" if join.passing is None else f"; {join.labels[join.passing]} looks up and is not kept"
+    return f"[synopses: {', '.join(synopses)}{passes}]"
 
 
 def _costs(plan: PhysicalPlan) -> Iterator[str]:
@@ -189,6 +197,8 @@ def _join_costs(join: MJoin) -> Iterator[str]:
     if not isinstance(join.chooser, ByCost):
         return
     for i, label in enumerate(join.labels):
+        if i == join.passing:
+            continue
         equal = any(k == i for c in join.classes for k, _ in c)
         if equal or any(i in b.inputs for b in join.bands):
             methods = BY_EQUALITY if equal else BY_RANGE

@@ -40,7 +40,7 @@ class JoinInputs(Stateful):
     """Inputs ``parts`` joined on key ``classes``, ``bands`` and ``residual`` predicates.
 
     ``output``: the output columns. Without ``stores`` each input has its own store, whose rows are inserted
-    with the first ``given`` of the keys above.
+    with as many of the keys above as ``given`` has for it. Rows of the input ``passing`` are kept for a step.
     """
 
     saved = ("owned", "stubs")
@@ -54,7 +54,8 @@ class JoinInputs(Stateful):
         output: Collection[str],
         bands: Sequence[Band] = (),
         chooser: Chooser | None = None,
-        given: int = 0,
+        given: Sequence[int] = (),
+        passing: int | None = None,
     ) -> None:
         self.bands, self._chooser = bands, chooser
         self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
@@ -71,8 +72,9 @@ class JoinInputs(Stateful):
         self._band_columns = [sorted({c for k, c in sides if k == i}) for i in range(len(parts))]
         hashed = {column for c, ok in zip(classes, self.exact, strict=True) if not ok for _, column in c}
         read = hashed.union(output, *(columns(r) for r in residual))
-        self._given = given
-        self._own = [stores is None or p.stored is None for p in parts]
+        self._given, self._passing = given or [0] * len(parts), passing
+        self._static = [p.is_static for p in parts]
+        self._own = [stores is None or p.stored is None or i == passing for i, p in enumerate(parts)]
         self.stubs = [self._stub(stores, i, part, read) for i, part in enumerate(parts)]
         self.owned = [s.store for s, own in zip(self.stubs, self._own, strict=True) if own]
 
@@ -82,7 +84,7 @@ class JoinInputs(Stateful):
         keys += [KeyOf("order", c) for c in self._band_columns[i]]
         wanted = [f.name for f in part.schema if f.name in read]
         if self._own[i] or stores is None or part.stored is None:
-            return Stub(Store(part.schema, self._given, stored=()), {c: c for c in wanted}, keys)
+            return Stub(Store(part.schema, self._given[i], stored=()), {c: c for c in wanted}, keys)
         there = dict(part.stored.columns)
         keys = [KeyOf(k.kind, there[k.column]) for k in keys]
         return Stub(stores[part.stored.store], {c: there[c] for c in wanted}, keys, part.stored.longer)
@@ -99,10 +101,11 @@ class JoinInputs(Stateful):
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
         valid = np.full(len(chunk), chunk.rid is not None)
-        given = [(ids, valid), (ids, valid)][: self._given]
-        rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=True)
+        given = [(ids, valid), (ids, valid)][: self._given[i]]
+        passes = i == self._passing
+        rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=not passes)
         stub.read()
-        return rows
+        return self._usable(i, rows) if passes else rows
 
     def _usable(self, i: int, rows: Int64s) -> Int64s:
         """The rows without a NULL key."""
@@ -166,10 +169,13 @@ class JoinInputs(Stateful):
         """A step is over: rows that end before ``now`` are not needed any more."""
         for stub in self.stubs:
             stub.advance(now)
+        if self._passing is not None:
+            self.stubs[self._passing].store.clear()
 
     def oldest(self) -> int:
-        """A lower bound of the rows' timestamps, without static rows."""
-        return min(s.store.oldest() for s in self.stubs)
+        """A lower bound of the timestamps of the streams' rows."""
+        moving = (s.store for s, static in zip(self.stubs, self._static, strict=True) if not static)
+        return min((store.oldest() for store in moving), default=int(FOREVER))
 
     def shared(self, j: int, bound: Collection[int]) -> list[int]:
         """The classes that join input j to bound inputs."""

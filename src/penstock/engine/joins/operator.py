@@ -33,10 +33,12 @@ class JoinOperator(Operator):
         self._node = node
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
-        given = 2 if ids else int(self._changing)
+        given = [2 if ids else int(self._changing or i in node.tables) for i in range(len(node.parts))]
         self._inputs = JoinInputs(
-            stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given
-        )
+            stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given,
+            node.passing
+        )  # fmt: skip
+        self._ends_later = [self._changing or i in node.tables for i in range(len(node.parts))]
         self._pipelines = [Pipeline(self._inputs, i, node.filters) for i in range(len(node.parts))]
         self._results = 0
 
@@ -52,19 +54,24 @@ class JoinOperator(Operator):
         """New rows of each input probe the others; then, where ends are not known on arrival, the rows that
         ended.
         """
-        gone = [c.where(c.sign < 0) if self._changing else c.slice(0, 0) for c in inputs]
+        gone = [c.where(c.sign < 0) if self._ends_later[i] else c.slice(0, 0) for i, c in enumerate(inputs)]
         ended = [self._inputs.end(i, chunk) for i, chunk in enumerate(gone)]
         chunks = []
-        for i, chunk in enumerate(inputs):
-            new = self._inputs.insert(i, chunk.where(chunk.sign > 0))
+        for i in (*self._node.tables, *self._node.moving):
+            new = self._inputs.insert(i, inputs[i].where(inputs[i].sign > 0))
             # Rows that arrived and left in this step are found only now.
             here = self._inputs.end(i, gone[i].where(~ended[i][1]))
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
-            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, new)]
+            probing = self._probing_rows(i, new)
+            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, probing)]
         for i, (rows, _) in enumerate(ended if self._changing else ()):
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]
         out = Chunk.concat(chunks, self._schema)
         return out.in_order() if self._changing else out
+
+    def _probing_rows(self, i: int, new: Int64s) -> Int64s:
+        """The new rows of input i that probe: tables come before all rows of streams."""
+        return new[:0] if i in self._node.tables else new
 
     def _ended_by(self, i: int, clock: Clock) -> list[int]:
         """For ended rows of input i: rows of inputs before it must be alive, so a combination ends once."""

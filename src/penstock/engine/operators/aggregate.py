@@ -10,7 +10,7 @@ every (group, instant), and where any differs the change is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
-from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
 from penstock.engine.synopses.accumulators import Segments, accumulator
 from penstock.engine.synopses.directory import Directory, same_rows
 
@@ -70,6 +70,19 @@ class Aggregate(Node):
         """A group's value needs all elements of an instant."""
         return True
 
+    @property
+    def accumulates(self) -> bool:
+        return bool(self.keys) and self.input.accumulates
+
+    def growth(self) -> Iterator[Growth]:
+        if not self.input.accumulates:
+            return
+        for f in self.functions:
+            if f.distinct:
+                yield Growth(self.input, f"each different {', '.join(f.arguments)}")
+        if self.keys:
+            yield Growth(self.input, f"one row for each {', '.join(self.keys)}", per_group=True)
+
     def start(self, context: StartContext) -> Operator:
         return _Aggregate(self)
 
@@ -108,11 +121,15 @@ class _Aggregate(Operator):
 
     def _with_first_instant(self, chunk: Chunk, clock: Clock) -> Chunk:
         """Add an event without effect at the first instant, for the group that exists over no rows."""
-        if self._node.keys or self._begun or clock.first is None or clock.first >= clock.now:
+        if self._node.keys or self._begun:
+            return chunk
+        begun = clock.first is not None and clock.first < clock.now
+        if not (clock.tables if self._node.is_static else begun):
             return chunk
         self._begun = True
+        first = BEFORE_TIME if self._node.is_static else clock.first
         columns = batch_of([pa.nulls(1, f.type) for f in chunk.columns.schema], chunk.columns.schema, 1)
-        mark = Chunk(np.array([clock.first], np.int64), np.zeros(1, np.int8), columns)
+        mark = Chunk(np.array([first], np.int64), np.zeros(1, np.int8), columns)
         plain = Chunk(chunk.ts, chunk.sign, chunk.columns)
         return Chunk.concat([mark, plain], chunk.columns.schema).in_order()
 

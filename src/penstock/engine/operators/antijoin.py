@@ -7,30 +7,26 @@ some), which follows from its two counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
 
 @dataclass(frozen=True)
 class Antijoin(Node):
-    """``left`` rows without (``anti``) or with a match among ``matches``, identified by column ``id``.
-
-    ``static``: matches are with a table, so no row gets its first match after it arrived.
-    """
+    """``left`` rows without (``anti``) or with a match among ``matches``, identified by column ``id``."""
 
     left: Node
     matches: Node
     id: str
     anti: bool = True
-    static: bool = False
 
     name = "antijoin"
 
@@ -44,8 +40,17 @@ class Antijoin(Node):
 
     @property
     def pattern(self) -> Pattern:
-        grows = all(i.pattern is Pattern.APPEND for i in self.inputs) and (self.static or not self.anti)
+        """A row leaves when its first match arrives; in a semijoin with its last."""
+        grows = all(i.pattern is Pattern.APPEND for i in self.inputs) and not self.anti
         return Pattern.APPEND if grows else Pattern.CHANGING
+
+    @property
+    def accumulates(self) -> bool:
+        return self.left.accumulates
+
+    def growth(self) -> Iterator[Growth]:
+        if self.left.accumulates:
+            yield Growth(self.left, "every row")
 
     @property
     def waits(self) -> bool:
@@ -70,7 +75,7 @@ class _Antijoin(Operator):
     def __init__(self, node: Antijoin) -> None:
         self._id = node.id
         self._schema = node.schema
-        self._grows = node.left.pattern is Pattern.APPEND
+        self._grows = any(i.pattern is Pattern.APPEND for i in node.inputs)
         directory = Directory([pa.int64()], [f.type for f in node.schema])
         self._bags = Bags(directory, 2, node.multiplicity)
 

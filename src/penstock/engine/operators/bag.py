@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
@@ -38,6 +38,9 @@ class Bag(Node):
     def waits(self) -> bool:
         """Counts need all elements of an instant."""
         return True
+
+    def growth(self) -> Iterator[Growth]:
+        return (Growth(p, "each different row") for p in self.parts if p.accumulates)
 
     @abstractmethod
     def multiplicity(self, counts: np.ndarray) -> Int64s:

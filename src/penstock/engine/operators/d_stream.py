@@ -32,6 +32,10 @@ class DStream(Unary):
         """Tuples that leave may have arrived long before."""
         return True
 
+    @property
+    def accumulates(self) -> bool:
+        return True
+
     def start(self, context: StartContext) -> Operator:
         """No synopsis: it needs only the changes of an instant."""
         return _DStream()

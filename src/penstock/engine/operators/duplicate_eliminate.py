@@ -12,16 +12,9 @@ from penstock.engine.operators.bag import Bag
 
 @dataclass(frozen=True)
 class DuplicateEliminate(Bag):
-    """DISTINCT, over one input. ``static``: the input is a table, whose rows all exist from the beginning."""
-
-    static: bool = False
+    """DISTINCT, over one input."""
 
     name = "duplicate-eliminate"
-
-    @property
-    def waits(self) -> bool:
-        """Which of equal rows is the first depends on their order."""
-        return not self.static
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         return (counts[:, 0] > 0).astype(np.int64)

@@ -12,17 +12,20 @@ from penstock.engine.operators.bag import Bag
 
 @dataclass(frozen=True)
 class Except(Bag):
-    """EXCEPT ALL, or EXCEPT if not ``all``. ``static``: the right side reads only tables."""
+    """EXCEPT ALL, or EXCEPT if not ``all``."""
 
     all: bool = True
-    static: bool = False
 
     name = "except"
 
     @property
     def pattern(self) -> Pattern:
         """A row leaves when an equal row arrives on the right."""
-        return super().pattern if self.static else Pattern.CHANGING
+        return super().pattern if self.parts[1].is_static else Pattern.CHANGING
+
+    @property
+    def accumulates(self) -> bool:
+        return self.parts[0].accumulates
 
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         """The left count minus the right one, at least 0; or once if only the left has the row."""

@@ -48,6 +48,10 @@ class IStream(Unary):
         """Not if each insertion is a row that arrived at that instant."""
         return self.input.pattern is not Pattern.APPEND
 
+    @property
+    def accumulates(self) -> bool:
+        return True
+
     def start(self, context: StartContext) -> Operator:
         """The simplest operator for the input's pattern."""
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:

@@ -18,6 +18,10 @@ class Intersect(Bag):
 
     name = "intersect"
 
+    @property
+    def accumulates(self) -> bool:
+        return all(p.accumulates for p in self.parts)
+
     def multiplicity(self, counts: np.ndarray) -> Int64s:
         common = np.maximum(counts.min(axis=1), 0)
         return common if self.all else np.minimum(common, 1)

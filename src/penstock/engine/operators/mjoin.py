@@ -16,11 +16,16 @@ uses all classes that join the next input to the parts found so far. A NULL key 
 If equalities lead from an input to two or more others, its rows first pass drop probing, which checks for
 each of those whether the path to it has a match, in an order that adapts to the stream (thesis 5.2). Output
 generation continues from the matches that drop probing found.
+
+Inputs made of tables alone come first in a step, so only the rows of the others probe them. If there is one
+other input and its rows never leave, nothing has to be kept of it: each row looks up its matches and passes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -30,7 +35,7 @@ from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
 from penstock.engine.joins.inputs import KeyClass
 from penstock.engine.joins.operator import JoinOperator
-from penstock.engine.operator import Node, Operator, StartContext
+from penstock.engine.operator import Growth, Node, Operator, StartContext
 from penstock.expression import Expression, columns
 from penstock.streamon.access import Chooser
 
@@ -74,10 +79,36 @@ class MJoin(Node):
         """The decisions of some budgets depend on the order of rows."""
         return self.budget is not None and self.budget.waits
 
+    @cached_property
+    def moving(self) -> tuple[int, ...]:
+        """The inputs that are not made of tables alone; all of them if none is."""
+        moving = tuple(i for i, p in enumerate(self.parts) if not p.is_static)
+        return moving or tuple(range(len(self.parts)))
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """The inputs made of tables alone, of a join that has others."""
+        return tuple(i for i in range(len(self.parts)) if i not in self.moving)
+
+    @property
+    def passing(self) -> int | None:
+        """The input whose rows meet only tables: they look up their matches, and none is kept."""
+        passes = len(self.moving) == 1 and self.tables and self.pattern is Pattern.APPEND
+        return self.moving[0] if passes and self.budget is None else None
+
+    @property
+    def accumulates(self) -> bool:
+        """A joined row leaves with the first of its parts."""
+        return all(self.parts[i].accumulates for i in self.moving)
+
+    def growth(self) -> Iterator[Growth]:
+        stored = [self.parts[i] for i in self.moving if i != self.passing]
+        return (Growth(p, "every row") for p in stored if p.accumulates)
+
     @property
     def pattern(self) -> Pattern:
-        """The least restrictive of its inputs' patterns."""
-        patterns = {p.pattern for p in self.parts}
+        """The least restrictive of the patterns of its moving inputs."""
+        patterns = {self.parts[i].pattern for i in self.moving}
         for pattern in (Pattern.CHANGING, Pattern.EXPIRING):
             if pattern in patterns:
                 return pattern

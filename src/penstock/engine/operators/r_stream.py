@@ -6,7 +6,7 @@ The clock ticks at every tick of integer time, at every instant with input in TI
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
 from penstock.engine.synopses.directory import Directory
 
 
@@ -49,6 +49,14 @@ class RStream(Unary):
     def depends_on_past(self) -> bool:
         """Tuples output at a tick may be gone at the next."""
         return True
+
+    @property
+    def accumulates(self) -> bool:
+        return True
+
+    def growth(self) -> Iterator[Growth]:
+        if self.input.accumulates:
+            yield Growth(self.input, "every row")
 
     def start(self, context: StartContext) -> Operator:
         return _RStream(self)

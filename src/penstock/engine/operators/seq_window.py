@@ -21,7 +21,7 @@ import numpy as np
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
+from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.snapshot import State
 from penstock.engine.synopses.partition_counts import PartitionCounts
@@ -57,6 +57,15 @@ class SeqWindow(Unary):
         if self.size is None:
             return Pattern.APPEND
         return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
+
+    @property
+    def accumulates(self) -> bool:
+        return self.size is None
+
+    def growth(self) -> Iterator[Growth]:
+        if self.partition_by:
+            rows = "the last row" if self.size == 1 else f"the last {self.size} rows"
+            yield Growth(self.input, f"{rows} of each {', '.join(self.partition_by)}", per_group=True)
 
     def describe(self) -> str:
         """The window in CQL, and the predicates of the rows it stores."""

@@ -15,12 +15,15 @@ from penstock.engine.operator import Clock, Node, Operator, StartContext
 class Source(Node):
     """An input of the stage, by name: a stream, a static table or an earlier stage's relation.
 
-    ``of`` are the columns that are read.
+    ``of`` are the columns that are read; ``table``: whether it is a static table. ``grows``: whether its
+    relation grows without end.
     """
 
     input: str
     of: pa.Schema
     changes: Pattern = Pattern.APPEND
+    table: bool = False
+    grows: bool = False
 
     name = "source"
 
@@ -35,6 +38,14 @@ class Source(Node):
     @property
     def pattern(self) -> Pattern:
         return self.changes
+
+    @property
+    def is_static(self) -> bool:
+        return self.table
+
+    @property
+    def accumulates(self) -> bool:
+        return self.grows
 
     def describe(self) -> str:
         return self.input

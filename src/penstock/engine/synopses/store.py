@@ -228,6 +228,11 @@ class Store(Stateful):
         if may_move and self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:
             self._move_up(now)
 
+    def clear(self) -> None:
+        """Free all rows."""
+        self._ended = 0
+        self._forget(self.next)
+
     def _forget(self, base: int) -> None:
         self.base = base
         while self._insertions and self._insertions[0][0] <= base:

@@ -47,7 +47,7 @@ class Distinct(Unary):
 
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.changing(context.exact(self.input))
-        return duplicate_eliminate.DuplicateEliminate((below,), self.is_static)
+        return duplicate_eliminate.DuplicateEliminate((below,))
 
 
 @dataclass(frozen=True)

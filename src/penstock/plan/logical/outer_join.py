@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.engine.element import Pattern
-from penstock.engine.operators import antijoin, project, union
-from penstock.expression import Column, Expression, Literal
+from penstock.engine.operators import antijoin, project, select, union
+from penstock.expression import Call, Column, Expression, Literal
 from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, SpreadError
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import AnyJoin
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _IDS = {"left": "#left", "right": "#right"}
 """Columns that number the rows of the sides."""
+_OTHER = {"left": "right", "right": "left"}
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,29 @@ class OuterJoin(Binary, AnyJoin):
     def build(self, context: Builder, needed: Needed) -> Node:
         """The pairs, and the rows of the preserved sides without a pair, with NULLs for the other side."""
         wanted = {*needed, *reads(self.conjuncts)}
-        sides = {
-            side: context.identified(context.build(i, wanted), _IDS[side])
-            for side, i in zip(_IDS, self.inputs, strict=True)
-        }
-        kept = ("left", "right") if self.kind == "full" else (self.kind,)
+        sides = dict(zip(_IDS, (context.build(i, wanted) for i in self.inputs), strict=True))
+        kept = ["left", "right"] if self.kind == "full" else [self.kind]
+        passing = [k for k in kept if context.looks_up(sides[k], sides[_OTHER[k]])]
+        alone = [k for k in kept if k not in passing]
+        for k in alone:
+            sides[k] = context.identified(sides[k], _IDS[k])
         shown = pa.schema([f for f in self.schema if f.name in needed])
-        output = (*shown.names, *(_IDS[k] for k in kept))
-        pairs = context.changing(context.joined(list(sides.values()), self.inputs, self.conjuncts, output))
-        alone = [antijoin.Antijoin(sides[k], pairs, _IDS[k], static=self.only_grows) for k in kept]
-        return union.Union(tuple(_padded(part, shown) for part in (pairs, *alone)))
+        output = (*shown.names, *(_IDS[k] for k in alone))
+        joined = (list(sides.values()), self.inputs, self.conjuncts, output)
+        if passing:
+            pairs = context.looked_up(*joined, "outer")
+        else:
+            pairs = context.changing(context.joined(*joined))
+        rest = [antijoin.Antijoin(sides[k], _matches(pairs, _IDS[k], bool(passing)), _IDS[k]) for k in alone]
+        parts = tuple(_padded(part, shown) for part in (pairs, *rest))
+        return union.Union(parts) if rest else parts[0]
+
+
+def _matches(pairs: Node, id: str, some_alone: bool) -> Node:
+    """The rows that are pairs, if there are others among them."""
+    if not some_alone:
+        return pairs
+    return select.Select(pairs, (Call("isnotnull", (Column(id, pa.int64()),), pa.bool_()),))
 
 
 def _padded(node: Node, schema: pa.Schema) -> Node:

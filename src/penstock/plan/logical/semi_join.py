@@ -57,7 +57,10 @@ class SemiJoin(Binary, AnyJoin):
 
     def build(self, context: Builder, needed: Needed) -> Node:
         wanted = {*needed, *reads(self.conjuncts)}
-        left = context.identified(context.build(self.left, wanted), _ID)
-        right = context.build(self.right, wanted)
+        left, right = (context.build(i, wanted) for i in self.inputs)
+        if context.looks_up(left, right):
+            shown, kind = tuple(n for n in left.schema.names if n in needed), "anti" if self.anti else "semi"
+            return context.looked_up((left, right), self.inputs, self.conjuncts, shown, kind)
+        left = context.identified(left, _ID)
         pairs = context.changing(context.joined([left, right], self.inputs, self.conjuncts, (_ID,)))
-        return antijoin.Antijoin(left, pairs, _ID, self.anti, self.right.is_static)
+        return antijoin.Antijoin(left, pairs, _ID, self.anti)

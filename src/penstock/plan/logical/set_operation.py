@@ -84,7 +84,7 @@ class SetOperation(Binary):
         changing = (context.changing(left), context.changing(right))
         match self.kind:
             case "except":
-                return except_.Except(changing, self.all, self.right.is_static)
+                return except_.Except(changing, self.all)
             case "intersect":
                 return intersect.Intersect(changing, self.all)
         both = union.Union((left, right) if left.pattern is right.pattern else changing)

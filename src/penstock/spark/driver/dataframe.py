@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.catalog import Input
 from penstock.errors import EngineError
+from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
 from penstock.spark.driver import exchange
@@ -46,7 +47,8 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
             df = blobs.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
         return df
 
-    return QueryFrame(spark, build, fingerprints, plan.shared_memory)
+    grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
+    return QueryFrame(spark, build, fingerprints, plan.shared_memory, grows)
 
 
 def _relays(

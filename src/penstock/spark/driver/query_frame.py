@@ -8,6 +8,7 @@ no commands.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.relay.fingerprint import Fingerprint
 
+_log = logging.getLogger("penstock")
 _LOCATION = "checkpointlocation"
 
 
@@ -28,7 +30,8 @@ class QueryFrame(ClassicDataFrame):
     """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
 
     ``build`` makes the DataFrame with a command stream; each writer, as each query, has a stream of its own.
-    ``memory``: the bytes that the query shares with others, if it does.
+    ``memory``: the bytes that the query shares with others, if it does. ``grows``: the state that grows
+    without end, of which a start warns.
     """
 
     def __init__(
@@ -37,18 +40,20 @@ class QueryFrame(ClassicDataFrame):
         build: Callable[[CommandStream], DataFrame],
         query: Sequence[Fingerprint],
         memory: int | None = None,
+        grows: Sequence[str] = (),
     ) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
-        self._build, self._fingerprints, self._memory = build, tuple(query), memory
+        self._build, self._fingerprints, self._memory, self._grows = build, tuple(query), memory, tuple(grows)
         super().__init__(build(self._commands)._jdf, spark)
 
     @property
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
         if self._commands is None:
-            return QueryFrame(self.sparkSession, self._build, self._fingerprints, self._memory).writeStream
+            again = (self._build, self._fingerprints, self._memory, self._grows)
+            return QueryFrame(self.sparkSession, *again).writeStream
         commands, self._commands = self._commands, None
-        return _Writer(self, self._fingerprints, commands, self._memory)
+        return _Writer(self, self._fingerprints, commands, self._memory, self._grows)
 
 
 class _Writer(DataStreamWriter):
@@ -60,9 +65,10 @@ class _Writer(DataStreamWriter):
         fingerprints: tuple[Fingerprint, ...],
         commands: CommandStream,
         memory: int | None,
+        grows: tuple[str, ...],
     ) -> None:
         super().__init__(df)
-        self._memory = memory
+        self._memory, self._grows = memory, grows
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._fingerprints = fingerprints
         self._commands = commands
@@ -92,6 +98,8 @@ class _Writer(DataStreamWriter):
         return self._started(super().toTable(tableName, *args, **given))
 
     def _started(self, query: StreamingQuery) -> StreamingQuery:
+        for sentence in self._grows:
+            _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._commands.started(query)
         if self._memory is not None:
             self._shared.started(self._commands, self._memory)
