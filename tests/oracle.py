@@ -24,7 +24,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from oracle_compare import assert_same, differences
-from oracle_text import Query, take_apart
+from oracle_text import HIDDEN, Query, take_apart
 from oracle_windows import (
     Change,
     Row,
@@ -94,6 +94,10 @@ def _is_table(rows: Sequence[Any]) -> bool:
 def _result(query: Query, world: World) -> tuple[list[Change], str]:
     """A query's changes, or its stream as changes that are all +; and its columns."""
     sources = [_source(item.source, item.window, world) for item in query.items]
+    if HIDDEN in query.sql:
+        if re.search(r"(SELECT|DISTINCT|\.) ?\*", query.sql):
+            raise Undetermined("* would show the hidden time")
+        sources = [_timed(source) for source in sources]
     instants = {t for s in sources for t in moves(s.window, s.elements, world.start, world.end)}
     contents, columns = _relation(query.sql, sources, sorted(instants | {world.start}), world.at_once)
     if query.operator == "R":
@@ -118,6 +122,14 @@ def _source(source: str | Query, window: str, world: World) -> Source:
     ordered = sorted(rows, key=lambda e: e[0])
     relation = bool(rows) and len(rows[0]) == 3
     return Source(Window("relation") if relation else read_window(window, world.unit), ordered, columns)
+
+
+def _timed(source: Source) -> Source:
+    """A source with the timestamps of its rows as a column, if it is a stream."""
+    elements = source.elements
+    if source.window.kind not in ("table", "relation"):
+        elements = [(ts, {**row, HIDDEN: ts}) for ts, row in elements]
+    return Source(source.window, elements, f'{source.columns}, "{HIDDEN}" BIGINT')
 
 
 def _columns(elements: Sequence[Any]) -> str:

@@ -9,10 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+TIME = "time__"
+"""The time of a row, which the scanner of FROM knows."""
 FORMS = {
     "EVERY 1": "BOOL_AND ( {0} ) {filter}",
     "SOME 1": "BOOL_OR ( {0} ) {filter}",
     "COUNT_IF 1": "COUNT ( CASE WHEN {0} THEN 1 END ) {filter}",
+    "MEDIAN 1": "QUANTILE_CONT ( {0} , 0.5 ) {filter}",
+    "MEDIAN DISTINCT 1": "QUANTILE_CONT ( DISTINCT {0} , 0.5 ) {filter}",
+    "PERCENTILE 2": "QUANTILE_CONT ( {0} , {1} ) {filter}",
+    "MIN_BY 2": "FIRST ( {0} ORDER BY {1} , {0} NULLS FIRST ) FILTER ( WHERE {1} IS NOT NULL AND {where} )",
+    "MAX_BY 2": "LAST ( {0} ORDER BY {1} , {0} NULLS FIRST ) FILTER ( WHERE {1} IS NOT NULL AND {where} )",
+    "FIRST 1": f"FIRST ( {{0}} ORDER BY {TIME} , {{0}} NULLS FIRST ) {{filter}}",
+    "LAST 1": f"LAST ( {{0}} ORDER BY {TIME} , {{0}} NULLS FIRST ) {{filter}}",
+    "FIRST 2": f"FIRST ( {{0}} ORDER BY {TIME} , {{0}} ) FILTER ( WHERE {{0}} IS NOT NULL AND {{where}} )",
+    "STRING_AGG 2": f"STRING_AGG ( {{0}} , {{1}} ORDER BY {TIME} , {{0}} ) {{filter}}",
+    "STRING_AGG DISTINCT 2": "STRING_AGG ( DISTINCT {0} , {1} ORDER BY {0} ) {filter}",
+    "COLLECT_LIST 1": f"COALESCE ( LIST ( {{0}} ORDER BY {TIME} , {{0}} ) "
+    "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
+    "COLLECT_SET 1": "COALESCE ( LIST ( DISTINCT {0} ORDER BY {0} ) "
+    "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "COUNT 2": "COUNT ( CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN 1 END ) {filter}",
     "COUNT DISTINCT 2": "COUNT ( DISTINCT CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "
     "THEN ( {0} , {1} ) END ) {filter}",

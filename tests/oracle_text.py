@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oracle_functions import closed_at, in_duckdb
+from oracle_functions import TIME, closed_at, in_duckdb
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|\w+|\s+|.", re.DOTALL)
 ENDS_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SELECT"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS
+HIDDEN = "ts__"
+"""The column of a stream's timestamps."""
 STREAMS = {"ISTREAM": "I", "DSTREAM": "D", "RSTREAM": "R"}
 
 
@@ -79,6 +81,11 @@ class Frame:
 
     in_from: bool = False
     in_with: bool = False
+    joins: bool = False
+    """Whether only FROM items are in it, which are those of the query around."""
+    aliases: list[str] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    """The places in the SQL where the time of a row is meant."""
 
 
 @dataclass
@@ -103,9 +110,21 @@ class Scanner:
             elif expected and word == "(":
                 expected = self._parenthesis()
             else:
+                if word == TIME:
+                    self.frames[-1].times.append(len(self.out))
                 self.out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
                 expected = self._plain(word)
+        self._close(self.frames.pop())
         return _join(self.out)
+
+    def _close(self, frame: Frame) -> None:
+        """A row's time is the latest of its parts'; in a call's parentheses, that of the query around."""
+        if not frame.aliases and self.frames:
+            self.frames[-1].times += frame.times
+            return
+        for place in frame.times:
+            parts = [f"{alias}.{HIDDEN}" for alias in frame.aliases]
+            self.out[place] = parts[0] if len(parts) == 1 else f"GREATEST({', '.join(parts)})"
 
     def _plain(self, word: str) -> bool:
         """Any other word; whether a FROM item comes next."""
@@ -113,7 +132,7 @@ class Scanner:
         if word == "(":
             self.frames.append(Frame())
         elif word == ")":
-            self.frames.pop()
+            self._close(self.frames.pop())
         elif upper == "FROM":
             frame.in_from = True
         elif upper in ENDS_FROM:
@@ -146,10 +165,11 @@ class Scanner:
             return False
         self.out.append("(")
         joins = not _is_query(inside)
-        self.frames.append(Frame(in_from=joins))
+        self.frames.append(Frame(in_from=joins, joins=joins))
         return joins
 
     def _place(self, item: Item, alias: str) -> None:
+        next(f for f in reversed(self.frames) if not f.joins).aliases.append(alias)
         self.out.append(f"{{{len(self.items)}}} AS {alias}")
         self.items.append(item)
 

@@ -148,6 +148,8 @@ def normalise(values: Iterable[Any]) -> tuple:
 def _normal(value: Any) -> Any:
     if isinstance(value, Decimal):
         value = float(value)
+    if isinstance(value, list):
+        return normalise(value)
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
     return value

@@ -42,6 +42,8 @@ def sql_name(type_: pa.DataType) -> str:
         return f"DECIMAL({type_.precision}, {type_.scale})"
     if pa.types.is_timestamp(type_):
         return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
+    if pa.types.is_list(type_):
+        return f"ARRAY<{sql_name(type_.value_type)}>"
     return _SQL_NAMES.get(type_, str(type_).upper())
 
 

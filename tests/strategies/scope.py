@@ -15,6 +15,8 @@ class Item:
 
     alias: str
     columns: dict[str, str]
+    timed: bool | None = False
+    """Whether its rows have timestamps; None: they never do, but do not keep others from having one."""
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Context:
     relations: bool = True
     rows_of_derived: bool = True
     """Whether there are row windows over derived streams, of which not all have one answer."""
+    outermost: bool = True
+    """Whether the next SELECT is the outermost, whose columns nothing reads."""
 
     def __post_init__(self) -> None:
         self.pick, self.chance, self.some = self.choices.pick, self.choices.chance, self.choices.some

@@ -71,6 +71,7 @@ def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
 
 def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, static: bool = False) -> Select:
     """A SELECT; ``types``: what its columns must be."""
+    outermost, ctx.outermost = ctx.outermost, False
     found = sources.from_clause(ctx, depth, static=static)
     scope, where = found.scope, list(found.conjuncts)
     where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 0, 1, 1, 2))]
@@ -78,6 +79,8 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
         where.append(subqueries.subquery_condition(ctx, scope, depth))
     if types is None and ctx.chance(3):
         items, group = _grouped(ctx, scope, depth)
+        if ctx.chance(2):
+            items.append(_of_rows(ctx, scope, found.timed, lists=outermost))
     elif types is None and ctx.chance(4):
         return _star(ctx, found, _tail(found.text, where), static)
     else:
@@ -184,6 +187,25 @@ def _one_aggregate(ctx: Context, scope: Scope, column: str) -> Typed:
         (f"EVERY({test(ctx, scope)})", BOOLEAN), (f"SOME({test(ctx, scope)})", BOOLEAN),
         (f"COUNT(DISTINCT {column}, {ctx.pick(*scope.columns())})", BIGINT),
     )  # fmt: skip
+
+
+def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
+    """An aggregate of rows in an order; by time only if rows have one, arrays only if nothing reads them."""
+    column, other, n = ctx.pick(*scope.columns()), ctx.pick(*scope.columns()), ctx.pick(0, 0.25, 0.5, 1)
+    type_, whole, texts = scope.types[column], scope.columns({INT}), scope.columns({STRING})
+    forms = [(f"MIN_BY({column}, {other})", type_), (f"MAX_BY({column}, {other})", type_)]
+    if whole:
+        forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
+        forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
+    if texts:
+        forms += [(f"STRING_AGG(DISTINCT {ctx.pick(*texts)}, '-')", STRING)]
+    if timed:
+        forms += [(f"FIRST({column})", type_), (f"LAST({column})", type_), (f"FIRST({column}, TRUE)", type_)]
+        forms += [(f"STRING_AGG({t}, '')", STRING) for t in texts]
+    if lists:
+        forms += [(f"COLLECT_SET({column})", type_)] + [(f"COLLECT_LIST({column})", type_)] * timed
+    call, type_ = ctx.pick(*forms)
+    return (f"{call} FILTER (WHERE {condition(ctx, scope)})", type_) if ctx.chance(3) else (call, type_)
 
 
 def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:

@@ -38,6 +38,12 @@ class From:
     def scope(self) -> Scope:
         return Scope.of(self.items)
 
+    @property
+    def timed(self) -> bool:
+        """Whether its rows have a time: the latest of their parts'."""
+        parts = {i.timed for i in self.items}
+        return True in parts and False not in parts and "SEMI" not in self.text and "ANTI" not in self.text
+
 
 def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -> From:
     """One to four items with commas and joins between; ``static``: all of them may be tables."""
@@ -114,7 +120,8 @@ def _named(ctx: Context, name: str) -> Part:
     text = name
     if source.kind not in (TABLE, "relation"):
         text = f"{name} {window(ctx, source.columns)}".rstrip()
-    return Part(f"{text} AS {alias}", [Item(alias, source.columns)])
+    timed = None if source.kind in (TABLE, "relation") else True
+    return Part(f"{text} AS {alias}", [Item(alias, source.columns, timed)])
 
 
 def _derived(ctx: Context, depth: int) -> Part:
@@ -127,7 +134,7 @@ def _derived(ctx: Context, depth: int) -> Part:
         forms = FORMS if ctx.chance(3) and ctx.rows_of_derived else BY_TIME
     alias = ctx.alias()
     text = f"({query}) {window(ctx, columns, forms)}".rstrip()
-    return Part(f"{text} AS {alias}", [Item(alias, columns)])
+    return Part(f"{text} AS {alias}", [Item(alias, columns, True)])
 
 
 def _growing(ctx: Context) -> tuple[str, dict[str, str]]:

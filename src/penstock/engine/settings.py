@@ -19,5 +19,7 @@ MERGED_COLUMN_ROWS = 4096
 """Pieces of a column with fewer rows are merged, so that reading it takes few steps."""
 BAG_COMPACT_ROWS = 1024
 """Rows from which on a bag removes entries that it no longer needs."""
+DISTINCT_REGISTER_BITS = 9
+"""Bits of a hash that choose the register of APPROX_COUNT_DISTINCT: 512 registers have an error of 5%."""
 MIN_TREE_NODES = 8
 """Nodes that a tree has room for at least."""

@@ -45,7 +45,9 @@ _CLASSES: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def _take(argument: Expression, kind: str) -> Expression | None:
-    """An argument converted for a parameter of the kind, None if it does not fit."""
+    """An argument converted for a parameter of the kind, None if it does not fit. Arrays fit only ``any``."""
+    if pa.types.is_nested(argument.type) and kind != "any":
+        return None
     if kind in ("DATE", "TIMESTAMP"):
         return types.as_time(argument, SQL_TYPES[kind])
     if kind in SQL_TYPES:

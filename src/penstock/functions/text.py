@@ -305,8 +305,8 @@ def _concat_ws(call: Call, args: Sequence[Datum]) -> pa.Array:
     return pa.array([one(*row) for row in rows(args)], call.type)
 
 
-TEXT.define("concat", "any, ... -> STRING", "all as text, one after the other; also written `a || b`",
+TEXT.define("concat", "value, ... -> STRING", "all as text, one after the other; also written `a || b`",
             "CONCAT('a', 1, TRUE) -> 'a1true'",
             lambda call, args: pc.binary_join_element_wise(*args, ""), rule=_as_text("concat"))  # fmt: skip
-TEXT.define("concat_ws", "any, ... -> STRING", "the others as text with the first between, without NULLs",
+TEXT.define("concat_ws", "value, ... -> STRING", "the others as text with the first between, without NULLs",
             "CONCAT_WS('-', 1, NULL, 'x') -> '1-x'", _concat_ws, rule=_as_text("concat_ws"))  # fmt: skip

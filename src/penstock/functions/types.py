@@ -65,7 +65,9 @@ def is_ordered(type_: pa.DataType) -> bool:
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ANSI Spark can cast between the types, whatever the values."""
+    """Whether ANSI Spark can cast between the types, whatever the values; no array is cast."""
+    if source != target and (pa.types.is_nested(source) or pa.types.is_nested(target)):
+        return source == NULL
     if source == target or source == NULL or is_string(source) or is_string(target):
         return True
     if is_temporal(source) or is_temporal(target):

@@ -12,12 +12,19 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.cql.expressions.aggregates import aggregate_call, call_in, contains_aggregate, is_aggregate
+from penstock.cql.expressions.aggregates import (
+    Binding,
+    aggregate_call,
+    call_in,
+    contains_aggregate,
+    is_aggregate,
+)
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Column, Expression, transform, walk
 from penstock.plan.logical import Aggregate, AggregateCall, Logical
+from penstock.plan.logical.stamp import latest, stamped
 
 BindSubquery = Callable[[ExpressionBinder, exp.Expr], Expression]
 
@@ -30,6 +37,10 @@ class Grouping:
     keys: dict[str, Expression] = field(default_factory=dict)
     calls: dict[str, AggregateCall] = field(default_factory=dict)
     attached: set[str] = field(default_factory=set)
+    rows: Logical | None = None
+    """What is grouped, if rows in it may have a time."""
+    in_order: bool = False
+    """Whether an aggregate depends on the time of rows."""
 
     def binder(self, subquery: BindSubquery) -> ExpressionBinder:
         """A binder for items over the groups; its result must still go through ``over_groups``."""
@@ -44,10 +55,22 @@ class Grouping:
     def aggregate(self, node: exp.Expr) -> Expression:
         """Add an aggregate call; returns the column that holds it."""
         binder = row_binder(self.scope, "another aggregate")
-        call = aggregate_call(node, binder.bind, binder.condition)
+        call = aggregate_call(node, Binding(binder.bind, binder.condition, self._time))
         name = _free_name(str(call), call, self.calls)
         self.calls[name] = call
         return Column(name, call.type)
+
+    def _time(self, node: exp.Expr) -> Expression:
+        """The time of a row: the latest timestamp of the stream rows it is joined from."""
+        columns = stamped(self.rows)[1] if self.rows is not None else ()
+        if not columns:
+            word = call_in(node) or node
+            hint = "name an order: MIN_BY(x, key), MAX_BY(x, key), COLLECT_LIST(x ORDER BY key)"
+            raise error(
+                f"{word.name.upper()} needs the order of rows, and these rows have no timestamps", node, hint
+            )
+        self.in_order = True
+        return latest(columns)
 
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
         """A bound item with its keys replaced by the key columns; other columns of the rows are rejected."""
@@ -63,6 +86,7 @@ class Grouping:
         return replaced
 
     def over(self, node: Logical) -> Aggregate:
+        node = stamped(node)[0] if self.in_order else node
         return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
 
     def _has(self, name: str) -> bool:

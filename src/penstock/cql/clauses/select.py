@@ -113,6 +113,7 @@ def _projected(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, contex
 def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
     """GROUP BY, HAVING and the SELECT list over groups."""
     grouping = bind_grouping(select, items, rows.scope)
+    grouping.rows = rows.node
     if rows.correlated and not grouping.keys:
         return _one_group(select, items, rows, context)
     parts = key_parts(grouping, rows.correlated, select)

@@ -1,29 +1,35 @@
-"""Calls of aggregate functions, with FILTER and DISTINCT."""
+"""Calls of aggregate functions, with DISTINCT, FILTER, WITHIN GROUP and the order of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from penstock.cql.expressions.functions import check_count, mismatch
 from penstock.cql.syntax.errors import error
 from penstock.expression import Expression, Literal
-from penstock.functions.aggregates import AggregateCall, aggregate, only_where
+from penstock.functions import types
+from penstock.functions.aggregates import Aggregate, AggregateCall, Order, aggregate, only_where
 from penstock.functions.types import BIGINT, BOOLEAN
 
-AROUND = (exp.Filter,)
+AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 """What may stand around a call of an aggregate."""
+WITHIN_GROUP = {"percentile_cont": "percentile", "percentile_disc": "percentile_disc"}
+"""Functions whose argument is in the ORDER BY of WITHIN GROUP."""
+
+
+def called(name: str) -> Aggregate | None:
+    """The aggregate that a query calls by a name."""
+    return aggregate(WITHIN_GROUP.get(name.lower(), name))
 
 
 def call_in(node: exp.Expr) -> exp.Anonymous | None:
     """The call of an aggregate function that a node is, by itself or with clauses after it."""
     while isinstance(node, AROUND):
         node = node.this
-    if isinstance(node, exp.Anonymous) and aggregate(node.name) is not None:
-        return node
-    return None
+    return node if isinstance(node, exp.Anonymous) and called(node.name) is not None else None
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -36,18 +42,22 @@ def contains_aggregate(node: exp.Expr) -> bool:
     return any(is_aggregate(n) for n in node.walk(prune=lambda n: isinstance(n, exp.Query)))
 
 
-def aggregate_call(
-    node: exp.Expr,
-    bind: Callable[[exp.Expr], Expression],
-    condition: Callable[[exp.Expr, str], Expression],
-) -> AggregateCall:
-    """The bound call; ``bind`` binds its arguments, ``condition`` that of FILTER."""
-    call = call_in(node)
-    assert call is not None
-    bound = _bound(call, bind)
-    if isinstance(node, exp.Filter):
-        return filtered(bound, condition(node.expression.this, "FILTER (WHERE ...)"))
-    return bound
+@dataclass(frozen=True)
+class Binding:
+    """How the parts of a call are bound: its arguments, the condition of FILTER, and the time of a row."""
+
+    bind: Callable[[exp.Expr], Expression]
+    condition: Callable[[exp.Expr, str], Expression]
+    time: Callable[[exp.Expr], Expression]
+
+
+def aggregate_call(node: exp.Expr, binding: Binding) -> AggregateCall:
+    """The bound call."""
+    written = _Written.of(node)
+    bound = _bound(written, binding)
+    if written.filter is None:
+        return bound
+    return filtered(bound, binding.condition(written.filter, "FILTER (WHERE ...)"))
 
 
 def filtered(call: AggregateCall, condition: Expression) -> AggregateCall:
@@ -59,28 +69,130 @@ def filtered(call: AggregateCall, condition: Expression) -> AggregateCall:
     return replace(call, argument=first, others=tuple(rest))
 
 
-def _bound(node: exp.Anonymous, bind: Callable[[exp.Expr], Expression]) -> AggregateCall:
-    function, word, args = aggregate(node.name), node.name.upper(), node.expressions
+@dataclass
+class _Written:
+    """A call as it is written, taken apart."""
+
+    call: exp.Anonymous
+    arguments: list[exp.Expr] = field(default_factory=list)
+    order: list[exp.Ordered] = field(default_factory=list)
+    distinct: bool = False
+    filter: exp.Expr | None = None
+    within_group: exp.Expr | None = None
+    ignores_nulls: bool = False
+
+    @property
+    def word(self) -> str:
+        return self.call.name.upper()
+
+    @staticmethod
+    def of(node: exp.Expr) -> _Written:
+        call = call_in(node)
+        assert call is not None
+        written = _Written(call, list(call.expressions))
+        while isinstance(node, AROUND):
+            written._around(node)
+            node = node.this
+        for part in (exp.IgnoreNulls, exp.RespectNulls, exp.Order, exp.Distinct):
+            if len(written.arguments) == 1 and isinstance(written.arguments[0], part):
+                written._inside(written.arguments[0])
+        # The ORDER BY after several arguments is read as one of the last.
+        if written.arguments and isinstance(written.arguments[-1], exp.Order):
+            last = written.arguments[-1]
+            written.order, written.arguments[-1] = last.expressions, last.this
+        return written
+
+    def _around(self, node: exp.Expr) -> None:
+        match node:
+            case exp.Filter():
+                self.filter = node.expression.this
+            case exp.WithinGroup():
+                self.order, self.within_group = node.expression.expressions, node
+            case exp.IgnoreNulls():
+                self.ignores_nulls = True
+
+    def _inside(self, node: exp.Expr) -> None:
+        match node:
+            case exp.Order():
+                self.order, self.arguments = node.expressions, [node.this]
+                if isinstance(node.this, exp.Distinct):
+                    self._inside(node.this)
+            case exp.Distinct():
+                self.distinct, self.arguments = True, list(node.expressions)
+            case _:
+                self.ignores_nulls = isinstance(node, exp.IgnoreNulls)
+                self.arguments = [node.this]
+
+
+def _bound(written: _Written, binding: Binding) -> AggregateCall:
+    function, word, node = called(written.call.name), written.word, written.call
     assert function is not None
-    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
-    if distinct:
-        args = args[0].expressions
-    if any(isinstance(a, exp.Star) for a in args):
-        return _of_rows(node, args, distinct)
-    check_count(word, function, len(args), node)
-    arguments = [bind(a) for a in args]
-    call = function.bind(arguments)
+    if any(isinstance(a, exp.Star) for a in written.arguments):
+        return _of_rows(written)
+    arguments = [binding.bind(a) for a in written.arguments]
+    if written.call.name.lower() in WITHIN_GROUP:
+        arguments = _within_group(written, arguments, binding)
+    check_count(word, function, len(arguments), node)
+    if written.ignores_nulls:
+        arguments = _ignoring_nulls(written, function, arguments)
+    try:
+        call = function.bind(arguments, _order(written, function, arguments, binding))
+    except ValueError as reason:
+        raise error(f"{word}: {reason}", node) from None
     if call is None:
         raise mismatch(word, function, arguments, node)
-    return replace(call, distinct=distinct and not function.ignores_distinct)
+    return replace(call, distinct=written.distinct and not function.ignores_distinct)
 
 
-def _of_rows(node: exp.Anonymous, args: Sequence[exp.Expr], distinct: bool) -> AggregateCall:
+def _of_rows(written: _Written) -> AggregateCall:
     """COUNT(*)."""
-    word = node.name.upper()
-    if word != "COUNT" or len(args) > 1:
-        raise error(f"{word} of * is not defined", node, "only COUNT(*) is")
-    if distinct:
+    if written.word != "COUNT" or len(written.arguments) > 1:
+        raise error(f"{written.word} of * is not defined", written.call, "only COUNT(*) is")
+    if written.distinct:
         hint = "count the rows of a SELECT DISTINCT in FROM"
-        raise error("COUNT(DISTINCT *) is not defined", node, hint)
+        raise error("COUNT(DISTINCT *) is not defined", written.call, hint)
     return AggregateCall("count", None, BIGINT)
+
+
+def _within_group(written: _Written, arguments: list[Expression], binding: Binding) -> list[Expression]:
+    """The arguments of PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x): x, then p."""
+    form = f"{written.word}(0.5) WITHIN GROUP (ORDER BY x)"
+    if len(arguments) != 1 or len(written.order) != 1 or written.within_group is None or written.distinct:
+        raise error(f"{written.word} is written {form}", written.call)
+    if written.order[0].args.get("desc"):
+        raise error(f"{written.word} of a descending order", written.order[0], f"write {form} of 1 - p")
+    return [binding.bind(written.order[0].this), arguments[0]]
+
+
+def _ignoring_nulls(
+    written: _Written, function: Aggregate, arguments: Sequence[Expression]
+) -> list[Expression]:
+    if function.name not in ("first", "last"):
+        raise error(f"IGNORE NULLS does not apply to {written.word}", written.call, "it leaves NULLs out")
+    return [arguments[0], Literal(True, BOOLEAN)]
+
+
+def _order(
+    written: _Written, function: Aggregate, arguments: Sequence[Expression], binding: Binding
+) -> Order | None:
+    """The order of the rows: as written, by time, or with DISTINCT by value alone."""
+    if not function.in_order:
+        if written.order and written.call.name.lower() not in WITHIN_GROUP:
+            raise error(f"ORDER BY does not apply to {written.word}", written.order[0])
+        return None
+    if not written.order:
+        return Order() if written.distinct else Order((binding.time(written.call),), (False,))
+    if function.name in ("first", "last"):
+        instead = "MIN_BY" if function.name == "first" else "MAX_BY"
+        hint = f"write {instead}(value, key)"
+        raise error(f"ORDER BY does not apply to {written.word}", written.order[0], hint)
+    by = tuple(binding.bind(o.this) for o in written.order)
+    if written.distinct and by != (arguments[0],):
+        hint = "order by the value, or leave DISTINCT out"
+        raise error(f"{written.word}(DISTINCT ...) cannot be in another order", written.order[0], hint)
+    for key, node in zip(by, written.order, strict=True):
+        if not types.is_ordered(key.type):
+            raise error("a list cannot be in the order of arrays", node)
+        if bool(node.args.get("nulls_first")) == bool(node.args.get("desc")):
+            raise error("NULLS FIRST and NULLS LAST are not supported in a list", node, "leave them out")
+    return Order(by, tuple(bool(o.args.get("desc")) for o in written.order))

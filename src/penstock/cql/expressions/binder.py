@@ -230,10 +230,13 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     return functions.call(node.name, args, node, registered)
 
 
-def _filter(binder: ExpressionBinder, node: exp.Filter) -> Expression:
-    if not is_aggregate(node):
-        raise error("FILTER (WHERE ...) follows an aggregate function", node)
-    return binder.aggregate(node)
+def _after_aggregate(clause: str) -> Callable[[ExpressionBinder, Any], Expression]:
+    def bind(binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        if not is_aggregate(node):
+            raise error(f"{clause} follows an aggregate function", node)
+        return binder.aggregate(node)
+
+    return bind
 
 
 BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
@@ -282,7 +285,10 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.Anonymous: _function,
-    exp.Filter: _filter,
+    exp.Filter: _after_aggregate("FILTER (WHERE ...)"),
+    exp.WithinGroup: _after_aggregate("WITHIN GROUP (ORDER BY ...)"),
+    exp.IgnoreNulls: _after_aggregate("IGNORE NULLS"),
+    exp.RespectNulls: _after_aggregate("RESPECT NULLS"),
 }
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {

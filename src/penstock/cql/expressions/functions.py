@@ -23,10 +23,8 @@ REFUSED = dict.fromkeys(
     CHANGING,
 )
 
-NOT_DONE = """any_value approx_count_distinct array_agg bit_and bit_or bit_xor collect_list
-    collect_set corr covar_pop covar_samp first first_value group_concat kurtosis last
-    last_value listagg max_by median min_by mode percentile percentile_approx product skewness
-    string_agg""".split()
+NOT_DONE = """any_value bit_and bit_or bit_xor corr covar_pop covar_samp group_concat kurtosis mode product
+    skewness""".split()
 """Aggregates of Spark and others that CQL does not have."""
 
 

@@ -136,6 +136,11 @@ def fixed_values(column: pa.Array) -> np.ndarray:
 def as_bytes(column: pa.Array) -> tuple[Int64s, np.ndarray]:
     """Offsets and bytes of a column whose values are of varying width (others are made so)."""
     kind = column.type
+    if pa.types.is_list(kind):
+        # A list has the bytes of its elements' hashes.
+        hashes = hash_rows([column.values], len(column.values))
+        data = np.zeros(1, np.uint8) if len(hashes) == 0 else hashes.view(np.uint8)
+        return np.asarray(column.offsets).astype(np.int64) * 8, data
     if not (pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)):
         column = _to_binary(column)
     _, offsets, data = column.buffers()

@@ -123,7 +123,9 @@ def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) 
 
 def _same(a: pa.Array, b: pa.Array) -> Bools:
     x, y = as_integers(a), as_integers(b)
-    if x is not None and y is not None:
+    if pa.types.is_list(a.type):
+        equal = _same_lists(a, b)
+    elif x is not None and y is not None:
         equal = x == y
     else:
         equal = np.asarray(pc.equal(a, b).fill_null(False).to_numpy(zero_copy_only=False))
@@ -131,3 +133,13 @@ def _same(a: pa.Array, b: pa.Array) -> Bools:
         return equal
     valid_a, valid_b = validity(a), validity(b)
     return (equal & valid_a & valid_b) | ~(valid_a | valid_b)
+
+
+def _same_lists(a: pa.Array, b: pa.Array) -> Bools:
+    """Where two runs of lists have the same elements in the same order; NULLs count as no elements."""
+    lengths = [np.asarray(pc.list_value_length(x).fill_null(0)).astype(np.int64) for x in (a, b)]
+    same = lengths[0] == lengths[1]
+    alike = [x.filter(pa.array(same)).flatten() for x in (a, b)]
+    owners = np.repeat(np.flatnonzero(same), lengths[0][same])
+    same[owners[~_same(*alike)]] = False
+    return same

@@ -54,6 +54,10 @@ class IntegerKeys(Stateful):
         """Keys never change."""
         return None
 
+    def size(self) -> int:
+        """How many values are kept: none."""
+        return 0
+
     def keep(self, keys: Int64s) -> None:
         """Nothing is kept."""
 
@@ -122,6 +126,10 @@ class LabelKeys(Stateful):
         """Labels that changed since the last call: (old, new), both ascending."""
         moved, self._moved = self._moved, None
         return moved
+
+    def size(self) -> int:
+        """How many values are kept."""
+        return len(self._values)
 
     def keep(self, keys: Int64s) -> None:
         """Remove values whose labels are not among these."""

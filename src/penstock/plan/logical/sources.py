@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.catalog import Input, TableDef
 from penstock.engine.element import Pattern
+from penstock.engine.operators import stamp
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
 from penstock.plan.facts import Origins
@@ -60,9 +61,21 @@ class Source(Leaf):
 
 @dataclass(frozen=True)
 class StreamSource(FilteredByHost, Source):
-    """A stream as it stands in FROM."""
+    """A stream as it stands in FROM; with ``stamp`` its timestamps are a column too."""
+
+    stamp: bool = False
 
     is_stream = True
+
+    @property
+    def stamp_column(self) -> str:
+        """The column of timestamps, in ticks."""
+        return f"{self.alias}.#ts"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        columns = _qualified(self.alias, self.definition.schema)
+        return columns.append(pa.field(self.stamp_column, pa.int64())) if self.stamp else columns
 
     def describe(self) -> str:
         return f"Stream {self.called(self.definition.name)}"
@@ -72,7 +85,8 @@ class StreamSource(FilteredByHost, Source):
         return Pattern.APPEND
 
     def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
-        return context.source(self, needed, filter)
+        source = context.source(self, [n for n in needed if n != self.stamp_column], filter)
+        return stamp.Stamp(source, self.stamp_column) if self.stamp_column in needed else source
 
 
 @dataclass(frozen=True)

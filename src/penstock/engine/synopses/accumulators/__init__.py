@@ -15,6 +15,16 @@ import pyarrow as pa
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
 from penstock.engine.synopses.accumulators.extremes import Max, Min
+from penstock.engine.synopses.accumulators.sketches import ApproxCountDistinct, ApproxPercentile
+from penstock.engine.synopses.accumulators.sorted_bags import (
+    CollectList,
+    CollectSet,
+    MaxBy,
+    MinBy,
+    Percentile,
+    PercentileDisc,
+    StringAgg,
+)
 from penstock.engine.synopses.accumulators.spread import Deviation, DeviationOfAll, Spread, SpreadOfAll
 from penstock.engine.synopses.accumulators.sums import Avg, Count, Sum, SumLow
 
@@ -29,6 +39,15 @@ ACCUMULATORS: dict[str, type[Accumulator]] = {
     "var_pop": SpreadOfAll,
     "stddev": Deviation,
     "stddev_pop": DeviationOfAll,
+    "percentile": Percentile,
+    "percentile_disc": PercentileDisc,
+    "approx_percentile": ApproxPercentile,
+    "approx_count_distinct": ApproxCountDistinct,
+    "min_by": MinBy,
+    "max_by": MaxBy,
+    "collect_list": CollectList,
+    "collect_set": CollectSet,
+    "string_agg": StringAgg,
 }
 
 

@@ -57,7 +57,7 @@ class Min(Accumulator):
         if moved is not None:
             old, new = (self._turn(m) for m in moved)
             order = np.argsort(old)
-            self._best = _mapped(self._best, old[order], new[order])
+            self._best = mapped(self._best, old[order], new[order])
             if self._heaps is not None:
                 self._heaps.rename(old[order], new[order])
         return keys
@@ -82,7 +82,8 @@ class Max(Min):
     _turned = True
 
 
-def _mapped(keys: Int64s, old: Int64s, new: Int64s) -> Int64s:
+def mapped(keys: Int64s, old: Int64s, new: Int64s) -> Int64s:
+    """Keys of which the old ones, ascending, are replaced by new ones."""
     at = np.minimum(np.searchsorted(old, keys), len(old) - 1) if len(old) else np.zeros(len(keys), np.int64)
     known = old[at] == keys if len(old) else np.zeros(len(keys), np.bool_)
     return np.where(known, new[at] if len(old) else 0, keys)
@@ -141,7 +142,7 @@ class _Heaps(Stateful):
 
     def rename(self, old: Int64s, new: Int64s) -> None:
         used = self._used().copy()
-        used[:, heaps.KEY] = _mapped(np.ascontiguousarray(used[:, heaps.KEY]), old, new)
+        used[:, heaps.KEY] = mapped(np.ascontiguousarray(used[:, heaps.KEY]), old, new)
         self._clear(len(self._nodes))
         self._roots[:] = -1
         self._fill(used)
