@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WEIGHT, CLUSTER = "#weight", "#cluster"
 """Columns of a sampled join: how many results a row stands for, and which rows were sampled together."""
@@ -52,6 +52,20 @@ class Within:
     goal: Maximize | Sample | None = None
     weight: float = 1.0
     shared: bool = False
+
+    def divided(self, count: int) -> Within:
+        """The part of one of ``count`` joins that share the budget equally."""
+        if count == 1:
+            return self
+        rows, size = (None if n is None else max(n // count, 1) for n in (self.rows, self.bytes))
+        rate = None if self.rate is None else self.rate / count
+        least = self.least_rate / count, self.least_memory / count
+        return replace(self, rate=rate, rows=rows, bytes=size, least_rate=least[0], least_memory=least[1])
+
+    @property
+    def goal_name(self) -> str:
+        """The words of its goal in a query."""
+        return "SAMPLE" if isinstance(self.goal, Sample) else "MAXIMIZE RESULTS"
 
     def __str__(self) -> str:
         parts = []

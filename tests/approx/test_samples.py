@@ -18,7 +18,10 @@ from penstock.approx.models.counts import Counts
 from penstock.approx.models.window import Rate, WindowModel
 from penstock.approx.sampling import pick, safe
 from penstock.budget import Maximize, Sample
+from penstock.cql.query import bind
+from penstock.evaluation import read_inputs
 from penstock.measurement import Property
+from penstock.schema import TimeDomain
 from penstock.workloads.memory_limited import shares
 
 Floats = npt.NDArray[np.float64]
@@ -240,6 +243,89 @@ def test_with_memory_for_all_the_estimate_is_the_answer(partitions: int) -> None
         assert got[:2] == true[:2]
         assert got[2] == pytest.approx(true[2])
     assert all(r["s_low"] == r["s"] == r["s_high"] for _, _, r in every)
+
+
+STREAMED = "SELECT ISTREAM(A.g, A.a, B.b, A.n AS an, B.n AS bn) FROM A [RANGE 20], B [NOW] WHERE A.k = B.k"
+OVER = {
+    "figure 2": "SELECT RSTREAM(SUM(x.b) AS s, COUNT(*) AS n) FROM ({streamed} {w}) [RANGE 9] AS x",
+    "figure 2, outside": "SELECT RSTREAM(SUM(x.b) AS s, COUNT(*) AS n) FROM ({streamed}) [RANGE 9] AS x {w}",
+    "FROM": "SELECT RSTREAM(x.s + 1 AS s, x.n) FROM (SELECT SUM(A.a) AS s, COUNT(*) AS n {join} {w}) AS x",
+    "view": "CREATE VIEW V AS SELECT A.g, A.a {join} {w}; SELECT RSTREAM(SUM(a) AS s, COUNT(*) AS n) FROM V",
+    "outside of a view": "CREATE VIEW V AS SELECT A.g, A.a {join}; SELECT RSTREAM(SUM(a) AS s) FROM V {w}",
+    "filter": "SELECT RSTREAM(SUM(A.a) AS s, COUNT(*) AS n) {join} AND A.g = 1 AND B.b > A.a {w}",
+    "table": "SELECT RSTREAM(SUM(A.a * T.x) AS s) FROM A [RANGE 20], B [RANGE 20], T "
+    "WHERE A.k = B.k AND T.k = A.k {w}",
+    "IN": "SELECT RSTREAM(SUM(A.a) AS s) {join} AND A.k IN (SELECT k FROM T WHERE x > 2) {w}",
+    "left join": "SELECT RSTREAM(SUM(x.a) AS s, COUNT(T.x) AS n) FROM (SELECT A.k, A.a {join} {w}) AS x "
+    "LEFT JOIN T ON x.k = T.k AND T.x > 2",
+    "union": "SELECT RSTREAM(SUM(x.a) AS s, COUNT(*) AS n) FROM "
+    "((SELECT A.a {join} {w}) UNION ALL SELECT b FROM B [RANGE 3]) AS x",
+    "expressions": "SELECT RSTREAM(SUM(A.a) - 2 * COUNT(*) AS d, SUM(A.a) + SUM(B.b) AS s) {join} {w}",
+}
+TABLE = [{"k": k, "x": k % 4} for k in range(0, 7)]
+SMALL = "WITHIN MEMORY {rows} ROWS SAMPLE CLUSTER"
+NUMBERED = {n: [(t, {**row, "n": i}) for i, (t, row) in enumerate(r[:200])] for n, r in ROWS.items()}
+INPUTS = {**NUMBERED, "T": TABLE}
+
+
+def over(place: str, within: str, seed: int = 0, **how: Any) -> dict[int, dict[str, Any]]:
+    """The one row at each instant."""
+    text = OVER[place].format(streamed=STREAMED, join=FROM, w=within)
+    read = {n: r for n, r in INPUTS.items() if n != "T" or " T" in text}
+    found = penstock.evaluate(f"SET penstock.seed = {seed}; {text}", read, until=50, **how)
+    return {t: row for t, _, row in found}
+
+
+@pytest.mark.parametrize("place", OVER)
+def test_weights_pass_through_what_has_an_estimate(place: str) -> None:
+    """With memory for all it is the answer; the mean of many samples is not far from it."""
+    exact, every = over(place, ""), over(place, SMALL.format(rows=5000), partitions=2)
+    assert exact.keys() == every.keys()
+    for t, row in exact.items():
+        for name, value in row.items():
+            assert every[t][name] == (None if value is None else pytest.approx(value))
+            assert every[t][f"{name}_low"] == every[t][f"{name}_high"] == every[t][name]
+    runs = [over(place, SMALL.format(rows=40), seed) for seed in range(12)]
+    for name in exact[45]:
+        found = np.array([[run[t][name] for t in (30, 40, 45)] for run in runs])
+        true = np.array([exact[t][name] for t in (30, 40, 45)], np.float64)
+        noise = found.std(axis=0) / np.sqrt(len(runs))
+        assert found.std() > 0, "nothing was dropped"
+        assert (np.abs(found.mean(axis=0) - true) <= 4 * noise + 1e-9).all(), (name, found.mean(axis=0), true)
+
+
+def test_expressions_over_aggregates_have_bounds_where_they_have_a_slope() -> None:
+    text = (
+        "SELECT RSTREAM(SUM(A.a) / COUNT(*) AS r, AVG(A.a) AS m, 2 * SUM(A.a) AS d, SUM(A.a) AS s, "
+        f"COALESCE(SUM(A.a), 0) AS c, ROUND(SUM(A.a)) AS whole, COUNT(*) % 7 AS odd) {FROM}"
+    )
+    row = last(f"{text} {SMALL.format(rows=120)}")
+    names = ["r", "m", "d", "s", "c", "whole", "odd"]
+    assert [n for n in row if n in names] == names
+    assert {n for n in names if f"{n}_low" not in row} == {"whole", "odd"}
+    for end in ("", "_low", "_high"):
+        assert row[f"r{end}"] == pytest.approx(row[f"m{end}"])
+        assert row[f"d{end}"] == pytest.approx(2 * row[f"s{end}"])
+    assert row["whole"] == round(row["s"]) and isinstance(row["odd"], int)
+
+
+def test_having_compares_estimates_and_says_so() -> None:
+    text = f"SELECT A.k, COUNT(*) AS n {FROM} GROUP BY A.k HAVING COUNT(*) > 100"
+    shown = penstock.evaluate(f"{text} {SMALL.format(rows=120)}", ROWS, until=160)
+    assert shown and all(row["n"] > 100 for _, _, row in shown)
+    finite = read_inputs(ROWS, {}, TimeDomain("integer", "seconds"))
+    notes = bind(f"{text} {SMALL.format(rows=120)}", finite.catalog()).notes
+    assert "HAVING or WHERE compares estimates: a row near the limit may be in the result or not" in notes
+
+
+def test_clusters_of_partitions_are_not_taken_for_one() -> None:
+    """Every partition numbers its rows from 0; the variance adds up over different clusters all the same."""
+    text = f"SELECT RSTREAM(COUNT(*) AS n) {FROM} {SMALL.format(rows=120)}"
+    widths = []
+    for partitions in (1, 4):
+        row = last(text, partitions=partitions)
+        widths.append(row["n_high"] - row["n_low"])
+    assert widths[1] == pytest.approx(widths[0], rel=0.3)
 
 
 def test_rows_show_their_weight_and_the_seed_matters() -> None:

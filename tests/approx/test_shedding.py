@@ -26,6 +26,7 @@ from penstock.engine.stage import TS
 from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
 from penstock.measurement import Kind, Measurements, Property, measured
+from penstock.plan.budgeted import budgets
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TimeDomain
 from penstock.settings import CHOICES
@@ -215,7 +216,7 @@ def test_in_cql() -> None:
 def test_what_a_budget_says(clause: str, within: Within) -> None:
     finite = read_inputs({n: [(1, {"k": 1})] for n in "AB"}, {}, TimeDomain("integer", "seconds"))
     text = f"SELECT ISTREAM(A.k) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k WITHIN {clause}"
-    assert bind(text, finite.catalog()).within == within
+    assert [b.within for b in budgets(bind(text, finite.catalog()).root)] == [within]
 
 
 def test_dropped_before_the_windows_a_row_is_nowhere() -> None:

@@ -23,6 +23,7 @@ from penstock.approx.policies import NO_AGES
 from penstock.approx.settings import LOWERED_AIM, RAISED_AIM
 from penstock.budget import Sample
 from penstock.engine.joins.budget import Results
+from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import decide_first, keep_within, sample_results
 from penstock.engine.snapshot import State
 from penstock.measurement import Property, Reading, given
@@ -83,13 +84,13 @@ class Sampler(MemoryPolicy[SamplingPlan]):
     Using frequencies where ages would do costs a sample little; without them large clusters are missed.
     """
 
-    saved = (*MemoryPolicy.saved, "_aim", "_overran", "_pairs")
+    saved = (*MemoryPolicy.saved, "_aim", "_overran")
+    format = 2
     tolerance = 0.5
 
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
         self._aim, self._overran = 1.0, False
-        self._pairs = 0
         self.shed["no room"] = [0, 0]
 
     def _start_planning(self) -> BestSample:
@@ -171,7 +172,8 @@ class Sampler(MemoryPolicy[SamplingPlan]):
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """The pairs that are in the sample, in timestamp order."""
         order = np.lexsort((ids[0], ids[1], np.maximum(times[0], times[1])))
-        earlier, places, later, kept = self._earlier([p[order] for p in ids], [t[order] for t in times])
+        ids = [p[order] for p in ids]
+        earlier, places, later, kept = self._earlier(ids, [t[order] for t in times])
         chance, clusters = np.ones(len(order)), np.zeros(len(order), np.int64)
         taken = np.zeros(len(order), np.bool_)
         for i, known in enumerate(self._known):
@@ -179,14 +181,21 @@ class Sampler(MemoryPolicy[SamplingPlan]):
             rows = places[here]
             taken[here] = self._sampled(known, rows, later[here], kept[here])
             chance[here] = known.chance[rows]
-            by_itself = known.following[rows] < np.inf
-            own = 2 * known.seq[rows] + i
-            alone = -1 - (self._pairs + here)
-            clusters[here] = np.where(by_itself, alone, own)
+            clusters[here] = self._clusters(known, rows, ids[1 - i][here])
         self._note(earlier, places, later, taken)
-        self._pairs += len(order)
         back = np.argsort(order)
         return Results(taken[back], (1.0 / np.maximum(chance, 1e-12))[back], clusters[back])
+
+    @staticmethod
+    def _clusters(known: KnownTuples, rows: Int64s, partners: Int64s) -> Int64s:
+        """Numbers that the clusters of other partitions do not have; 0 of results that are certain.
+
+        The results of a uniform sample are each a cluster of their own.
+        """
+        own = known.seed[rows].copy()
+        by_itself = known.following[rows] < np.inf
+        hash_integers(np.where(by_itself, partners, -1), own)
+        return np.where(known.chance[rows] < 1.0, own.view(np.int64), 0)
 
     def _sampled(self, known: KnownTuples, rows: Int64s, times: Int64s, kept: Bools) -> Bools:
         """All results of sampled clusters; for a uniform sample the drawn ones."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 from penstock.catalog import ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
-from penstock.cql.clauses.within import bind_within
+from penstock.cql.clauses.within import check_sampled
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.statements import CreateView, SelectStatement, parse
 from penstock.cql.syntax.errors import error
@@ -33,8 +33,8 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             node,
             "query tables with Spark itself",
         )
-    within = bind_within(node, root)
-    return Query(_filled_in(root, context), context.time, tuple(context.notes), within)
+    root = _filled_in(root, context)
+    return Query(root, context.time, (*context.notes, *check_sampled(root, node)))
 
 
 def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
@@ -62,6 +62,7 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
     """The catalog's entry of a view or derived stream; errors in its query are reported here."""
     context = Context(catalog)
     root = bind_query(statement.expression, context)
+    check_sampled(root, statement.expression)
     is_stream = root.is_stream or (root.only_grows and not root.is_static)
     if statement.kind == "stream" and not is_stream:
         raise error(

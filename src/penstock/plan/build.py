@@ -44,7 +44,7 @@ class Builder:
     the node that their rows come from. ``host_filters``: whether a filter right above a stream may be left
     to the host (a clock that ticks at every instant with input must see them all). ``filters``: the
     algorithm that orders filters and probes. ``chooser``: what access methods cost. ``budgeted``: attaches
-    the query's budget to a join.
+    its budget to a join.
     """
 
     time: TimeDomain
@@ -53,7 +53,7 @@ class Builder:
     host_filters: bool = True
     filters: str = "a-greedy"
     chooser: Chooser | None = None
-    budgeted: Callable[[Node], Node] = lambda join: join
+    budgeted: Callable[[logical.Budgeted, Node], Node] = lambda node, join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
 

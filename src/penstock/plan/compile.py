@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from penstock.budget import Sample
 from penstock.cost import weights
 from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
@@ -13,12 +12,12 @@ from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import RESULT, Stage, StageInput
 from penstock.plan import logical
-from penstock.plan.budgeted import budgeted
+from penstock.plan.budgeted import budgeted, budgets
 from penstock.plan.build import Builder
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, choose
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
-from penstock.plan.sampled import sampled
+from penstock.plan.sampled import is_sampled, sampled
 from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
 from penstock.settings import Settings
@@ -32,13 +31,13 @@ def compile(
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
     root = optimize(query.root)
-    if query.within is not None and isinstance(query.within.goal, Sample):
-        root = sampled(root, query.within.goal)
+    if is_sampled(root):
+        root, _ = sampled(root)
     root = logical.numbered(root)
     scheme = _spread(query, root, partitions, rates)
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if root.is_stream else "relation"
-    shared = settings.memory if settings and query.within and query.within.shared else None
+    shared = settings.memory if settings and any(b.within.shared for b in budgets(root)) else None
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared)
 
 
@@ -47,7 +46,7 @@ def _spread(
 ) -> Scheme:
     scheme = choose(root, query.time, partitions, rates)
     by_key = all(len(r.axes) == 1 and r.axes[0].keys for r in scheme.routes.values())
-    if query.within is not None and not by_key:
+    if not by_key and any(budgets(root)):
         return Scheme(why="WITHIN divides its budget by a join key, and no key splits both sides")
     return scheme
 
@@ -79,8 +78,7 @@ class _Compiler:
         settings, query = self._settings, self._query
         routes = {} if exchanges else self._scheme.routes
         builder = Builder(query.time, routes, exchanges, self._host_filters, settings.filters, self._chooser)
-        if query.within is not None and not exchanges:
-            builder.budgeted = partial(budgeted, query.within, settings, query.time, self._root)
+        builder.budgeted = partial(budgeted, settings, query.time)
         return builder
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from penstock.catalog import ViewDef
 from penstock.cql.clauses.streams import as_stream, to_stream
 from penstock.cql.clauses.windows import windowed
+from penstock.cql.clauses.within import budget_of, with_budget
 from penstock.cql.names.context import CommonTable, Context
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Item
@@ -45,13 +46,15 @@ REFUSED_MODIFIERS = {
 
 def bind_query(node: exp.Expr, context: Context) -> Logical:
     """The plan of a query: a relation, or a stream (ToStream) if the query has such an operator."""
-    node = unwrapped(node)
+    budget, node = budget_of(node), unwrapped(node)
     context = context.with_common_tables(node.args.get("with_"))
     operator = _operator(node)
     if isinstance(node, RelationToStream):
         node = unwrapped(node.this)
         context = context.with_common_tables(node.args.get("with_"))
     root = _bind(node, context)
+    if budget is not None:
+        root = with_budget(root, budget, context)
     return root if operator is None else to_stream(root, operator, context)
 
 

@@ -1,6 +1,7 @@
 """WITHIN: the budget of a query in the units of :class:`penstock.budget.Within`, and what it is used for.
 
-MAXIMIZE RESULTS and SAMPLE are checked against the query: each supports some joins and aggregates only.
+It may stand at the end of any query: of a view, a derived stream, a subquery. MAXIMIZE RESULTS and SAMPLE are
+checked against the query: each supports some joins and aggregates only.
 """
 
 from __future__ import annotations
@@ -11,22 +12,57 @@ from fractions import Fraction
 from sqlglot import exp
 
 from penstock.budget import POLICIES, SCHEMES, Maximize, Sample, Within
+from penstock.cql.names.context import Context
 from penstock.cql.syntax.duration import SECONDS
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
-from penstock.cql.syntax.nodes import GoalClause, WithinClause
-from penstock.expression import Column, columns
-from penstock.plan import logical
+from penstock.cql.syntax.nodes import GoalClause, RelationToStream, WithinClause
+from penstock.plan import budgeted, logical
+from penstock.plan.estimates import SampleError
+from penstock.plan.sampled import is_sampled, sampled
 
-ESTIMATED = ("sum", "count", "avg")
-"""Aggregates that can be estimated from a sample."""
 BYTES = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
-def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
-    """The budget of a query, if it has one; rejects queries that cannot keep it."""
-    clauses = node.meta.get("within") or []
+def budget_of(node: exp.Expr) -> exp.Expr | None:
+    """The part of a query, without the parentheses and ISTREAM( ) around it, that has a budget."""
+    found = None
+    while True:
+        if "within" in node.meta or "goal" in node.meta:
+            if found is not None:
+                at = (node.meta.get("within") or [node.meta.get("goal")])[0]
+                raise error("WITHIN is given twice for one query", at, "leave one of them out")
+            found = node
+        if not isinstance(node, exp.Subquery | RelationToStream) or not isinstance(node.this, exp.Expr):
+            return found
+        node = node.this
+
+
+def with_budget(root: logical.Logical, node: exp.Expr, context: Context) -> logical.Logical:
+    """The plan of a query whose join keeps a budget; rejects queries that cannot keep it."""
+    clauses: list[WithinClause] = node.meta.get("within") or []
+    goal: GoalClause | None = node.meta.get("goal")
+    at: exp.Expr = clauses[0] if clauses else goal or node
+    join = _join(root, at)
+    within = _within(clauses)
+    within = replace(within, goal=_goal(goal, within)) if goal else within
+    memory = next((c for c in clauses if c.args["kind"] == "memory"), goal)
+    _check_sides(join, within, memory or at)
+    if goal:
+        _check_goal(join, within, goal)
+    joins = sum(not p.is_static for p in join.parts) - 1
+    if joins > 1:
+        among = f"{joins} joins of two inputs each"
+        context.note(f"WITHIN is divided equally among {among}, which is a heuristic")
+    try:
+        return budgeted.replaced(root, join, budgeted.with_budget(join, within))
+    except budgeted.UnlinkedError:
+        raise unsupported("WITHIN for streams that only a table joins", at,
+                          "join a stream with the table in a subquery in FROM") from None  # fmt: skip
+
+
+def _within(clauses: list[WithinClause]) -> Within:
     if not clauses:
-        return _shared(node, root)
+        return Within(shared=True)
     budget: dict[str, Fraction] = {}
     for clause in clauses:
         kind = clause.args["kind"]
@@ -37,20 +73,9 @@ def bind_within(node: exp.Expr, root: logical.Logical) -> Within | None:
         budget[f"least_{kind}"] = _least(clause, kind.upper()) * unit
     if "rows" in budget and "bytes" in budget:
         raise error("WITHIN MEMORY is given twice", clauses[-1], "give it in ROWS or in MB")
-    _check(root, clauses[0], next((c for c in clauses if c.args["kind"] == "memory"), None))
     counts = {n: int(budget[n]) for n in ("rows", "bytes") if n in budget}
     rates = {n: float(v) for n, v in budget.items() if n not in counts}
-    within = Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
-    return replace(within, goal=_goal(node, root, within))
-
-
-def _shared(node: exp.Expr, root: logical.Logical) -> Within | None:
-    """MAXIMIZE RESULTS without WITHIN: the query uses a part of the session's memory."""
-    if "goal" not in node.meta:
-        return None
-    _check(root, node.meta["goal"], node.meta["goal"])
-    within = Within(shared=True)
-    return replace(within, goal=_goal(node, root, within))
+    return Within(**rates, **counts, before_windows=any(map(_before_windows, clauses)))  # type: ignore[arg-type]
 
 
 def _rate(clause: WithinClause) -> tuple[str, Fraction]:
@@ -101,36 +126,53 @@ def _positive(clause: WithinClause, number: str, what: str) -> Fraction:
     return value
 
 
-def _check(root: logical.Logical, at: exp.Expr, memory: exp.Expr | None) -> None:
-    """Accept one join of two windows (of time, if memory is limited), with any operators above it."""
-    joins = [n for n in logical.walk(root) if isinstance(n, logical.AnyJoin)]
+def _join(root: logical.Logical, at: exp.Expr) -> logical.Join:
+    """The join that a budget at the end of a query is for."""
+    joins = budgeted.own_joins(root)
+    if not joins and any(budgeted.budgets(root)):
+        raise error("the join that WITHIN is for has a budget of its own", at, "leave one of them out")
     if not joins:
         raise error("WITHIN applies to a join, and this query has none", at, "leave WITHIN out")
-    if len(joins) > 1 or not _is_inner(joins[0]) or len(joins[0].inputs) != 2:
-        raise unsupported("WITHIN for anything but one join of two streams", at,
-                          "leave it out, or join two streams in a query of its own")  # fmt: skip
-    for side in joins[0].inputs:
-        specs = _windows(side)
-        if len(specs) != 1 or specs[0].slide is not None or specs[0].partition_by:
-            raise unsupported("WITHIN over windows other than [RANGE ...] and [ROWS n]", at)
-        if specs[0].by_rows and memory is not None:
-            raise error("WITHIN MEMORY does not apply to [ROWS n]", memory,
+    if len(joins) > 1:
+        raise unsupported("WITHIN over several joins", at, "write it in the query of each, in parentheses")
+    if not isinstance(joins[0], logical.Join):
+        raise unsupported("WITHIN for an outer join, EXISTS or IN of streams", at,
+                          "write an inner join, or leave it out")  # fmt: skip
+    return joins[0]
+
+
+def _check_sides(join: logical.Join, within: Within, at: exp.Expr) -> None:
+    """Accept windows; where memory is limited, those whose rows leave at a time that is known on arrival."""
+    limited = within.rows is not None or within.bytes is not None or within.shared
+    for side in (p for p in join.parts if not p.is_static):
+        by_rows = any(s.by_rows for s in _windows(side))
+        if by_rows and limited:
+            raise error("WITHIN MEMORY does not apply to [ROWS n]", at,
                         "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip
+        if (budgeted.changes_in_any_way(side) and not by_rows) or not _windows(side):
+            raise unsupported("WITHIN for a relation that is not a window of a stream", at,
+                              "leave it out, or join a stream with a window")  # fmt: skip
+
+
+def _check_goal(join: logical.Join, within: Within, at: GoalClause) -> None:
+    """MAXIMIZE RESULTS and SAMPLE take bounded windows; SAMPLE takes two."""
+    sides = [p for p in join.parts if not p.is_static]
+    if any(side.longest_life is None for side in sides):
+        raise error(f"{within.goal_name} needs bounded windows", at, "write [RANGE ...] windows")
+    if isinstance(within.goal, Sample) and len(sides) > 2:
+        hint = "sample the join of two in a subquery in FROM, and join the others with it"
+        raise unsupported("SAMPLE of a join of more than two streams", at, hint)
 
 
 def _windows(node: logical.Logical) -> list[logical.WindowSpec]:
-    return [n.spec for n in logical.walk(node) if isinstance(n, logical.Window)]
+    """The windows right below a side of a join, without those of derived streams."""
+    if isinstance(node, logical.Window):
+        return [node.spec]
+    return [spec for i in node.inputs for spec in _windows(i)]
 
 
-def _is_inner(join: logical.AnyJoin) -> bool:
-    return isinstance(join, logical.Join)
-
-
-def _goal(node: exp.Expr, root: logical.Logical, within: Within) -> Maximize | Sample | None:
-    """The goal that stands after a budget, if there is one."""
-    clause = node.meta.get("goal")
-    if clause is None:
-        return None
+def _goal(clause: GoalClause, within: Within) -> Maximize | Sample:
+    """The goal that stands after a budget."""
     name = "MAXIMIZE RESULTS" if clause.args["kind"] == "maximize" else "SAMPLE"
     if within.rows is None and within.bytes is None and (not within.shared or name == "SAMPLE"):
         raise error(f"{name} needs WITHIN MEMORY", clause,
@@ -139,14 +181,9 @@ def _goal(node: exp.Expr, root: logical.Logical, within: Within) -> Maximize | S
         raise unsupported(f"{name} together with WITHIN RATE", clause, "leave WITHIN RATE out")
     if within.least_memory:
         raise unsupported(f"AT LEAST together with {name}", clause, "leave AT LEAST out")
-    for window in (n for n in logical.walk(root) if isinstance(n, logical.Window)):
-        if window.spec.size is None:
-            raise error(f"{name} needs bounded windows", clause, "write [RANGE ...] windows")
     if clause.args["kind"] == "maximize":
         return Maximize(_one_of(clause, POLICIES, "a policy"))
-    goal = Sample(_one_of(clause, SCHEMES, "a sampling scheme"), _confidence(clause))
-    _check_sampled(root, clause)
-    return goal
+    return Sample(_one_of(clause, SCHEMES, "a sampling scheme"), _confidence(clause))
 
 
 def _one_of(clause: GoalClause, names: tuple[str, ...], what: str) -> str | None:
@@ -168,31 +205,18 @@ def _confidence(clause: GoalClause) -> float:
     return float(level.name)
 
 
-def _check_sampled(root: logical.Logical, at: exp.Expr) -> None:
-    """Accept only what can be estimated: plain rows, or SUM, COUNT and AVG, each by itself."""
-    for n in logical.walk(root):
-        if not n.can_sample:
-            raise unsupported("SAMPLE of a query with DISTINCT, set operations or scalar subqueries", at)
-    aggregates = [n for n in logical.walk(root) if isinstance(n, logical.Aggregate)]
-    if not aggregates and at.args.get("confidence") is not None:
+def check_sampled(root: logical.Logical, node: exp.Expr) -> tuple[str, ...]:
+    """Reject what has no estimate from a sample; returns notes on what is approximate."""
+    if not is_sampled(root):
+        return ()
+    goals = (n.meta["goal"] for n in node.walk() if "goal" in n.meta)
+    at = next((g for g in goals if g.args["kind"] == "sample"), node)
+    try:
+        _, notes = sampled(root)
+    except SampleError as failure:
+        raise error(str(failure), at, failure.hint) from None
+    confident = isinstance(at, GoalClause) and at.args.get("confidence") is not None
+    if confident and not any(isinstance(n, logical.Aggregate) for n in logical.walk(root)):
         raise error("CONFIDENCE applies to SUM, COUNT and AVG, and this query has none of them", at,
                     "leave it out")  # fmt: skip
-    if len(aggregates) > 1:
-        raise unsupported("SAMPLE under aggregates of aggregates", at)
-    for aggregate in aggregates:
-        for _, call in aggregate.calls:
-            if call.function not in ESTIMATED or call.distinct:
-                hint = "SUM, COUNT and AVG can be"
-                raise error(f"{call} cannot be estimated from a sample", at, hint)
-        top = root.inputs[0] if root.is_stream else root
-        _check_alone(top, {name for name, _ in aggregate.calls}, at)
-
-
-def _check_alone(top: logical.Logical, calls: set[str], at: exp.Expr) -> None:
-    """Bounds are known for an aggregate, not for an expression over aggregates."""
-    if not isinstance(top, logical.Project):
-        return
-    for name, e in top.columns:
-        if not isinstance(e, Column) and calls & columns(e):
-            raise error(f"'{name}' has no known bounds, because it is computed from an aggregate", at,
-                        "select the aggregate itself")  # fmt: skip
+    return notes

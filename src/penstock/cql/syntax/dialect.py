@@ -16,7 +16,7 @@ is the binder's business, by Spark's names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -29,6 +29,8 @@ from penstock.cql.syntax.nodes import GoalClause, RelationToStream, StreamWindow
 from penstock.errors import CQLError
 
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+AFTER_SAMPLE = ("CONFIDENCE", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
+"""What may follow SAMPLE where it names no scheme."""
 
 
 def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
@@ -108,14 +110,14 @@ class CQLParser(DDLParser):
         node = super()._parse_statement()
         if node and "line" not in node.meta:
             node.update_positions(start)
-        return self._parse_within(node) if isinstance(node, exp.Query) else node
+        return self._parse_within(node) if _is_query(node) else node
 
     # budgets
 
     def _parse_within(self, query: exp.Expr) -> exp.Expr:
         """``WITHIN RATE 100 PER SECOND`` and ``WITHIN MEMORY 1000 ROWS`` after a query, in either order."""
-        clauses = []
-        while self._curr and self._starts_within():
+        clauses = list[WithinClause]()
+        while self._curr and self._starts_within(again=bool(clauses)):
             start = self._curr
             self._advance()
             clauses.append(self._parse_rate_or_memory(start))
@@ -126,9 +128,27 @@ class CQLParser(DDLParser):
             query.meta["within"] = clauses
         return query
 
-    def _starts_within(self) -> bool:
-        again = self._curr.text.upper() == "AND"
-        return again or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
+    def _starts_within(self, again: bool = False) -> bool:
+        word = self._curr.text.upper()
+        return (again and word == "AND") or (word == "WITHIN" and self._within_what(self._next))
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """A query, which may have a budget wherever it stands; an operand of a set operation has none."""
+        query = super()._parse_select(*args, **kwargs)
+        part = kwargs.get("table") or not kwargs.get("parse_set_operation", True)
+        return query if part or not _is_query(query) else self._parse_whole(query)
+
+    def _parse_whole(self, query: exp.Expr) -> exp.Expr:
+        """A query with its budget; that of a first operand of a set operation stands before the operation."""
+        before, query = self._index, self._parse_within(query)
+        if self._index == before:
+            return query
+        both = self._parse_set_operations(query)
+        return query if both is query or both is None else self._parse_whole(both)
+
+    def _parse_wrapped_select(self, table: bool = False) -> exp.Expr | None:
+        query = super()._parse_wrapped_select(table)
+        return self._parse_whole(query) if _is_query(query) else query
 
     @staticmethod
     def _within_what(token: Token | None) -> bool:
@@ -177,7 +197,7 @@ class CQLParser(DDLParser):
             return self.expression(GoalClause(kind="maximize", this=using), start)
         if not self._match_text_seq("SAMPLE"):
             return None
-        plain = self._curr is None or self._curr.text.upper() in ("CONFIDENCE", ";")
+        plain = self._curr is None or self._curr.text.upper() in AFTER_SAMPLE
         scheme = None if plain else self._parse_var(any_token=True)
         confident = self._match_text_seq("CONFIDENCE")
         level = self._parse_number() if confident else None
@@ -296,6 +316,10 @@ class CQLParser(DDLParser):
             "or [PARTITION BY columns ROWS n]",
             self._curr or self._prev,
         )
+
+
+def _is_query(node: exp.Expr | None) -> TypeGuard[exp.Expr]:
+    return isinstance(node, exp.Query | RelationToStream)
 
 
 class CQL(Spark):

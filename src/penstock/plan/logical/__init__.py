@@ -5,8 +5,9 @@
 
 from penstock.functions.aggregate_call import AggregateCall
 from penstock.plan.logical.aggregate import Aggregate
+from penstock.plan.logical.budgeted import Budgeted
 from penstock.plan.logical.distinct import Distinct, Single
-from penstock.plan.logical.join import AnyJoin, Join, Sampled
+from penstock.plan.logical.join import AnyJoin, Join
 from penstock.plan.logical.operator import Leaf, Logical, Query, leaves, rewrite, show, walk
 from penstock.plan.logical.outer_join import OuterJoin
 from penstock.plan.logical.project import Project, renamed
@@ -29,6 +30,7 @@ __all__ = [
     "Aggregate",
     "AggregateCall",
     "AnyJoin",
+    "Budgeted",
     "Distinct",
     "Exchange",
     "Join",
@@ -38,7 +40,6 @@ __all__ = [
     "Project",
     "Query",
     "RelationSource",
-    "Sampled",
     "Select",
     "SemiJoin",
     "SetOperation",

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.engine.operators import aggregate, project
-from penstock.expression import Column, Expression
+from penstock.expression import Call, Column, Expression, Literal
 from penstock.functions.aggregate_call import AggregateCall, Parts
 from penstock.functions.aggregates import parts
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.estimates import (
+    CLUSTER,
+    DOUBLE,
+    WEIGHT,
+    Estimated,
+    SampleError,
+    Sampling,
+    Totals,
+    double,
+)
 from penstock.plan.facts import Named, Origins, origins_of, reads
 from penstock.plan.logical.operator import Logical, Needed, Unary
 from penstock.plan.logical.project import Project
@@ -30,7 +40,7 @@ class Aggregate(Unary):
     keys: Named
     calls: tuple[tuple[str, AggregateCall], ...]
 
-    in_chain = can_sample = True
+    in_chain = True
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -39,6 +49,41 @@ class Aggregate(Unary):
     def describe(self) -> str:
         by = [f"BY {', '.join(str(e) for _, e in self.keys)}"] if self.keys else []
         return " ".join(["Aggregate", ", ".join(str(c) for _, c in self.calls), *by]).replace("  ", " ")
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """Two aggregates in place of one, by cluster and over clusters, whose sums the estimates read."""
+        (rows,) = below
+        self._check_sample(rows)
+        read = frozenset().union(*(rows.parts_of(a) for _, call in self.calls for a in call.arguments))
+        sampling.uses.update(dict.fromkeys(rows.joins, read))
+        sampling.aggregates += 1
+        totals = Totals(sampling.aggregates, rows.confidence)
+        inside = {str(c): c for _, call in self.calls for c in _in_clusters(call)}
+        within = (*self.keys, (CLUSTER.name, CLUSTER), (WEIGHT.name, WEIGHT))
+        clusters = Aggregate(rows.node, within, tuple(inside.items()))
+        factors = {name: e for _, call in self.calls for name, e in _factors(call, totals).items()}
+        every = totals.sums(factors)
+        wanted = {n: every[n] for n in every if n in (sampling.wanted or ())} or dict([*every.items()][:1])
+        sums = tuple((name, AggregateCall("sum", e, DOUBLE)) for name, e in wanted.items())
+        keys = self._own_keys
+        counted = tuple((name, _or_zero(name, totals)) for name in wanted)
+        node = Project(Aggregate(clusters, keys, sums), (*keys, *counted))
+        estimates = {name: totals.estimate(call.function, call.argument) for name, call in self.calls}
+        hidden = tuple(Column(name, DOUBLE) for name in wanted)
+        return Estimated(node, tuple(self.schema.names), False, estimates, hidden)
+
+    def _check_sample(self, rows: Estimated) -> None:
+        """Reject what has no estimate."""
+        if not rows.weighted:
+            raise SampleError("an aggregate over estimates", "aggregate the rows of the sample once")
+        read = [*(e for _, e in self.keys), *(a for _, c in self.calls for a in c.arguments)]
+        if any(rows.reads_estimates(e) for e in read):
+            raise SampleError("an aggregate over estimates", "aggregate the rows of the sample once")
+        if not self.calls:
+            raise SampleError("GROUP BY without an aggregate", "add SUM, COUNT or AVG")
+        for _, call in self.calls:
+            if call.function not in ESTIMATED or call.distinct or call.others:
+                raise SampleError(str(call), "SUM, COUNT and AVG can be")
 
     @property
     def origins(self) -> Origins:
@@ -110,3 +155,32 @@ def _over_columns(call: AggregateCall) -> AggregateCall:
     """The call over columns that hold its arguments."""
     columns: list[Expression] = [Column(str(a), a.type) for a in call.arguments]
     return replace(call, argument=columns[0], others=tuple(columns[1:])) if columns else call
+
+
+# over a sample
+
+ESTIMATED = ("sum", "count", "avg")
+"""Functions that have an estimate from a sample."""
+
+
+def _in_clusters(call: AggregateCall) -> list[AggregateCall]:
+    """The aggregates of a cluster that a call is estimated from: how many values, and their sum."""
+    count = AggregateCall("count", call.argument, pa.int64())
+    if call.function == "count" or call.argument is None:
+        return [count]
+    return [count, AggregateCall("sum", double(call.argument), DOUBLE)]
+
+
+def _factors(call: AggregateCall, totals: Totals) -> dict[str, Expression]:
+    """The same by the names of the sums that they are parts of."""
+    count, *total = _in_clusters(call)
+    found = {totals.count(call.argument).name: double(Column(str(count), count.type))}
+    if total and call.argument is not None:
+        found[totals.total(call.argument).name] = Column(str(total[0]), DOUBLE)
+    return found
+
+
+def _or_zero(name: str, totals: Totals) -> Expression:
+    """A sum over no clusters is 0; only that of no values is NULL."""
+    column = Column(name, DOUBLE)
+    return column if totals.is_total(name) else Call("coalesce", (column, Literal(0.0, DOUBLE)), DOUBLE)

@@ -10,6 +10,7 @@ from penstock.engine.element import Pattern
 from penstock.engine.operators import duplicate_eliminate, single
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.logical.operator import Logical, Needed, Unary, grows_if
 from penstock.plan.logical.project import renamed
 
@@ -63,6 +64,12 @@ class Single(Unary):
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         raise SpreadError("a scalar subquery must have all its rows in one partition")
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        (row,) = below
+        if row.weighted:
+            raise SampleError("a scalar subquery without an aggregate", "write SUM, COUNT or AVG")
+        return replace(row, node=Single(row.node))
 
     def build(self, context: Builder, needed: Needed) -> Node:
         return single.Single(context.changing(context.build(self.input, needed)))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
+from penstock.plan.estimates import Estimated, Sampling, beside
 from penstock.plan.facts import Origin, equality, origin, reads
 from penstock.plan.join_graph import join_graph
-from penstock.plan.logical.operator import Logical, Needed, Unary, combined
+from penstock.plan.logical.operator import Logical, Needed, combined
 from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
@@ -70,8 +70,6 @@ class Join(AnyJoin):
     conjuncts: tuple[Expression, ...] = ()
     cross: bool = False
 
-    can_sample = True
-
     @property
     def inputs(self) -> tuple[Logical, ...]:
         return self.parts
@@ -89,6 +87,17 @@ class Join(AnyJoin):
     @property
     def pattern(self) -> Pattern:
         return combined(self.parts)
+
+    @property
+    def longest_life(self) -> int | None:
+        return min((i.longest_life for i in self.parts if i.longest_life is not None), default=None)
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """Sampled rows joined with exact ones keep their weights."""
+        rows = beside(below, self)
+        conjuncts = tuple(rows.over(c, sampling, "a join") for c in self.conjuncts)
+        parts = tuple(part.node for part in below)
+        return replace(rows, node=replace(self, parts=parts, conjuncts=conjuncts))
 
     def determines_life(self, shown: Collection[str]) -> bool:
         return all(i.determines_life(shown) for i in self.parts)
@@ -110,24 +119,4 @@ class Join(AnyJoin):
         wanted = {*needed, *reads(conjuncts)}
         parts = [context.build(i, wanted) for i in inputs]
         output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
-        return context.budgeted(context.joined(parts, inputs, conjuncts, output))
-
-
-@dataclass(frozen=True)
-class Sampled(Unary):
-    """A join of which the query takes a sample: each row with its weight and the number of its cluster."""
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return pa.schema([*self.input.schema, (WEIGHT, pa.float64()), (CLUSTER, pa.int64())])
-
-    def describe(self) -> str:
-        return "Sample"
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
-
-    def build(self, context: Builder, needed: Needed) -> Node:
-        """The join itself: its budget makes it sample."""
-        return context.build(self.input, [n for n in needed if n in self.input.schema.names])
+        return context.joined(parts, inputs, conjuncts, output)

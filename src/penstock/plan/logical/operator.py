@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.budget import Within
 from penstock.engine.element import Pattern
 from penstock.expression import Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import Origin, Origins
 from penstock.schema import TimeDomain
 
@@ -41,8 +41,6 @@ class Logical(ABC):
     """Whether it yields a stream instead of a relation."""
     in_chain: ClassVar[bool] = False
     """Whether it may stand in the chain of operators with one input above a query's body."""
-    can_sample: ClassVar[bool] = False
-    """Whether it may stand in a query under SAMPLE."""
 
     # structure
 
@@ -97,6 +95,30 @@ class Logical(ABC):
     def reads_instants(self, time: TimeDomain) -> bool:
         """Whether it has output at every instant with input, whatever that input is."""
         return False
+
+    @property
+    def longest_life(self) -> int | None:
+        """The most ticks for which a row stays in the relation; None if no bound is known."""
+        return None
+
+    # budgets and samples
+
+    @property
+    def passed_on(self) -> tuple[Logical, ...]:
+        """The inputs whose rows it passes on: among these, WITHIN above it looks for its join."""
+        return self.inputs
+
+    @property
+    def samples(self) -> bool:
+        """Whether its rows are a sample, although its inputs are exact."""
+        return False
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """The operator over inputs of which some are sampled or have estimates.
+
+        Raises ``SampleError`` where there is no unbiased estimate of its relation.
+        """
+        raise SampleError(self.describe().split(" ")[0].upper(), "use MAXIMIZE RESULTS, or leave SAMPLE out")
 
     # where its rows are
 
@@ -180,11 +202,15 @@ class Unary(Logical):
 class PerRow(Unary):
     """An operator that handles each row by itself and returns none, one or several rows for it."""
 
-    in_chain = can_sample = True
+    in_chain = True
 
     @property
     def pattern(self) -> Pattern:
         return self.input.pattern
+
+    @property
+    def longest_life(self) -> int | None:
+        return self.input.longest_life
 
     def determines_life(self, shown: Collection[str]) -> bool:
         return self.input.determines_life(shown)
@@ -227,12 +253,11 @@ def combined(inputs: Sequence[Logical]) -> Pattern:
 
 @dataclass(frozen=True)
 class Query:
-    """A bound query: its plan, its time domain, notes on the defaults filled in, its budget."""
+    """A bound query: its plan, its time domain, notes on the defaults filled in."""
 
     root: Logical
     time: TimeDomain
     notes: tuple[str, ...] = field(default=())
-    within: Within | None = None
 
 
 def walk(node: Logical) -> Iterator[Logical]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from penstock.engine.element import Pattern
 from penstock.engine.operators import antijoin, project, select, union
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, SpreadError
+from penstock.plan.estimates import Estimated, SampleError, Sampling, beside
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import AnyJoin
 from penstock.plan.logical.operator import Binary, Needed, grows_if
@@ -49,6 +50,16 @@ class OuterJoin(Binary, AnyJoin):
             return grows_if(self.is_static)
         kept, other = sides[self.kind]
         return grows_if(kept.only_grows and other.is_static)
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """Sampled rows with their matches; of a side that may be missing, a sample lacks some matches."""
+        sides = {"left": (below[1],), "right": (below[0],)}.get(self.kind, tuple(below))
+        if any(side.weighted for side in sides):
+            raise SampleError("what an outer join has no match for", "write an inner join")
+        rows = beside(below, self)
+        conjuncts = tuple(rows.over(c, sampling, "ON") for c in self.conjuncts)
+        left, right = (side.node for side in below)
+        return replace(rows, node=replace(self, left=left, right=right, conjuncts=conjuncts))
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """A row without a match is found where all rows of the other side that could match it are."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.engine.operators import project
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread
+from penstock.plan.estimates import Estimated, Sampling
 from penstock.plan.facts import Named, Origins, origins_of, reads
 from penstock.plan.logical.operator import Logical, Needed, PerRow
 
@@ -51,6 +52,13 @@ class Project(PerRow):
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return below[0].renamed(self.columns)
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        (rows,) = below
+        shown, estimates = rows.shown(self.columns)
+        parts = {name: rows.parts_of(e) for name, e in self.columns}
+        names, node = tuple(self.schema.names), Project(rows.node, shown)
+        return replace(rows, node=node, names=names, estimates=estimates, made_of=parts)
 
     def build(self, context: Builder, needed: Needed) -> Node:
         shown = tuple((name, e) for name, e in self.columns if name in needed)

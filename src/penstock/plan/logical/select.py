@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.operators import select
 from penstock.expression import Expression
+from penstock.plan.estimates import Estimated, Sampling
 from penstock.plan.facts import conjunction, for_host, reads
 from penstock.plan.logical.operator import Needed, PerRow
 from penstock.plan.logical.sources import FilteredByHost
@@ -24,6 +26,12 @@ class Select(PerRow):
 
     def describe(self) -> str:
         return f"Select {conjunction_text(self.conjuncts)}"
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """A filter of sampled rows, or of groups by estimates (HAVING), which is approximate."""
+        (rows,) = below
+        conjuncts = tuple(rows.over(c, sampling, "HAVING or WHERE") for c in self.conjuncts)
+        return replace(rows, node=Select(rows.node, conjuncts))
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """Predicates right above a stream or table are left to the host if it can evaluate them."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
 from penstock.engine.operators import antijoin
 from penstock.expression import Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError
+from penstock.plan.estimates import Estimated, Sampling, exactly
 from penstock.plan.facts import Origins, reads
 from penstock.plan.logical.join import AnyJoin
-from penstock.plan.logical.operator import Binary, Needed, grows_if
+from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
 from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ class SemiJoin(Binary, AnyJoin):
         """A row leaves with its last match; in an antijoin, when the first match arrives."""
         right = self.right.is_static if self.anti else self.right.only_grows
         return grows_if(self.left.only_grows and right)
+
+    @property
+    def passed_on(self) -> tuple[Logical, ...]:
+        return (self.left,)
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """A filter of sampled rows; which values a sample lacks is not known."""
+        left, right = below
+        exactly([right], "EXISTS or IN", "leave SAMPLE out of the subquery")
+        conjuncts = tuple(left.over(c, sampling, "EXISTS or IN") for c in self.conjuncts)
+        return replace(left, node=replace(self, left=left.node, right=right.node, conjuncts=conjuncts))
 
     @property
     def origins(self) -> Origins:

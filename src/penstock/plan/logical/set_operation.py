@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from penstock.engine.element import Pattern
 from penstock.engine.operators import duplicate_eliminate, except_, intersect, union
-from penstock.expression import Column
+from penstock.expression import Call, Column, Literal
 from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
+from penstock.plan.estimates import CERTAIN, CLUSTER, WEIGHT, Estimated, SampleError, Sampling
 from penstock.plan.facts import Origin, Origins
 from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
-from penstock.plan.logical.project import renamed
+from penstock.plan.logical.project import Project, renamed
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -42,6 +45,24 @@ class SetOperation(Binary):
             return self.left.pattern
         right = self.right.is_static if self.kind == "except" else self.right.only_grows
         return grows_if(self.left.only_grows and right)
+
+    @property
+    def longest_life(self) -> int | None:
+        lives = [side.longest_life for side in self.inputs]
+        every = [n for n in lives if n is not None]
+        return max(every) if self.kind == "union" and self.all and len(every) == len(lives) else None
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """UNION ALL: each row keeps its weight; rows of a side that is not sampled are certain."""
+        if self.kind != "union" or not self.all:
+            hint = "write UNION ALL, or use MAXIMIZE RESULTS"
+            raise SampleError(self.kind.upper() + (" ALL" if self.all else ""), hint)
+        if any(side.estimates for side in below):
+            raise SampleError("UNION ALL of estimates", "select them in queries of their own")
+        left, right = (_weighted(side, number) for number, side in enumerate(below))
+        confidence = min(side.confidence for side in below if side.weighted)
+        node, joins = replace(self, left=left, right=right), tuple(j for side in below for j in side.joins)
+        return Estimated(node, below[0].names, True, {}, (WEIGHT, CLUSTER), confidence, joins)
 
     @property
     def origins(self) -> Origins:
@@ -91,3 +112,12 @@ class SetOperation(Binary):
         if self.all:
             return both
         return duplicate_eliminate.DuplicateEliminate((context.changing(both),))
+
+
+def _weighted(side: Estimated, number: int) -> Logical:
+    """A side with weights and clusters behind its columns; clusters of two sides have different numbers."""
+    weight, cluster = (WEIGHT, CLUSTER) if side.weighted else CERTAIN
+    if side.weighted:
+        cluster = Call("^", (cluster, Literal(number << 62, pa.int64())), pa.int64())
+    own = [(name, Column(name, side.node.schema.field(name).type)) for name in side.names]
+    return Project(side.node, (*own, (WEIGHT.name, weight), (CLUSTER.name, cluster)))

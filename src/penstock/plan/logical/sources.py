@@ -45,8 +45,6 @@ class Source(Leaf):
     definition: Input
     number: int = 0
 
-    can_sample = True
-
     @cached_property
     def schema(self) -> pa.Schema:
         return _qualified(self.alias, self.definition.schema)
@@ -106,8 +104,6 @@ class TableSource(FilteredByHost, Leaf):
     """A static table as it stands in FROM."""
 
     definition: TableDef
-
-    can_sample = True
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
 from penstock.engine.operators import d_stream, i_stream, r_stream
+from penstock.expression import Column
 from penstock.plan.distribution import Distribution, Spread, SpreadError
+from penstock.plan.estimates import CLUSTER, WEIGHT, Estimated, Sampling
 from penstock.plan.logical.operator import Logical, Needed, Unary
-from penstock.plan.logical.project import renamed
+from penstock.plan.logical.project import Project, renamed
 from penstock.schema import TimeDomain
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class ToStream(Unary):
     kind: str
     every: int | None = None
 
-    is_stream = can_sample = True
+    is_stream = True
 
     def describe(self) -> str:
         return self.kind.capitalize() + (f" every {self.every}" if self.every else "")
@@ -64,6 +66,19 @@ class ToStream(Unary):
                 f"equal rows under {self.kind.upper()} may cancel and are in several partitions"
             )
         return below[0]
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """The stream of a sample's rows, with their weights; or of estimates, compared by their values."""
+        (rows,) = below
+        if not rows.estimates:
+            return replace(rows, node=replace(self, input=rows.node))
+        named, estimates = rows.as_columns(sampling)
+        added = tuple(Column(name, e.type) for name, e in named if name not in rows.names)
+        own = tuple(c for c in rows.hidden if rows.weighted and c in (WEIGHT, CLUSTER))
+        shown = Project(rows.node, (*named, *((c.name, c) for c in own)))
+        return replace(
+            rows, node=replace(self, input=shown), estimates=estimates, hidden=(*added, *own)
+        )
 
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.exact(self.input)

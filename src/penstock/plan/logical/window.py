@@ -10,6 +10,7 @@ from penstock.engine.element import Pattern
 from penstock.engine.operators import select, seq_window
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError
+from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import for_host, reads
 from penstock.plan.logical.operator import Logical, Needed, Unary
 from penstock.plan.logical.select import Select
@@ -56,8 +57,6 @@ class Window(Unary):
     spec: WindowSpec
     keep: tuple[Expression, ...] = ()
 
-    can_sample = True
-
     @property
     def source(self) -> StreamSource | None:
         """The registered stream below, None over a derived one."""
@@ -79,6 +78,21 @@ class Window(Unary):
         if self.spec.size is None:
             return Pattern.APPEND
         return Pattern.EXPIRING if self.spec.kind == "range" else Pattern.CHANGING
+
+    @property
+    def longest_life(self) -> int | None:
+        spec = self.spec
+        if spec.size is None or spec.kind != "range":
+            return None
+        return spec.size + 1 if spec.slide is None else (spec.size // spec.slide + 1) * spec.slide
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """A sampled row is in a window of time exactly while it is in that over all rows."""
+        (rows,) = below
+        if rows.weighted and self.spec.by_rows:
+            raise SampleError(self.spec.text, "write [RANGE ...]")
+        keep = tuple(rows.over(k, sampling, "WHERE") for k in self.keep)
+        return replace(rows, node=replace(self, input=rows.node, keep=keep))
 
     def determines_life(self, shown: Collection[str]) -> bool:
         source = self.source
