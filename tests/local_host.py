@@ -26,6 +26,7 @@ from penstock.in_process import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import deliver, partition_numbers, total_rows
+from penstock.settings import Settings
 
 TYPES = {
     "INT": pa.int32(),
@@ -44,6 +45,7 @@ class Manner:
     ``before`` says for each step what to do before it: ``"snapshot"``,
     ``"whole snapshot"``, ``"rebuild"``, several of them or ``""``.
     ``heavy``: the streams by name that declare the usual values of all their columns as heavy.
+    ``scheduler`` and ``slice_rows``: how engines process a step.
     """
 
     partitions: int = 1
@@ -51,6 +53,8 @@ class Manner:
     before: tuple[str, ...] = ()
     skew: int = 0
     heavy: tuple[str, ...] = ()
+    scheduler: str = "fifo"
+    slice_rows: int | None = None
 
 
 @dataclass
@@ -97,7 +101,8 @@ class Hasty(Exception):
 def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     """All changes of a case's query, in timestamp order."""
     catalog = {n: _definition(n, s, case.inputs[n], manner) for n, s in case.schemas.items()}
-    plan = compile(bind(case.cql, catalog), manner.partitions)
+    settings = Settings(scheduler=manner.scheduler, slice_rows=manner.slice_rows)
+    plan = compile(bind(case.cql, catalog), manner.partitions, settings)
     if manner.skew and any("less what leaves" in n.describe() for n in _nodes(plan)):
         raise Hasty
     stages = [

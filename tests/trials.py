@@ -106,7 +106,9 @@ def _manner(choices: Choices) -> Manner:
     kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild", "whole snapshot, rebuild")
     before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))
     heavy = tuple(choices.pick("", "R", "RS", "ST", "U", "QS"))
-    return Manner(choices.pick(1, 2, 3, 4, 5, 6), cuts, before, heavy=heavy)
+    partitions = choices.pick(1, 2, 3, 4, 5, 6)
+    scheduler = choices.pick("fifo", "round-robin", "greedy", "chain")
+    return Manner(partitions, cuts, before, 0, heavy, scheduler, choices.pick(None, 1, 3, 7))
 
 
 def _late(choices: Choices, case: Case, skew: int) -> Case:

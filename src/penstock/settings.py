@@ -23,6 +23,8 @@ class Settings:
     limit of one engine process in bytes. ``late_rows``: the directory for rows that arrive too late; without
     one they are only counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE
     RESULTS without WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
+    ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
+    operators at once.
     """
 
     filters: str = "a-greedy"
@@ -32,6 +34,8 @@ class Settings:
     seed: int = 0
     memory: int | None = None
     weight: float = 1.0
+    scheduler: str = "fifo"
+    slice_rows: int | None = None
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -71,6 +75,14 @@ def _number(value: str) -> int:
     return int(value)
 
 
+def _rows(value: str) -> int | None:
+    if value.lower() == "none":
+        return None
+    if not re.fullmatch(r"\d{1,9}", value.strip()) or not int(value):
+        raise ValueError("write a number of rows such as 50000, or none")
+    return int(value)
+
+
 def _weight(value: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or not float(value):
         raise ValueError("write a number greater than 0, such as 2")
@@ -87,6 +99,7 @@ def _directory(value: str) -> str | None:
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
+    "scheduler": ("fifo", "round-robin", "greedy", "chain"),
 }
 
 READERS: dict[str, Callable[[str], Any]] = {
@@ -96,4 +109,5 @@ READERS: dict[str, Callable[[str], Any]] = {
     "seed": _number,
     "memory": _size,
     "weight": _weight,
+    "slice_rows": _rows,
 }

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.engine.command import HANDLERS, Command, CommandState
 from penstock.engine.engine import Engine
+from penstock.engine.graph import Graph
 from penstock.engine.operator import Clock
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
-from penstock.engine.scheduler import Graph, ProducersFirst
 from penstock.engine.stage import RESULT, TS, Arrival, Stage, StageInput, StepOutput
 from penstock.errors import EngineError
 
@@ -33,13 +33,13 @@ def test_an_unknown_kind_is_rejected_by_name() -> None:
 
 def engine_seeing(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, list[int | None]]:
     seen: list[int | None] = []
-    run = ProducersFirst.step
+    opened = Graph.open
 
-    def watched(self: ProducersFirst, graph: Graph, clock: Clock) -> None:
+    def watched(self: Graph, clock: Clock) -> None:
         seen.append(clock.memory)
-        run(self, graph, clock)
+        opened(self, clock)
 
-    monkeypatch.setattr(ProducersFirst, "step", watched)
+    monkeypatch.setattr(Graph, "open", watched)
     schema = pa.schema([("S.a", pa.int64())])
     return new_engine(schema), seen
 

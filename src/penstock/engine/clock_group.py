@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
+from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.operators.source import Source
-from penstock.engine.scheduler import Entity, Graph, Scheduler
+from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, Stage, StageInput, waits
 from penstock.measurement import Kind, Property, Reading, under
 
@@ -30,6 +31,7 @@ class ClockGroup:
         tables: dict[str, pa.Table],
         context: StartContext,
         first: int,
+        slice_rows: int | None = None,
     ) -> None:
         self.graph = Graph(roots, context, first)
         nodes = [e.node for e in self.graph.entities]
@@ -37,6 +39,7 @@ class ClockGroup:
         self._lag = sum(n.lag for n in nodes)
         self._tables = [(i, tables[i.name]) for i in inputs if i.kind == "table"]
         self._fed = False
+        self._slice_rows = slice_rows
         self._names = {i.name for i in inputs}
         self.inputs = InputManager(inputs, self._waits, any(n.reads_instants for n in nodes))
 
@@ -48,27 +51,23 @@ class ClockGroup:
         """Process a step's arrivals; returns the output of each root."""
         clock, released = self.inputs.accept(own)
         clock = replace(clock, memory=memory)
-        for name, chunk in released.items():
-            self.graph.feed(name, chunk)
-        self._run(clock, scheduler)
+        for now, part in slices(clock, released, self._slice_rows, self._waits):
+            self._open(now)
+            for name, chunk in part.items():
+                self.graph.feed(name, chunk)
+        scheduler.step(self.graph)
         # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
         chunks = self.graph.take()
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
 
-    def _run(self, clock: Clock, scheduler: Scheduler) -> None:
-        self._feed_tables(clock)
-        scheduler.step(self.graph, replace(clock, tables=self._fed))
-
-    def _feed_tables(self, clock: Clock) -> None:
-        """Feed static rows once: in the first step, or with the first instant if some node waits for
-        instants.
-        """
+    def _open(self, clock: Clock) -> None:
+        """Begin a slice. Static rows are part of the first; if nodes wait, of that of the first instant."""
         begun = clock.first is not None and clock.first < clock.now
-        if self._fed or (self._waits and not begun):
-            return
-        self._fed = True
-        for input, table in self._tables:
+        feed = not self._fed and (begun or not self._waits)
+        self._fed |= feed
+        self.graph.open(replace(clock, tables=self._fed))
+        for input, table in self._tables if feed else ():
             columns = [table.column(f.name).combine_chunks() for f in input.schema]
             ts = np.full(table.num_rows, BEFORE_TIME)
             self.graph.feed(input.name, Chunk.of(ts, batch_of(columns, input.schema, len(ts))))
@@ -77,7 +76,8 @@ class ClockGroup:
         """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
         # A row that exists over no input since the first instant exists again; it is not returned twice.
-        self._run(Clock(p.now, p.now, p.first, share=p.share, memory=memory), scheduler)
+        self._open(Clock(p.now, p.now, p.first, share=p.share, memory=memory))
+        scheduler.step(self.graph)
         self.graph.take()
 
     def horizon(self, without: Collection[Entity] = ()) -> int:
@@ -122,7 +122,8 @@ def clock_groups(stage: Stage) -> list[ClockGroup]:
     for (names, _), roots in alike.items():
         inputs = [i for i in stage.inputs if i.kind != "keys" and i.name in names | unread]
         first = sum(len(g.graph.entities) for g in groups)
-        groups.append(ClockGroup(roots, inputs, stage.tables, StartContext(), first))
+        context, rows = StartContext(), stage.scheduling.slice_rows
+        groups.append(ClockGroup(roots, inputs, stage.tables, context, first, rows))
     return groups
 
 

@@ -22,8 +22,9 @@ from penstock.engine.arrivals import Received, SourcePartitions
 from penstock.engine.clock_group import clock_groups
 from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
+from penstock.engine.graph import Entity
 from penstock.engine.input_manager import Progress
-from penstock.engine.scheduler import Entity, ProducersFirst, Scheduler
+from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.errors import EngineError
@@ -56,9 +57,9 @@ class _Base:
 class Engine:
     """Runs one partition of a stage."""
 
-    def __init__(self, stage: Stage, scheduler: Scheduler | None = None) -> None:
+    def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self._scheduler = scheduler or ProducersFirst()
+        self._scheduler = SCHEDULERS[stage.scheduling.scheduler]()
         self.groups = clock_groups(stage)
         self.entities = [e for g in self.groups for e in g.graph.entities]
         self._steps = 0
@@ -212,6 +213,7 @@ class Engine:
         yield Reading(Property.ROWS, sum(g.rows() for g in self.groups))
         yield Reading(Property.BYTES, self.state_bytes())
         yield Reading(Property.STEPS, self._steps)
+        yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in self.groups))
 
 
 def _load(entity: Entity, number: int, name: str, state: State) -> None:

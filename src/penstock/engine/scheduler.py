@@ -1,199 +1,214 @@
-"""Running operators, the queues between them, and the scheduler that decides which operator runs next.
+"""Schedulers: which operator processes which slice next (thesis 2.3.2).
 
-A graph holds the started operators of a plan. Equal nodes are one operator, which runs once and fills a queue
-per reader. A scheduler is any policy that runs operators until every queue is empty.
+The result is the same under every scheduler: an operator processes the same slices in the same order. What
+differs is how many elements the queues hold meanwhile.
+
+- ``fifo`` takes a slice through all operators before the next one. Nothing is chosen at run time, and a step
+  that is one slice runs every operator once: the fastest in a micro-batch, and the default.
+- ``round-robin`` lets the operators take turns, a slice each.
+- ``greedy`` runs the operator that takes most elements out of the queues per second.
+- ``chain`` forms blocks of operators along the way of the elements, each the block that reduces the queues
+  most per second (the lower envelope of the progress chart), runs blocks greedily and slices within a
+  block first in, first out. Where operators branch, an operator has the steepest block of all its ways.
+
+Selectivity and cost of an operator are those measured since it started. Operators not yet run come first, in
+plan order.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
-import pyarrow as pa
+import numpy as np
 
-from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
-from penstock.engine.operator import Clock, Node, Operator, StartContext
-from penstock.engine.operators.source import Source
-from penstock.engine.snapshot import Stateful
-from penstock.measurement import Kind, Property, Reading, under
-
-
-class Queue:
-    """Chunks from a producer to a consumer, which takes all of them at once."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._chunks: list[Chunk] = []
-        self.elements = 0
-
-    def put(self, chunk: Chunk) -> None:
-        """Add a chunk at the end."""
-        self._chunks.append(chunk)
-        self.elements += len(chunk)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._chunks))
-
-    def take(self) -> Chunk:
-        """Remove all chunks and return them as one."""
-        chunks, self._chunks = self._chunks, []
-        return chunks[0] if len(chunks) == 1 else Chunk.concat(chunks, self._schema)
+from penstock.engine.element import Chunk
+from penstock.engine.graph import Entity, Graph
+from penstock.engine.operator import Clock
 
 
-class Entity:
-    """A running operator with its queues and its cost so far; ``feeders`` name what fills the queues.
+class Task(Protocol):
+    """What a scheduler knows of an operator: its measured statistics, its place and its progress."""
 
-    Without ``producers`` it is a source. While ``loading``, it waits for its snapshot and drops its input.
-    """
+    slice: int
+    consumed: int
 
-    def __init__(
-        self, id: str, node: Node, inputs: list[Queue], producers: tuple[Entity, ...], context: StartContext
-    ) -> None:
-        self.id = id
-        self.node = node
-        self.inputs = inputs
-        self.producers = producers
-        self.feeders = [p.id for p in producers]
-        self.operator: Operator = node.start(context)
-        self.outputs: list[Queue] = []
-        self.loading = False
-        self.elements = 0
-        self.seconds = 0.0
+    @property
+    def selectivity(self) -> float:
+        """Elements that stay in the queues per element consumed."""
 
-    def new_output(self) -> Queue:
-        """Add a queue for its output."""
-        self.outputs.append(Queue(self.node.schema))
-        return self.outputs[-1]
+    @property
+    def cost(self) -> float:
+        """Seconds per element consumed."""
 
-    def run(self, clock: Clock) -> None:
-        """Process all chunks in the input queues."""
-        began = time.perf_counter()
-        chunks = [q.take() for q in self.inputs]
-        if self.loading:
-            return
-        chunk = self.operator.run(chunks, clock)
-        for queue in self.outputs:
-            queue.put(chunk)
-        self.elements += len(chunk)
-        self.seconds += time.perf_counter() - began
-
-    def horizon(self) -> int:
-        """As the operator's; what is made of tables alone needs no row of a stream."""
-        return int(FOREVER) if self.node.is_static else self.operator.horizon()
-
-    def measure(self) -> Iterator[Reading]:
-        """The measurements of the operator and its input queues."""
-        return under(self.id, Kind.OPERATOR, self._own())
-
-    def _own(self) -> Iterator[Reading]:
-        yield Reading(Property.NAME, 0, self.node.name)
-        yield Reading(Property.DESCRIPTION, 0, self.node.describe())
-        yield Reading(Property.ROWS, self.operator.rows())
-        yield Reading(Property.BYTES, self.operator.bytes())
-        yield Reading(Property.ELEMENTS, self.elements)
-        yield Reading(Property.SECONDS, self.seconds)
-        yield from self.operator.measure()
-        for number, (queue, feeder) in enumerate(zip(self.inputs, self.feeders, strict=True)):
-            waits = Reading(Property.ROWS, len(queue)), Reading(Property.ELEMENTS, queue.elements)
-            yield from under(f"queue.{number}", Kind.QUEUE, [*waits, Reading(Property.FROM, 0, feeder)])
+    @property
+    def readers(self) -> Sequence[Task]:
+        """The operators that read its output."""
 
 
-class Graph:
-    """The operators of some roots, producers before consumers.
+class Scheduler(ABC):
+    """A policy: in which order the operators of a graph process its slices."""
 
-    ``first`` is the number of the first operator, if a stage has several graphs.
-    """
+    def step(self, graph: Graph) -> None:
+        """Let every operator process all slices."""
+        self.prepare(graph.entities)
+        while ready := graph.pending():
+            graph.run(self.choose(ready))
 
-    def __init__(self, roots: Mapping[str, Node], context: StartContext, first: int = 0) -> None:
-        self.entities: list[Entity] = []
-        self._feeds: dict[str, list[Queue]] = {}
-        self._context, self._first = context, first
-        built: dict[Any, Entity] = {}
-        self._results = {name: self._build(root, built).new_output() for name, root in roots.items()}
-        self._synopses = {e: {id(s) for s in _synopses(e.operator)} for e in self.entities}
-        self._past_readers: set[Entity] = set()
-        for e in self.entities:
-            if any(p.node.depends_on_past or p in self._past_readers for p in e.producers):
-                self._past_readers.add(e)
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Called at the start of a step with all operators, producers before consumers."""
+        return
 
-    def _build(self, node: Node, built: dict[Any, Entity]) -> Entity:
-        key = _identity(node)
-        if key not in built:
-            producers = tuple(self._build(i, built) for i in node.inputs)
-            inputs = [p.new_output() for p in producers]
-            number = self._first + len(self.entities) + 1
-            entity = Entity(f"{node.name}.{number}", node, inputs, producers, self._context)
-            if isinstance(node, Source):
-                entity.inputs = [Queue(node.schema)]
-                self._feeds.setdefault(node.input, []).extend(entity.inputs)
-                entity.feeders = [f"input/{node.input}"]
-            built[key] = entity
-            self.entities.append(entity)
-        return built[key]
+    @abstractmethod
+    def choose(self, ready: Sequence[Entity]) -> Entity:
+        """One of the operators that can run, which are given in plan order."""
 
-    def feed(self, input: str, chunk: Chunk) -> None:
-        """Put rows into the queues of the sources that read an input."""
-        for queue in self._feeds.get(input, ()):
-            queue.put(chunk)
 
-    def take(self) -> dict[str, Chunk]:
-        """The output of the roots, by name."""
-        return {name: queue.take() for name, queue in self._results.items()}
+class Fifo(Scheduler):
+    """The oldest slice first; of one slice, producers first."""
 
-    def unreplayable(self) -> set[Entity]:
-        """The operators whose state cannot be rebuilt from a bounded part of the input, and their dependents.
+    def step(self, graph: Graph) -> None:
+        # The same as to choose each time, without looking who can run.
+        for _ in graph.clocks:
+            for entity in graph.entities:
+                graph.run(entity)
 
-        These are the operators that depend on all of their input or on past states of a relation, those that
-        read their output, those whose row ids they hold, and those that share a synopsis with them.
-        """
-        found = {
-            e
-            for e in self.entities
-            if e.horizon() == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
-        }
-        while more := self._tied_to(found) - found:
-            found |= more
+    def choose(self, ready: Sequence[Entity]) -> Entity:
+        return min(ready, key=lambda task: task.slice)
+
+
+class RoundRobin(Scheduler):
+    """The operators in turn."""
+
+    def __init__(self) -> None:
+        self._order: dict[int, int] = {}
+        self._last = -1
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        self._order = {id(task): place for place, task in enumerate(tasks)}
+
+    def choose(self, ready: Sequence[Entity]) -> Entity:
+        places = [self._order[id(task)] for task in ready]
+        at = next((n for n, place in enumerate(places) if place > self._last), 0)
+        self._last = places[at]
+        return ready[at]
+
+
+class Greedy(Scheduler):
+    """The operator with the steepest reduction of the queues; of equal ones the one with the oldest slice."""
+
+    def __init__(self) -> None:
+        self._slopes: dict[int, float] = {}
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        self._slopes = self.slopes(tasks)
+
+    def slopes(self, tasks: Sequence[Task]) -> dict[int, float]:
+        """Elements that each operator takes out of the queues per second, by its id."""
+        return {id(task): _slope(1 - task.selectivity, task.cost) for task in tasks}
+
+    def choose(self, ready: Sequence[Entity]) -> Entity:
+        return max(ready, key=lambda task: (self._slopes[id(task)], -task.slice))
+
+
+class Chain(Greedy):
+    """Greedy over blocks of operators; within a block, the oldest slice first."""
+
+    def slopes(self, tasks: Sequence[Task]) -> dict[int, float]:
+        """The slope of each operator's block, the steepest over all ways that lead through it."""
+        read = {id(reader) for task in tasks for reader in task.readers}
+        found: dict[int, float] = {}
+        for source in (task for task in tasks if id(task) not in read):
+            for way in _ways(source):
+                for task, slope in _chains(way):
+                    found[id(task)] = max(slope, found.get(id(task), slope))
         return found
 
-    def _tied_to(self, found: set[Entity]) -> set[Entity]:
-        readers = {e for e in self.entities if found.intersection(e.producers)}
-        holders = [e for e in found if e.operator.has_state or e.node.has_ids]
-        named = {p for e in holders for p in e.producers if p.node.has_ids}
-        shared = set().union(*(self._synopses[e] for e in found))
-        return readers | named | {e for e in self.entities if self._synopses[e] & shared}
+
+def _ways(task: Task) -> Iterator[list[Task]]:
+    """The ways of an element from an operator out of the graph."""
+    if not task.readers:
+        yield [task]
+    for reader in task.readers:
+        yield from ([task, *way] for way in _ways(reader))
 
 
-def _identity(node: Node) -> Any:
-    """The key under which equal nodes become one operator; an unhashable node equals only itself."""
-    try:
-        hash(node)
-    except TypeError:
-        return id(node)
-    return node
+def _chains(way: Sequence[Task]) -> Iterator[tuple[Task, float]]:
+    """Each operator of a way with the slope of its block, on the lower envelope of the progress chart.
+
+    The chart has a point per operator: the time spent on an element of the source when it has left the
+    operator, and the size of what is left of it then.
+    """
+    times, sizes = [0.0], [1.0]
+    for task in way:
+        times.append(times[-1] + sizes[-1] * task.cost)
+        sizes.append(sizes[-1] * task.selectivity)
+    at = 0
+    while at < len(way):
+        slopes = [_slope(sizes[at] - sizes[k], times[k] - times[at]) for k in range(at + 1, len(sizes))]
+        # Of equal slopes the longest block: it leaves less in the queues.
+        length = max(range(len(slopes)), key=lambda k: (slopes[k], k)) + 1
+        for task in way[at : at + length]:
+            yield task, slopes[length - 1]
+        at += length
 
 
-def _synopses(value: Any) -> Iterator[Stateful]:
-    """The synopses in an object's state, which other operators may share."""
-    parts = value.state().values() if isinstance(value, Stateful) else value
-    for part in parts.values() if isinstance(parts, dict) else parts:
-        if isinstance(part, Stateful):
-            yield part
-            yield from (getattr(part, name) for name in part.bound_to)
-        if isinstance(part, Stateful | list | tuple | dict):
-            yield from _synopses(part)
+def _slope(reduction: float, seconds: float) -> float:
+    return reduction / seconds if seconds else float("inf")
 
 
-class Scheduler(Protocol):
-    """A policy: in which order, and how often, the operators of a graph run within a step."""
+SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
+    "fifo": Fifo,
+    "round-robin": RoundRobin,
+    "greedy": Greedy,
+    "chain": Chain,
+}
 
-    def step(self, graph: Graph, clock: Clock) -> None:
-        """Run operators until no queue between them holds anything."""
+
+def slices(
+    clock: Clock, released: Mapping[str, Chunk], rows: int | None, in_order: bool
+) -> Iterator[tuple[Clock, Mapping[str, Chunk]]]:
+    """A step's input in slices of about ``rows`` rows, each with its clock.
+
+    ``in_order``: the chunks are in timestamp order; they are cut between instants, and each slice
+    completes its own. Otherwise time passes with the last slice.
+    """
+    total = sum(map(len, released.values()))
+    if rows is None or total <= rows:
+        yield clock, released
+    elif in_order:
+        yield from _by_time(clock, released, rows, total)
+    else:
+        yield from _by_place(clock, released, -(-total // rows))
 
 
-class ProducersFirst:
-    """Each operator once, producers before consumers, which empties every queue."""
+def _by_time(
+    clock: Clock, released: Mapping[str, Chunk], rows: int, total: int
+) -> Iterator[tuple[Clock, Mapping[str, Chunk]]]:
+    ts = np.sort(np.concatenate([chunk.ts for chunk in released.values()]))
+    cuts = np.unique(ts[rows:total:rows])
+    cuts = cuts[(cuts > clock.before) & (cuts > ts[0]) & (cuts < clock.now)]
+    before = clock.before
+    for now in [*map(int, cuts), clock.now]:
+        part = {}
+        for name, chunk in released.items():
+            # The first slice has everything before its end, static rows included.
+            start = 0 if before == clock.before else int(np.searchsorted(chunk.ts, before))
+            part[name] = chunk.slice(start, int(np.searchsorted(chunk.ts, now)))
+        within = clock.instants[(clock.instants >= before) & (clock.instants < now)]
+        yield replace(clock, before=before, now=now, instants=within), part
+        before = now
 
-    def step(self, graph: Graph, clock: Clock) -> None:
-        for entity in graph.entities:
-            entity.run(clock)
+
+def _by_place(
+    clock: Clock, released: Mapping[str, Chunk], count: int
+) -> Iterator[tuple[Clock, Mapping[str, Chunk]]]:
+    for number in range(count):
+        part = {
+            name: chunk.slice(len(chunk) * number // count, len(chunk) * (number + 1) // count)
+            for name, chunk in released.items()
+        }
+        last = number == count - 1
+        yield clock if last else replace(clock, now=clock.before), part

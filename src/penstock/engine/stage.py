@@ -51,6 +51,14 @@ class StageInput:
 
 
 @dataclass(frozen=True)
+class Scheduling:
+    """The scheduler (:mod:`penstock.engine.scheduler`) and the rows of a slice; None: a step is one slice."""
+
+    scheduler: str = "fifo"
+    slice_rows: int | None = None
+
+
+@dataclass(frozen=True)
 class Stage:
     """One partition's program: the operators' roots by name, and the inputs they read.
 
@@ -60,6 +68,7 @@ class Stage:
     roots: dict[str, Node]
     inputs: tuple[StageInput, ...]
     tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
+    scheduling: Scheduling = field(default=Scheduling(), compare=False)
 
     @property
     def root(self) -> Node:

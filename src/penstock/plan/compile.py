@@ -10,7 +10,7 @@ from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
-from penstock.engine.stage import RESULT, Stage, StageInput
+from penstock.engine.stage import RESULT, Scheduling, Stage, StageInput
 from penstock.plan import logical
 from penstock.plan.budgeted import budgeted, budgets
 from penstock.plan.build import Builder
@@ -57,6 +57,7 @@ class _Compiler:
     ) -> None:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
+        self._scheduling = Scheduling(settings.scheduler, settings.slice_rows)
         self._chooser = ByCost(weights.load())
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not any(n.reads_instants(query.time) for n in logical.walk(root))
@@ -83,20 +84,21 @@ class _Compiler:
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:
         root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
-        stage = Stage({RESULT: root}, taken)
+        stage = Stage({RESULT: root}, taken, scheduling=self._scheduling)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
-    def _planned(self, root: Node, builder: Builder, stage: StageRelation) -> PlannedStage:
+    def _planned(self, root: Node, builder: Builder, relation: StageRelation) -> PlannedStage:
         """A stage after the first, which reads only exchanges."""
-        read = [n for n in logical.walk(stage.relation) if isinstance(n, logical.Exchange)]
+        read = [n for n in logical.walk(relation.relation) if isinstance(n, logical.Exchange)]
         incoming = tuple(
             StageInput(e.alias, builder.exchanges[e.alias].schema, "exchange", upstream=self._partitions)
             for e in read
         )
-        partitions = self._partitions if stage.by else 1
-        inputs = tuple(ExchangeInput(e.alias, stage.by) for e in read)
-        return PlannedStage(Stage({RESULT: root}, incoming), partitions, inputs)
+        partitions = self._partitions if relation.by else 1
+        inputs = tuple(ExchangeInput(e.alias, relation.by) for e in read)
+        stage = Stage({RESULT: root}, incoming, scheduling=self._scheduling)
+        return PlannedStage(stage, partitions, inputs)
 
 
 def _result(builder: Builder, root: logical.Logical) -> Node:

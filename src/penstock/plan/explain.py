@@ -19,6 +19,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.stage import Scheduling
 from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
@@ -39,12 +40,18 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         yield from _hosts(planned)
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
-        yield from (f"  [{note}]" for note in planned.notes)
+        yield from (f"  [{note}]" for note in (*planned.notes, *_scheduling(planned.stage.scheduling)))
         yield from _tree(planned.stage.root, "  ", set())
     grows = growing(plan)
     if grows:
         yield "state    grows without end"
         yield from (f"  {g.sentence}" for g in grows)
+
+
+def _scheduling(how: Scheduling) -> Iterator[str]:
+    if how != Scheduling():
+        rows = "" if how.slice_rows is None else f", slices of {how.slice_rows:,} rows"
+        yield f"scheduler {how.scheduler}{rows}"
 
 
 def explain_stage(planned: PlannedStage) -> Iterator[str]:

@@ -1,0 +1,143 @@
+"""Schedulers: the queue sizes of thesis 2.3.2, slices, and the queues of a join with many results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.engine import graph as graphs
+from penstock.engine.element import Chunk, Pattern
+from penstock.engine.graph import Graph
+from penstock.engine.operator import Clock, Node, Operator, StartContext, Unary
+from penstock.engine.operators.source import Source
+from penstock.engine.scheduler import SCHEDULERS, slices
+from penstock.evaluation import plan_of, read_inputs
+from penstock.in_process import InProcessRun
+from penstock.measurement import Property, measured
+from penstock.schema import TimeDomain
+
+SCHEMA = pa.schema([("S.a", pa.int64())])
+N = 10
+"""Elements that arrive at once."""
+
+
+class Watch:
+    """The time that operators take."""
+
+    now = 0.0
+
+
+@dataclass(frozen=True)
+class Reduce(Unary):
+    """Passes on a share of a batch in a unit of time."""
+
+    name = "reduce"
+    share: float
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+    def start(self, context: StartContext) -> Operator:
+        return Reducer(self.share)
+
+
+class Reducer(Operator):
+    def __init__(self, share: float) -> None:
+        self._share = share
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        (chunk,) = inputs
+        Watch.now += 1
+        return chunk.slice(0, round(self._share * len(chunk)))
+
+
+def batch(elements: int) -> Chunk:
+    values = np.arange(elements)
+    return Chunk.of(values, pa.record_batch([pa.array(values)], schema=SCHEMA))
+
+
+def queue_sizes(shares: Sequence[float], scheduler: str, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The elements in the queues at times 0 to 6, in batches, if one arrives in each."""
+    monkeypatch.setattr(graphs.time, "perf_counter", lambda: Watch.now)
+    plan: Node = Source("S", SCHEMA)
+    for share in shares:
+        plan = Reduce(plan, share)
+    graph, policy = Graph({"result": plan}, StartContext()), SCHEDULERS[scheduler]()
+    graph.open(Clock(0, 1))
+    graph.feed("S", batch(N))
+    for entity in graph.entities:  # from which selectivities and costs are known
+        graph.run(entity)
+    graph.take()
+    policy.prepare(graph.entities)
+    sizes = []
+    for time in range(7):
+        if time:
+            graph.run(policy.choose(graph.pending()))
+        graph.open(Clock(0, 1))
+        graph.feed("S", batch(N))
+        graph.run(graph.entities[0])  # the source itself takes no time
+        sizes.append(round(graph.queued / N, 6))
+    return sizes
+
+
+TWO, THREE = (0.2, 0.0), (0.9, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shares", "scheduler", "sizes"),
+    [
+        (TWO, "fifo", [1.0, 1.2, 2.0, 2.2, 3.0, 3.2, 4.0]),
+        (TWO, "greedy", [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2]),
+        (THREE, "fifo", [1.0, 1.9, 2.9, 3.0, 3.9, 4.9, 5.0]),
+        (THREE, "greedy", [1.0, 1.9, 2.8, 3.7, 4.6, 5.5, 6.4]),
+    ],
+)
+def test_queue_sizes_of_the_thesis(
+    shares: Sequence[float], scheduler: str, sizes: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert queue_sizes(shares, scheduler, monkeypatch) == sizes
+
+
+@pytest.mark.parametrize("shares", [TWO, THREE])
+def test_chain_is_at_least_as_good_as_both(shares: Sequence[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, *others = (queue_sizes(shares, s, monkeypatch) for s in ("chain", "fifo", "greedy"))
+    for other in others:
+        assert sum(chain) <= sum(other) and max(chain) <= max(other)
+
+
+def test_slices_are_cut_between_instants() -> None:
+    ts = np.array([3, 3, 3, 5, 6, 6, 9, 9])
+    rows = {"S": Chunk.of(ts, pa.record_batch([pa.array(ts)], schema=SCHEMA)), "T": batch(0)}
+    clock = Clock(2, 12, first=3, instants=np.unique(ts))
+    found = list(slices(clock, rows, 2, in_order=True))
+    assert [(c.before, c.now, list(p["S"].ts), list(c.instants)) for c, p in found] == [
+        (2, 6, [3, 3, 3, 5], [3, 5]),
+        (6, 9, [6, 6], [6]),
+        (9, 12, [9, 9], [9]),
+    ]
+    found = list(slices(clock, rows, 3, in_order=False))
+    assert [(c.before, c.now, len(p["S"])) for c, p in found] == [(2, 2, 2), (2, 2, 3), (2, 12, 3)]
+    assert list(slices(clock, rows, None, in_order=True)) == [(clock, rows)]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_slices_keep_queues_short(scheduler: str) -> None:
+    """A join of which each row finds 100 partners, and a filter above it."""
+    rows = [(t, {"k": t // 100, "v": t}) for t in range(2000)]
+    inputs = read_inputs({n: rows for n in "ST"}, {}, TimeDomain("integer"))
+    query = "SELECT S.k, COUNT(*) FROM S [RANGE 200], T [RANGE 200] WHERE S.k = T.k GROUP BY S.k"
+    peaks = []
+    for setting in ("", "SET penstock.slice_rows = 100; "):
+        script = f"SET penstock.scheduler = '{scheduler}'; {setting}{query}"
+        run = InProcessRun(plan_of(script, inputs.catalog(), (), 1), {})
+        for step in inputs.slices(1):
+            run.step({n: t.combine_chunks().to_batches()[0] for n, t in step.items()})
+        readings = measured(run._engines[0][0].measure())
+        peaks.append(readings.total(Property.QUEUE_PEAK))
+    assert peaks[0] > 100_000
+    assert peaks[1] < peaks[0] / 5
