@@ -38,7 +38,7 @@ def test_evaluate():
 @pytest.mark.parametrize("example", SHOWN)
 def test_on_spark(example):
     result = run(example)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0 and not result.stderr, result.stderr
     assert re.search(SHOWN[example], result.stdout)
 
 

@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.cli.session import stderr_to
-from penstock.spark.driver.local_spark import LOCAL
+from penstock.spark.driver.local_spark import LOCAL, started
 
 STATE = "spark.sql.streaming.stateStore."
 CHECKED = 1_000_003
@@ -83,12 +82,8 @@ def local_spark(cores: int, log: Path) -> SparkSession:
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock-bench")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with stderr_to(log):
-        return builder.getOrCreate()
+    own = {"spark.master": f"local[{cores}]", "spark.app.name": "penstock-bench"}
+    return started({**settings, **own}, log)
 
 
 def end(spark: SparkSession) -> None:

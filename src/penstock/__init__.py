@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CatalogError, CQLError, DataError, EngineError, PenstockError, UnsupportedError
+from penstock.errors import (
+    CatalogError,
+    CQLError,
+    DataError,
+    EngineError,
+    PenstockError,
+    QueryFailed,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +32,7 @@ __all__ = [
     "DataError",
     "EngineError",
     "PenstockError",
+    "QueryFailed",
     "UnsupportedError",
     "connect",
     "evaluate",

@@ -34,5 +34,11 @@ class DataError(PenstockError):
     """Input data that the query rejects: a null timestamp, an overflowing sum, a failing cast."""
 
 
+class QueryFailed(PenstockError):
+    """A running query that failed, with the reason. ``trace`` has all that Spark says about it."""
+
+    trace: str = ""
+
+
 class EngineError(PenstockError):
     """A failure of the run time: a defect of Penstock or of the machine, not a mistake of the user."""

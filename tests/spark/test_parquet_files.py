@@ -86,7 +86,7 @@ def test_columns_are_found_as_spark_finds_them(tmp_path: Path) -> None:
     assert column(part / "f", pa.int64(), "c") == [None, None]
     assert column(part / "f", pa.string(), "name") == ["a/b", "a/b"]
     assert column(part / "f", pa.date32(), "day") == [NOON.date(), NOON.date()]
-    with pytest.raises(DataError, match="'name' in the path as int64"):
+    with pytest.raises(DataError, match="of column 'name', in the path, is not of type BIGINT"):
         column(part / "f", pa.int64(), "name")
     pq.write_table(pa.table({"A": [1], "a": [3]}), part / "f")
     assert column(part / "f", pa.int64(), "a") == [3]

@@ -14,7 +14,7 @@ from penstock.engine.arrivals import Received
 from penstock.engine.stage import Arrival, StageInput
 from penstock.measurement import Kind, Measurements, Property, Reading, measured, under
 from penstock.plan import compile, explain
-from penstock.streamon.advice import Skew, late, skew
+from penstock.streamon.advice import Skew, held_back, late, skew
 
 
 def engine(partition: int, keys: list[Any], kind: pa.DataType) -> Measurements:
@@ -79,3 +79,15 @@ def test_late_rows_are_added_up(kept: int, what: str) -> None:
     assert sentence.endswith(what)
     assert late(other)["r", "S"].startswith("1 row of 'S' came too late and was left out")
     assert not late(measured(under("input/S", Kind.INPUT, [Reading(Property.LATE, 0)])))
+
+
+def test_an_input_that_holds_results_back() -> None:
+    def engine(partition: int, waiting: int) -> Measurements:
+        own = [Reading(Property.STREAM_TIME, 7), Reading(Property.WAITING, waiting)]
+        readings = under("engine", Kind.ENGINE, [*own, Reading(Property.HELD_BACK_BY, 0, "B")])
+        return measured(readings, "r", 1, partition)
+
+    found = held_back(Measurements([*engine(0, 1_000), *engine(1, 24)]))
+    assert found[("r", "B")][0] == 7
+    assert found[("r", "B")][1].startswith("1,024 rows wait for 'B', which sends nothing new and holds")
+    assert not held_back(engine(0, 0))

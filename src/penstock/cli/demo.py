@@ -96,7 +96,7 @@ def run_demo(seconds: float, rate: int) -> bool:
         console.print(
             "starting Spark; the very first batch on a machine compiles the kernels ...", style="dim"
         )
-        with local_session(root / "spark.log") as session:
+        with local_session() as session:
             if interrupted.is_set():
                 return False
             demo = Demo(session, root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,15 +28,14 @@ def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: 
         raise PenstockError(f"{path} has no query: add a SELECT")
     if sys.stderr.isatty():
         print("starting Spark; Ctrl-C ends it", file=sys.stderr)
-    with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-run-") as scratch:
-        with local_session(Path(scratch) / "spark.log") as session:
-            frames = [df for part in statements(text) if (df := session.sql(part)) is not None]
-            places = [f"query-{n}" for n in range(1, count + 1)] if count > 1 else [""]
-            queries = [
-                _start(df, when, sink, _below(out, place), _below(checkpoint, place))
-                for df, place in zip(frames, places, strict=True)
-            ]
-            _wait(queries, interrupted)
+    with interruptible() as interrupted, local_session() as session:
+        frames = [df for part in statements(text) if (df := session.sql(part)) is not None]
+        places = [f"query-{n}" for n in range(1, count + 1)] if count > 1 else [""]
+        queries = [
+            _start(df, when, sink, _below(out, place), _below(checkpoint, place))
+            for df, place in zip(frames, places, strict=True)
+        ]
+        _wait(queries, interrupted)
     return not interrupted.is_set()
 
 

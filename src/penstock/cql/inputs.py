@@ -6,6 +6,7 @@ and as a plain value from Python. A wrong one is rejected with the same sentence
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,8 @@ class _Declared:
 
     def length(self, given: Any, clause: str, least: int = 0) -> int:
         """A length of time in ticks."""
+        if isinstance(given, dt.timedelta):
+            given = f"{given // dt.timedelta(microseconds=1)} microseconds"
         duration = given if isinstance(given, Duration) else parse_duration(str(given), clause)
         return ticks(duration, self.time, clause, least)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -43,6 +44,36 @@ def freeze_loaded_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+_DRIVER_WORKER = "transform_with_state_driver_worker"
+_BROKEN = "PySpark daemon failed to flush"
+
+
+class _WithoutBrokenPipes:
+    """Standard error without the trace that a worker leaves whose task was killed, as by ``query.stop()``."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return len(text) if text.startswith(_BROKEN) else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@cache
+def quiet_worker() -> None:
+    """Keep what pyspark prints for its own developers from the user's terminal; once per process.
+
+    In the driver's worker that prepares a stage, each of its steps; in others, that a task was killed.
+    """
+    if "pyspark" not in sys.argv[0]:
+        return
+    if _DRIVER_WORKER in sys.argv[0]:
+        sys.stdout = open(os.devnull, "w")
+    sys.stderr = _WithoutBrokenPipes(sys.stderr)
 
 
 _HIDE = "SPARK_HIDE_TRACEBACK"

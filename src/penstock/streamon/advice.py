@@ -76,6 +76,24 @@ def _clause(own: Measurements, values: Iterable[str]) -> str:
     return f"HEAVY {own.text(Property.KEY)} IN ({', '.join(literals)})"
 
 
+def held_back(found: Measurements) -> dict[tuple[str, str], tuple[float, str]]:
+    """By query and input that holds results back: the time it stands at, and a sentence about it."""
+    by_input: dict[tuple[str, str], list[Measurements]] = {}
+    for (query, stage, _), engine in found.by_engine().items():
+        own = engine.of_kind(Kind.ENGINE)
+        if stage == 1 and own.has(Property.HELD_BACK_BY) and own.value(Property.WAITING):
+            by_input.setdefault((query, own.text(Property.HELD_BACK_BY)), []).append(own)
+    return {place: _held_back(place[1], engines) for place, engines in sorted(by_input.items())}
+
+
+def _held_back(name: str, engines: list[Measurements]) -> tuple[float, str]:
+    waiting = sum(int(own.value(Property.WAITING)) for own in engines)
+    return max(own.value(Property.STREAM_TIME) for own in engines), (
+        f"{waiting:,} rows wait for {name!r}, which sends nothing new and holds the results back: repair its "
+        "source, declare it with IDLE AFTER, or let it send heartbeats"
+    )
+
+
 def late(found: Measurements) -> dict[tuple[str, str], str]:
     """A sentence per query and input with late rows."""
     counts: Counter[tuple[str, str]] = Counter()

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import __version__
 from penstock.catalog import Input
 from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
+from penstock.errors import CatalogError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
@@ -40,6 +42,20 @@ def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> None:
             check_all(query, written)
     else:
         place.write(FILE, _encode(query))
+
+
+def check_unused(place: Directory, running: Iterable[StreamingQuery]) -> None:
+    """Reject the checkpoint of a running query, which Spark would stop without a word."""
+    try:
+        owner = json.loads(place.read("metadata") or "{}").get("id")
+    except ValueError:
+        return
+    for query in running:
+        if str(query.id) == owner:
+            raise CatalogError(
+                f"the checkpoint is in use by the running query {query.name or owner!r}; stop it first, or "
+                "use another checkpoint"
+            )
 
 
 def _encode(query: Sequence[Fingerprint]) -> str:

@@ -1,10 +1,10 @@
-"""Ends a query's resident engines when the query stops, and warns of heavy keys and of late rows."""
+"""Ends a query's resident engines when the query stops, and warns of heavy keys, late rows and silence."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,12 @@ from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.resident import connection
 from penstock.spark.settings import ADVICE_INTERVAL_S
-from penstock.streamon.advice import late, skew
+from penstock.streamon.advice import held_back, late, skew
 
 _log = logging.getLogger("penstock")
+
+Place = tuple[str, str, str]
+"""What is warned of, in which query run, of which input."""
 
 
 class EndEngines(StreamingQueryListener):
@@ -37,7 +40,8 @@ class EndEngines(StreamingQueryListener):
         self._root = root
         self._registry, self._shared = Registry.of(context), SharedMemory.of(context)
         self.runs: set[str] = set()
-        self._warned: set[tuple[str, str, str]] = set()
+        self._warned: dict[Place, str] = {}
+        self._held_back: dict[tuple[str, str], float] = {}
         self._looked = 0.0
 
     def end_stopped(self, running: Iterable[str]) -> bool:
@@ -48,7 +52,8 @@ class EndEngines(StreamingQueryListener):
         return not going_on
 
     def _end(self, run_id: str) -> None:
-        self._warn([run_id])  # a run may have been too short to be looked at before
+        # A run may have been too short to be looked at before, and rows came late since the last look.
+        self._say(self._advice([run_id]), again=True)
         connection.quit_run(self._root, run_id)
         self.runs.discard(run_id)
         self._registry.forget(run_id)
@@ -62,21 +67,33 @@ class EndEngines(StreamingQueryListener):
         self.on_progress()
 
     def on_progress(self) -> None:
-        """Redistribute shared memory; from time to time, warn of skew and late rows."""
+        """Redistribute shared memory; from time to time, warn of skew, late rows and silent inputs."""
         self._shared.rebalance()
         if time.monotonic() - self._looked >= ADVICE_INTERVAL_S:
             self._looked = time.monotonic()
-            self._warn(list(self.runs))
+            self._say({**self._advice(self.runs), **self._silent(self.runs)})
 
-    def _warn(self, runs: Iterable[str]) -> None:
-        """Warn, once per input, of a key with too many rows for one partition, and of late rows."""
-        found = Measurements(m for run_id in runs for m in self._registry.latest(run_id))
-        warnings = {("skew", s.query, s.input): s.advice for s in skew(found)}
-        warnings |= {("late", *place): sentence for place, sentence in late(found).items()}
-        for what, sentence in warnings.items():
-            if sentence and what not in self._warned:
-                self._warned.add(what)
-                _log.warning("%s", sentence)
+    def _advice(self, runs: Iterable[str]) -> dict[Place, str]:
+        """Of a key with too many rows for one partition, and of late rows."""
+        found = self._measured(runs)
+        unevenly = {("skew", s.query, s.input): s.advice for s in skew(found) if s.advice}
+        return unevenly | {("late", *place): told for place, told in late(found).items()}
+
+    def _silent(self, runs: Iterable[str]) -> dict[Place, str]:
+        """Of the inputs that hold results back and have not moved since the last look."""
+        before, now = self._held_back, held_back(self._measured(runs))
+        self._held_back = {place: time for place, (time, _) in now.items()}
+        return {("silent", *place): told for place, (time, told) in now.items() if before.get(place) == time}
+
+    def _measured(self, runs: Iterable[str]) -> Measurements:
+        return Measurements(m for run_id in list(runs) for m in self._registry.latest(run_id))
+
+    def _say(self, warnings: Mapping[Place, str], again: bool = False) -> None:
+        """Warn once of each thing; ``again`` if what is to be said of it has changed."""
+        for what, told in warnings.items():
+            if self._warned.get(what) != told and (again or what not in self._warned):
+                _log.warning("%s", told)
+            self._warned.setdefault(what, told)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._end(str(event.runId))

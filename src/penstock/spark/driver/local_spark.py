@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from penstock.errors import CatalogError, EngineError
 
 _STREAMING = "spark.sql.streaming"
 
@@ -60,6 +67,10 @@ FAST = {
 }
 """For checkpoints on this machine's disk."""
 
+LOG_VARIABLE = "PENSTOCK_SPARK_LOG"
+_NO_JAVA = re.compile("JAVA_HOME is not set|java: (command )?not found|/java: No such|UnsupportedClassVer")
+"""What Spark's scripts and an old Java write."""
+
 LOCAL = {**NEEDED, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
 
 
@@ -72,14 +83,51 @@ def local_spark() -> SparkSession:
 
 
 def new_local_spark(cores: int) -> SparkSession:
-    """A local session that runs ``cores`` tasks at once."""
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("penstock")
-    for key, value in {**LOCAL, "spark.sql.shuffle.partitions": str(cores)}.items():
-        builder = builder.config(key, value)
-    with _home_without_archives():
-        spark = builder.getOrCreate()
+    """A local session that runs ``cores`` tasks at once; what Spark has to say goes to ``spark_log``."""
+    own = {"spark.master": f"local[{cores}]", "spark.app.name": "penstock"}
+    spark = started({**LOCAL, **own, "spark.sql.shuffle.partitions": str(cores)}, spark_log())
     use_this_python(spark)
     return spark
+
+
+def started(settings: Mapping[str, str], log: Path | None) -> SparkSession:
+    """A session with these settings; a new JVM writes its standard error to a file.
+
+    Spark writes there when its Python workers start and, with long traces, when they end with a query.
+    """
+    # Spark resolves this machine's name, which may fail in a container.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf().setAll(list(settings.items()))
+    try:
+        if SparkContext._gateway is None:
+            with _home_without_archives(), nullcontext() if log is None else open(log, "ab") as out:
+                SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": out}))
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise EngineError(_not_started(error, log)) from None
+
+
+def spark_log() -> Path | None:
+    """The file for Spark's output: that of PENSTOCK_SPARK_LOG (``-``: standard error), or a temporary one."""
+    given = os.environ.get(LOG_VARIABLE)
+    if given:
+        return None if given == "-" else Path(given)
+    handle, name = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
+    os.close(handle)
+    atexit.register(Path(name).unlink, missing_ok=True)
+    return Path(name)
+
+
+def _not_started(error: Exception, log: Path | None) -> str:
+    """The reason: no Java, or the innermost cause in the log, or else its first line."""
+    text = "" if log is None else log.read_text(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if _NO_JAVA.search(line):
+            return f"Spark did not start: {line}; install Java 17 or newer, and set JAVA_HOME to it"
+    causes = [line for line in reversed(lines) if line.startswith("Caused by:")]
+    told = causes or [line for line in lines if not line.startswith("WARNING")]
+    return f"Spark did not start: {(told or str(error).splitlines())[0]}"
 
 
 @contextmanager
@@ -105,6 +153,22 @@ def _home_without_archives() -> Iterator[None]:
         yield
     finally:
         del os.environ["SPARK_HOME"]
+
+
+def check_spark(spark: object) -> None:
+    """Reject what is no session of the Spark that Penstock runs on."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise CatalogError(
+            "a Spark Connect session cannot run Penstock's engines; make one in this process, with "
+            "SparkSession.builder.master(...).getOrCreate()"
+        )
+    if not isinstance(spark, SparkSession):
+        raise CatalogError(f"connect takes a SparkSession, not {spark!r}")
+    if spark.version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
+        raise CatalogError(
+            f"the session is of Spark {spark.version}, and Penstock runs on the Spark of the installed "
+            f"pyspark {pyspark.__version__}; start Spark with that one"
+        )
 
 
 def use_this_python(spark: SparkSession) -> None:

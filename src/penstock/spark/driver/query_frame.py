@@ -17,8 +17,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.spark.driver.checkpoint import Directory, check_or_create
+from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
 from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.failures import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.relay.fingerprint import Fingerprint
 
@@ -89,6 +90,9 @@ class _Writer(DataStreamWriter):
         self._name = queryName
         return super().queryName(queryName)
 
+    def _sq(self, jsq: Any) -> StreamingQuery:
+        return Query(jsq)
+
     def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
         self._check(_named(args, given), given)
         return self._started(super().start(path, *args, **given))
@@ -115,6 +119,7 @@ class _Writer(DataStreamWriter):
             location = f"{base}/{called}"
         directory = None if location is None else Directory(self._spark, location)
         if directory is not None:
+            check_unused(directory, self._spark.streams.active)
             check_or_create(directory, self._fingerprints)
         self._commands.open(directory)
         if self._memory is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import datetime as dt
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,8 +25,9 @@ from penstock.plan.physical import PhysicalPlan
 from penstock.settings import Settings
 from penstock.spark.driver import dataframe, sources
 from penstock.spark.driver.dataframe import late_schema
+from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
-from penstock.spark.driver.local_spark import NEEDED, is_local, local_spark, use_this_python
+from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
@@ -43,6 +45,8 @@ def connect(spark: SparkSession | None = None, partitions: int | None = None) ->
     ``partitions`` is how many engines a stage is spread over, where its query allows; by default as many as
     Spark runs tasks at once.
     """
+    if spark is not None:
+        check_spark(spark)
     return Session(spark or local_spark(), partitions)
 
 
@@ -70,9 +74,9 @@ class Session:
         name: str,
         df: DataFrame,
         timestamp: str,
-        skew: str | int | None = None,
+        skew: str | int | dt.timedelta | None = None,
         unit: str | None = None,
-        idle_after: str | int | None = None,
+        idle_after: str | int | dt.timedelta | None = None,
         heartbeat: str | None = None,
         bad_rows: str = "error",
         rate: float | None = None,
@@ -108,9 +112,9 @@ class Session:
         df: DataFrame,
         timestamp: str,
         change: str,
-        skew: str | int | None = None,
+        skew: str | int | dt.timedelta | None = None,
         unit: str | None = None,
-        idle_after: str | int | None = None,
+        idle_after: str | int | dt.timedelta | None = None,
         heartbeat: str | None = None,
         bad_rows: str = "error",
         rate: float | None = None,
@@ -165,12 +169,15 @@ class Session:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
 
         Of a query that runs: what each engine keeps, the orders of filters and probes it uses now, and the
-        decisions that led to them.
+        decisions that led to them. Of one that has failed: why.
         """
         if isinstance(query, str):
             return explain(self._compile(query))
         if not hasattr(query, "runId"):
             raise CatalogError(f"explain takes the text of a query or a running query, not {query!r}")
+        failure = query.exception()
+        if failure is not None:
+            return f"the query failed: {sentence(failure).removeprefix('the query failed: ')}"
         return explain_running(self._measurements.latest(str(query.runId)))
 
     def drop(self, name: str) -> None:
@@ -257,8 +264,9 @@ def _make_ready(spark: SparkSession) -> None:
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:
         _log.warning(
-            "spark.sql.shuffle.partitions is %d, and every stage starts that many tasks in every batch; "
-            "%d would do for the %d tasks that run at once",
+            "spark.sql.shuffle.partitions is %d, and every stage starts that many tasks in every batch; for "
+            'the %d that run at once, type spark.conf.set("spark.sql.shuffle.partitions", %d) before a query '
+            "starts",
             tasks,
             at_once,
             at_once,

@@ -15,6 +15,7 @@ from penstock import cql
 from penstock.catalog import Input, InputOptions, TableDef
 from penstock.errors import CatalogError
 from penstock.schema import TIMESTAMP
+from penstock.spark.driver.file_options import check_options, report_options
 from penstock.spark.map_side import messages
 from penstock.spark.map_side.bad_rows import without_bad_rows
 from penstock.spark.map_side.catalyst import quote
@@ -35,6 +36,7 @@ def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:
         raise CatalogError(
             f"{kind} {name!r}: the DataFrame is static; read it with spark.readStream, or use create_table"
         )
+    report_options(df, f"{kind} {name!r}")
     schema = arrow_schema(df)
     return _input(kind, name, df, schema, cql.input_options(kind, name, schema, **given))
 
@@ -97,6 +99,7 @@ def ticks(timestamp: str, kind: pa.DataType) -> Column:
 
 
 def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> DataFrame:
+    check_options(source.format, source.options, what)
     reader = reader.format(source.format).options(**source.options)
     if source.format != "rate":
         reader = reader.schema(from_arrow_schema(schema))

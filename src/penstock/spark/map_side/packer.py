@@ -17,7 +17,12 @@ from pyspark import TaskContext
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
 from penstock.routing import Route, coordinates, deliver, keys_of, partition_numbers, split_by, total_rows
-from penstock.spark.process import freeze_loaded_objects, generator_without_traceback, keep_freed_memory
+from penstock.spark.process import (
+    freeze_loaded_objects,
+    generator_without_traceback,
+    keep_freed_memory,
+    quiet_worker,
+)
 from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, binary_column
@@ -60,6 +65,7 @@ class Packer:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blobs of a task; every partition gets at least one, even without rows."""
         keep_freed_memory()
+        quiet_worker()
         context = TaskContext.get()
         producer = context.partitionId() if context else 0
         piece = 0

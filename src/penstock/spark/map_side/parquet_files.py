@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import DataError
+from penstock.schema import sql_name
 from penstock.spark.map_side.packer import Packer
 from penstock.spark.process import generator_without_traceback
 from penstock.spark.settings import PARQUET_BATCH_ROWS
@@ -157,10 +158,11 @@ def _column(path: str, batch: pa.RecordBatch, found: str | None, wanted: pa.Fiel
         try:
             return column.cast(wanted.type)
         except pa.ArrowInvalid as error:
-            raise DataError(f"{path}: column {found!r} as {wanted.type}: {error}") from None
+            raise DataError(f"{path}: column {found!r} as {sql_name(wanted.type)}: {error}") from None
     raise DataError(
-        f"{path}: column {found!r} is {column.type}, and the stream declares {wanted.type}; put a file with "
-        "that type in its place, under the same name, or declare the stream anew"
+        f"{path}: column {found!r} is {sql_name(column.type)}, and the stream declares "
+        f"{sql_name(wanted.type)}; put a file with that type in its place, under the same name, or declare "
+        "the stream anew"
     )
 
 
@@ -171,8 +173,11 @@ def _from_path(path: str, wanted: pa.Field, rows: int) -> pa.Array:
         return pa.nulls(rows, wanted.type)
     try:
         value = pa.array([unquote(values[-1])]).cast(wanted.type)[0]
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{path}: {wanted.name!r} in the path as {wanted.type}: {error}") from None
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"{path}: the value {values[-1]!r} of column {wanted.name!r}, in the path, is not of type "
+            f"{sql_name(wanted.type)}"
+        ) from None
     return pa.repeat(value, rows)
 
 

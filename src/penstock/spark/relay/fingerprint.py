@@ -60,8 +60,8 @@ class Fingerprint:
                 return f" or over other streams: stream {name} had {declared[name]}, and now has {clauses}"
         only_then, only_now = _without(written.lines, self.lines), _without(self.lines, written.lines)
         if not only_then and not only_now:
-            own = f"this is stage {self.stage}, plan {self.plan}"
-            return f" (stage {written.stage}, plan {written.plan}; {own})"
+            own = f"this is stage {self.stage + 1}, plan {self.plan}"
+            return f" (stage {written.stage + 1}, plan {written.plan}; {own})"
         return f": it has {_quoted(only_then)}, and this one {_quoted(only_now)}"
 
 

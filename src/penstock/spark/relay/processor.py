@@ -27,7 +27,12 @@ from pyspark.sql.types import (
 from penstock.engine.command import Command
 from penstock.errors import EngineError
 from penstock.measurement import together
-from penstock.spark.process import freeze_loaded_objects, generator_without_traceback, keep_freed_memory
+from penstock.spark.process import (
+    freeze_loaded_objects,
+    generator_without_traceback,
+    keep_freed_memory,
+    quiet_worker,
+)
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
@@ -92,6 +97,11 @@ class Relay(StatefulProcessor):
         self.finish = finish
         self.measurements = measurements
         self.memory = memory
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Spark's driver prints about a processor from the moment at which it was unpickled."""
+        quiet_worker()
+        self.__dict__.update(state)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         keep_freed_memory()

@@ -1,0 +1,67 @@
+"""Why a query failed, as a sentence: Spark's text has it within pages of the traces of two languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.errors import PenstockError, QueryFailed
+
+_RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
+"""A Penstock error raised in a Python worker, within the text of Spark's exception."""
+_PREAMBLE = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
+
+
+def sentence(failure: BaseException) -> str:
+    """The reason of a failure: the message of a Penstock error in it, or else its first line.
+
+    >>> sentence(RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception: no space"))
+    'the query failed: no space'
+    """
+    text = str(failure)
+    raised = _RAISED.findall(text)
+    if raised or isinstance(failure, PenstockError):
+        return str(raised[-1]).strip() if raised else text
+    lines = _PREAMBLE.sub("", text.strip()).splitlines() or [type(failure).__name__]
+    return f"the query failed: {lines[0]}"
+
+
+class Failure(QueryFailed, StreamingQueryException):
+    """A query's failure as a sentence; whoever expects Spark's exception finds it."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        StreamingQueryException.__init__(self, message=message)
+        self.trace = trace
+
+    @staticmethod
+    def of(failure: BaseException) -> Failure:
+        """The same failure with the sentence first."""
+        return failure if isinstance(failure, Failure) else Failure(sentence(failure), str(failure))
+
+
+class Query(StreamingQuery):
+    """Spark's handle of a running query; its failure is reported as a sentence."""
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
+        with _as_a_sentence():
+            return super().awaitTermination(timeout)
+
+    def processAllAvailable(self) -> None:
+        with _as_a_sentence():
+            super().processAllAvailable()
+
+    def exception(self) -> StreamingQueryException | None:
+        failure = super().exception()
+        return None if failure is None else Failure.of(failure)
+
+
+@contextmanager
+def _as_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except StreamingQueryException as failure:
+        raise Failure.of(failure) from None
