@@ -40,8 +40,8 @@ _SIGNS = {"+": 1, "-": -1}
 _BEFORE = "only CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query of evaluate"
 
 
-Function = tuple[Callable[..., Any], str]
-"""A vectorised function and the SQL type of what it returns."""
+Function = tuple[Callable[..., Any], str] | dict[str, Any]
+"""A vectorised function and the SQL type of what it returns; or the parts of an aggregate by name."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ def evaluate(
     gives types in SQL where they cannot be inferred from the rows. Time ends at the last row, or at
     ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is the number of micro-batches, which does
     not change the result. ``functions`` are user functions as ``Session.create_function`` takes them: a
-    function and the type that it returns, by name.
+    function and the type that it returns, by name; or the arguments of ``Session.create_aggregate``, as a
+    dict.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
@@ -112,7 +113,12 @@ def evaluate(
     check_count("partitions", partitions)
     check_count("batches", batches)
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
-    own = [language.define_function(name, *function) for name, function in (functions or {}).items()]
+    own = [
+        language.define_aggregate(name, **function)
+        if isinstance(function, dict)
+        else language.define_function(name, *function)
+        for name, function in (functions or {}).items()
+    ]
     if on == "spark":
         from penstock.spark.driver.evaluate import run
 

@@ -90,6 +90,33 @@ class RowByRow:
         return [self.function(*row) for row in zip(*(c.to_pylist() for c in columns), strict=True)]
 
 
+@dataclass(frozen=True)
+class OwnAggregate:
+    """A registered aggregate: functions over whole columns of states, which are dicts of arrays by name.
+
+    ``add`` makes the state of each row from its arguments, ``merge`` the state of two sets of rows together,
+    ``remove`` that of a set without another that is part of it, ``finish`` the value of a state. Without
+    ``remove``, a group that rows leave is merged again from the rows that stay.
+    """
+
+    name: str
+    returns: pa.DataType
+    state: pa.Schema
+    add: Callable[..., Any] = field(compare=False, repr=False)
+    merge: Callable[..., Any] = field(compare=False, repr=False)
+    finish: Callable[..., Any] = field(compare=False, repr=False)
+    remove: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels to other processes with the functions' code."""
+        functions = cloudpickle.dumps((self.add, self.merge, self.finish, self.remove))
+        return _own_aggregate, (self.name, self.returns, self.state, functions)
+
+
+def _own_aggregate(name: str, returns: pa.DataType, state: pa.Schema, code: bytes) -> OwnAggregate:
+    return OwnAggregate(name, returns, state, *cloudpickle.loads(code))
+
+
 def _python_call(function: str, args: tuple[Expression, ...], kind: pa.DataType, code: bytes) -> PythonCall:
     return PythonCall(function, args, kind, cloudpickle.loads(code))
 

@@ -72,6 +72,9 @@ class Functions(dict[str, FunctionDef]):
     ) -> None:
         self[name] = cql.define_function(name, function, returns, scalar)
 
+    def create_aggregate(self, name: str, *parts: Any, **more: Any) -> None:
+        self[name] = cql.define_aggregate(name, *parts, **more)
+
 
 def examples(page: str) -> Iterator[Example]:
     """The examples of a page, in order."""

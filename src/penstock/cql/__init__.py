@@ -2,12 +2,12 @@
 
 ``parse(text)`` returns the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
 ``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query,
-``define_function(name, function, returns)`` that of a user's function, ``input_options`` the checked options
-of a stream or relation declared in Python. Every mistake in CQL is a :class:`~penstock.errors.CQLError` with
-line and column.
+``define_function(name, function, returns)`` that of a user's function, ``define_aggregate`` that of an
+aggregate, ``input_options`` the checked options of a stream or relation declared in Python. Every mistake in
+CQL is a :class:`~penstock.errors.CQLError` with line and column.
 """
 
-from penstock.cql.expressions.user_functions import define_function
+from penstock.cql.expressions.user_functions import define_aggregate, define_function
 from penstock.cql.inputs import input_options
 from penstock.cql.query import bind, define_view
 from penstock.cql.statements import (
@@ -33,6 +33,7 @@ __all__ = [
     "SourceSpec",
     "Statement",
     "bind",
+    "define_aggregate",
     "define_function",
     "define_view",
     "input_options",

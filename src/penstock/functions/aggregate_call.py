@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.expression import Call, Column, Expression, Literal
+from penstock.expression import Call, Column, Expression, Literal, OwnAggregate
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class AggregateCall:
     distinct: bool = False
     others: tuple[Expression, ...] = ()
     constants: tuple[Any, ...] = ()
+    own: OwnAggregate | None = None
+    """The registered aggregate that is called."""
 
     @property
     def arguments(self) -> tuple[Expression, ...]:

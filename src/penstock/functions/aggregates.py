@@ -274,5 +274,7 @@ def aggregate(name: str) -> Aggregate | None:
 
 def parts(name: str, call: AggregateCall) -> Parts | None:
     """The two phases of a call; None if its rows are brought together."""
-    entry = AGGREGATES[call.function]
-    return None if call.distinct or entry.two_phases is None else entry.two_phases(name, call)
+    if call.distinct or call.own:
+        return None
+    phases = AGGREGATES[call.function].two_phases
+    return None if phases is None else phases(name, call)

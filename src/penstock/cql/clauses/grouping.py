@@ -55,7 +55,7 @@ class Grouping:
     def aggregate(self, node: exp.Expr) -> Expression:
         """Add an aggregate call; returns the column that holds it."""
         binder = row_binder(self.scope, "another aggregate")
-        call = aggregate_call(node, Binding(binder.bind, binder.condition, self._time))
+        call = aggregate_call(node, Binding(binder.bind, binder.condition, self._time, self.scope.functions))
         name = _free_name(str(call), call, self.calls)
         self.calls[name] = call
         return Column(name, call.type)
@@ -64,7 +64,7 @@ class Grouping:
         """The time of a row: the latest timestamp of the stream rows it is joined from."""
         columns = stamped(self.rows)[1] if self.rows is not None else ()
         if not columns:
-            word = call_in(node) or node
+            word = call_in(node, self.scope.functions) or node
             hint = "name an order: MIN_BY(x, key), MAX_BY(x, key), COLLECT_LIST(x ORDER BY key)"
             raise error(
                 f"{word.name.upper()} needs the order of rows, and these rows have no timestamps", node, hint
@@ -97,7 +97,7 @@ def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) 
     """A binder for a clause over rows, which rejects aggregates, and subqueries unless given a hook."""
 
     def refuse(node: exp.Expr) -> Expression:
-        call = call_in(node)
+        call = call_in(node, scope.functions)
         assert call is not None
         raise error(f"the aggregate {call.name.upper()} is not allowed in {clause}", node)
 
@@ -107,10 +107,12 @@ def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) 
     return ExpressionBinder(scope, refuse, subquery or refuse_subquery)
 
 
-def is_grouped(select: exp.Select, items: Sequence[exp.Expr]) -> bool:
+def is_grouped(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> bool:
     """Whether a SELECT aggregates."""
     clauses = ("group", "having")
-    return any(select.args.get(c) for c in clauses) or any(contains_aggregate(i) for i in items)
+    return any(select.args.get(c) for c in clauses) or any(
+        contains_aggregate(i, scope.functions) for i in items
+    )
 
 
 def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> Grouping:
@@ -173,7 +175,9 @@ def _at_position(node: exp.Literal, items: Sequence[exp.Expr]) -> exp.Expr:
 
 def _where_used(node: exp.Expr, column: Column, scope: Scope) -> exp.Expr:
     """The first place in an item, outside aggregates and subqueries, that names a column."""
-    for part in node.walk(bfs=False, prune=lambda n: is_aggregate(n) or isinstance(n, exp.Query)):
+    for part in node.walk(
+        bfs=False, prune=lambda n: is_aggregate(n, scope.functions) or isinstance(n, exp.Query)
+    ):
         if isinstance(part, exp.Column) and not part.is_star:
             found = scope.own(part)
             if found and any(e == column for e in walk(found[1])):

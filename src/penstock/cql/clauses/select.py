@@ -50,7 +50,7 @@ def bind_select(select: exp.Select, context: Context) -> Logical:
     """The plan of a SELECT, without its relation-to-stream operator."""
     _refuse_clauses(select)
     items, rows = select_items(select), _rows(select, context)
-    output = _grouped if is_grouped(select, items) else _projected
+    output = _grouped if is_grouped(select, items, rows.scope) else _projected
     node = output(select, items, rows, context)
     return Distinct(node) if is_distinct(select) else node
 

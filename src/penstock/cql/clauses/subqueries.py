@@ -81,7 +81,7 @@ class Attachments:
         if isinstance(test, exp.Exists):
             subquery = self._bind(test, test.this)
             conjuncts = subquery.conjuncts
-        elif isinstance(test, exp.In) and test.args.get("query") and not _has_one_row(test):
+        elif isinstance(test, exp.In) and test.args.get("query") and not _has_one_row(test, self.scope):
             subquery = self._bind(test, test.args["query"])
             matches = self._matches(test, binder, subquery)
             matches = _or_unknown(matches) if anti else matches
@@ -128,7 +128,7 @@ class Attachments:
 
     def _in(self, binder: ExpressionBinder, node: exp.In) -> Expression:
         query = node.args["query"]
-        if _has_one_row(node):
+        if _has_one_row(node, self.scope):
             return Call("=", tuple(comparands([binder.bind(node.this), self._scalar(query)], node)), BOOLEAN)
         subquery = self._bind(node, query)
         values = _row(node.this, binder)
@@ -230,12 +230,12 @@ def _check_width(node: exp.In, values: Sequence[Expression], subquery: Subquery)
         raise error(f"IN compares {len(values)} with {len(subquery.columns)} columns", node)
 
 
-def _has_one_row(node: exp.In) -> bool:
+def _has_one_row(node: exp.In, scope: Scope) -> bool:
     """Whether the subquery of IN is an aggregate without GROUP BY, so that IN is a comparison."""
     query = unwrapped(node.args["query"])
     if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
         return False
-    return len(query.expressions) == 1 and contains_aggregate(query.expressions[0])
+    return len(query.expressions) == 1 and contains_aggregate(query.expressions[0], scope.functions)
 
 
 def _or_unknown(matches: Sequence[Expression]) -> list[Expression]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from penstock.catalog import FunctionDef
 from penstock.cql.expressions.functions import check_count, mismatch
 from penstock.cql.syntax.errors import error
-from penstock.expression import Expression, Literal
+from penstock.expression import Expression, Literal, OwnAggregate
 from penstock.functions import types
 from penstock.functions.aggregates import Aggregate, AggregateCall, Order, aggregate, only_where
 from penstock.functions.types import BIGINT, BOOLEAN
 
+Registered = Mapping[str, FunctionDef]
+"""The functions that users registered, by name in lower case."""
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 """What may stand around a call of an aggregate."""
 WITHIN_GROUP = {"percentile_cont": "percentile", "percentile_disc": "percentile_disc"}
@@ -25,35 +28,47 @@ def called(name: str) -> Aggregate | None:
     return aggregate(WITHIN_GROUP.get(name.lower(), name))
 
 
-def call_in(node: exp.Expr) -> exp.Anonymous | None:
+def call_in(node: exp.Expr, registered: Registered) -> exp.Anonymous | None:
     """The call of an aggregate function that a node is, by itself or with clauses after it."""
     while isinstance(node, AROUND):
         node = node.this
-    return node if isinstance(node, exp.Anonymous) and called(node.name) is not None else None
+    if not isinstance(node, exp.Anonymous):
+        return None
+    return node if called(node.name) or own_aggregate(node.name, registered) else None
 
 
-def is_aggregate(node: exp.Expr) -> bool:
+def own_aggregate(name: str, registered: Registered) -> OwnAggregate | None:
+    """The registered aggregate of a name."""
+    known = registered.get(name.lower())
+    return known.function if known and isinstance(known.function, OwnAggregate) else None
+
+
+def is_aggregate(node: exp.Expr, registered: Registered) -> bool:
     """Whether a node is a call of an aggregate function."""
-    return call_in(node) is not None
+    return call_in(node, registered) is not None
 
 
-def contains_aggregate(node: exp.Expr) -> bool:
+def contains_aggregate(node: exp.Expr, registered: Registered) -> bool:
     """Whether an aggregate function is called anywhere in an expression of this query."""
-    return any(is_aggregate(n) for n in node.walk(prune=lambda n: isinstance(n, exp.Query)))
+    return any(is_aggregate(n, registered) for n in node.walk(prune=lambda n: isinstance(n, exp.Query)))
 
 
 @dataclass(frozen=True)
 class Binding:
-    """How the parts of a call are bound: its arguments, the condition of FILTER, and the time of a row."""
+    """How the parts of a call are bound: its arguments, the condition of FILTER, and the time of a row.
+
+    ``registered`` are the user's functions.
+    """
 
     bind: Callable[[exp.Expr], Expression]
     condition: Callable[[exp.Expr, str], Expression]
     time: Callable[[exp.Expr], Expression]
+    registered: Registered
 
 
 def aggregate_call(node: exp.Expr, binding: Binding) -> AggregateCall:
     """The bound call."""
-    written = _Written.of(node)
+    written = _Written.of(node, binding.registered)
     bound = _bound(written, binding)
     if written.filter is None:
         return bound
@@ -86,8 +101,8 @@ class _Written:
         return self.call.name.upper()
 
     @staticmethod
-    def of(node: exp.Expr) -> _Written:
-        call = call_in(node)
+    def of(node: exp.Expr, registered: Registered) -> _Written:
+        call = call_in(node, registered)
         assert call is not None
         written = _Written(call, list(call.expressions))
         while isinstance(node, AROUND):
@@ -125,6 +140,9 @@ class _Written:
 
 
 def _bound(written: _Written, binding: Binding) -> AggregateCall:
+    own = own_aggregate(written.call.name, binding.registered)
+    if own is not None:
+        return _own_call(own, written, binding)
     function, word, node = called(written.call.name), written.word, written.call
     assert function is not None
     if any(isinstance(a, exp.Star) for a in written.arguments):
@@ -142,6 +160,18 @@ def _bound(written: _Written, binding: Binding) -> AggregateCall:
     if call is None:
         raise mismatch(word, function, arguments, node)
     return replace(call, distinct=written.distinct and not function.ignores_distinct)
+
+
+def _own_call(own: OwnAggregate, written: _Written, binding: Binding) -> AggregateCall:
+    """A call of a registered aggregate."""
+    if not written.arguments or any(isinstance(a, exp.Star) for a in written.arguments):
+        raise error(f"{written.word} takes one or more arguments", written.call)
+    if written.order or written.ignores_nulls:
+        raise error(f"{written.word} takes neither ORDER BY nor IGNORE NULLS", written.call)
+    first, *others = map(binding.bind, written.arguments)
+    return AggregateCall(
+        own.name.lower(), first, own.returns, written.distinct, others=tuple(others), own=own
+    )
 
 
 def _of_rows(written: _Written) -> AggregateCall:

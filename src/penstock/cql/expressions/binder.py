@@ -218,7 +218,7 @@ def _distinct_from(binder: ExpressionBinder, node: exp.NullSafeNEQ) -> Expressio
 def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.upper() in RELATION_TO_STREAM:
         raise around_list(node.name, node)
-    if is_aggregate(node):
+    if is_aggregate(node, binder.scope.functions):
         return binder.aggregate(node)
     if node.name.lower() == "date_part" and len(node.expressions) == 2:
         name, time = node.expressions
@@ -232,7 +232,7 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
 
 def _after_aggregate(clause: str) -> Callable[[ExpressionBinder, Any], Expression]:
     def bind(binder: ExpressionBinder, node: exp.Expr) -> Expression:
-        if not is_aggregate(node):
+        if not is_aggregate(node, binder.scope.functions):
             raise error(f"{clause} follows an aggregate function", node)
         return binder.aggregate(node)
 

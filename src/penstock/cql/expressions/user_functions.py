@@ -14,7 +14,7 @@ from penstock.cql.statements import schema_of
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
 from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CatalogError, CQLError
-from penstock.expression import RowByRow
+from penstock.expression import OwnAggregate, RowByRow
 from penstock.functions import called
 from penstock.functions.aggregates import aggregate
 
@@ -32,13 +32,44 @@ def define_function(
 
     It is vectorised, or with ``scalar`` takes and returns single values.
     """
+    _check_callable(name, "", function)
+    _check_name(name)
+    return FunctionDef(name, _type(name, returns), RowByRow(function) if scalar else function)
+
+
+def define_aggregate(
+    name: str,
+    returns: str,
+    state: str,
+    add: Callable[..., Any],
+    merge: Callable[..., Any],
+    finish: Callable[..., Any],
+    remove: Callable[..., Any] | None = None,
+) -> FunctionDef:
+    """The catalog's entry of an aggregate whose states have the columns ``state``, as in CREATE STREAM."""
+    for part, function in (("add", add), ("merge", merge), ("finish", finish), ("remove", remove)):
+        if part != "remove" or function is not None:
+            _check_callable(name, f"{part}=", function)
+    _check_name(name)
+    type_ = _type(name, returns)
+    try:
+        columns = schema_of(state)
+    except (CQLError, ValueError):
+        hint = "write e.g. 'n BIGINT, total DOUBLE'"
+        raise CatalogError(f"aggregate {name!r}: state {state!r} is not columns with types; {hint}") from None
+    return FunctionDef(name, type_, OwnAggregate(name, type_, columns, add, merge, finish, remove))
+
+
+def _check_callable(name: str, part: str, function: object) -> None:
     if not callable(function):
-        raise CatalogError(f"function {name!r}: {function!r} cannot be called; pass a function")
+        raise CatalogError(f"function {name!r}: {part}{function!r} cannot be called; pass a function")
+
+
+def _check_name(name: str) -> None:
     if _is_taken(name.lower()):
         raise CatalogError(f"{name.upper()} is a function of CQL already; choose another name for yours")
     if not _can_be_called(name):
         raise CatalogError(f"a query cannot call a function by the name {name!r}; choose another")
-    return FunctionDef(name, _type(name, returns), RowByRow(function) if scalar else function)
 
 
 def _can_be_called(name: str) -> bool:

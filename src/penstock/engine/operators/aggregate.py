@@ -21,6 +21,7 @@ from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, 
 from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
 from penstock.engine.synopses.accumulators import Segments, accumulator
 from penstock.engine.synopses.directory import Directory, same_rows
+from penstock.expression import OwnAggregate
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class AggregateColumn:
     type: pa.DataType
     distinct: bool = False
     constants: tuple[Any, ...] = ()
+    own: OwnAggregate | None = None
 
     def __str__(self) -> str:
         inside = ", ".join([*self.arguments, *map(repr, self.constants)]) or "*"
@@ -101,7 +103,7 @@ class _Aggregate(Operator):
         self._accumulators = [
             accumulator(
                 c.function, [types.field(a).type for a in c.arguments], c.type, self._grows, c.constants,
-                c.distinct,
+                c.distinct, c.own,
             )
             for c in self._columns
         ]  # fmt: skip

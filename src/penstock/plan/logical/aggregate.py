@@ -144,7 +144,7 @@ class Aggregate(Unary):
         prepared = context.changing(project.Project(below, self._shown))
         functions = tuple(
             aggregate.AggregateColumn(
-                name, c.function, tuple(map(str, c.arguments)), c.type, c.distinct, c.constants
+                name, c.function, tuple(map(str, c.arguments)), c.type, c.distinct, c.constants, c.own
             )
             for name, c in self.calls
         )

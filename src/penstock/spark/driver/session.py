@@ -151,6 +151,27 @@ class Session:
         """
         self._catalog.add(cql.define_function(name, function, returns, scalar))
 
+    def create_aggregate(
+        self,
+        name: str,
+        returns: str,
+        state: str,
+        add: Callable[..., Any],
+        merge: Callable[..., Any],
+        finish: Callable[..., Any],
+        remove: Callable[..., Any] | None = None,
+    ) -> None:
+        """Register an aggregate, to be used as those of CQL, with DISTINCT and FILTER too.
+
+        ``state`` are the columns of a state, as in ``n BIGINT, total DOUBLE``. ``add`` gets an Arrow array
+        for every argument and returns the state of each row. ``merge`` gets two runs of states, and returns
+        the states of both sets of rows together; which rows came first must not matter. ``remove`` gets
+        states and parts of them to take out again. ``finish`` gets states and returns values of the SQL type
+        ``returns``. States are dicts of arrays by name. Without ``remove`` a group that rows leave is merged
+        again from the others. Rows with a NULL argument are left out; of no rows the value is NULL.
+        """
+        self._catalog.add(cql.define_aggregate(name, returns, state, add, merge, finish, remove))
+
     def create_table(self, name: str, df: DataFrame) -> None:
         """Register a static DataFrame under a name; it is read when a query over it is made."""
         self._catalog.add(sources.table(name, df))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
 from penstock.engine.synopses.accumulators.extremes import Max, Min
+from penstock.engine.synopses.accumulators.own import own_accumulator
 from penstock.engine.synopses.accumulators.sketches import ApproxCountDistinct, ApproxPercentile
 from penstock.engine.synopses.accumulators.sorted_bags import (
     CollectList,
@@ -27,6 +28,7 @@ from penstock.engine.synopses.accumulators.sorted_bags import (
 )
 from penstock.engine.synopses.accumulators.spread import Deviation, DeviationOfAll, Spread, SpreadOfAll
 from penstock.engine.synopses.accumulators.sums import Avg, Count, Sum, SumLow
+from penstock.expression import OwnAggregate
 
 ACCUMULATORS: dict[str, type[Accumulator]] = {
     "count": Count,
@@ -58,9 +60,13 @@ def accumulator(
     grows: bool,
     constants: tuple[Any, ...] = (),
     distinct: bool = False,
+    own: OwnAggregate | None = None,
 ) -> Accumulator:
-    """A fresh accumulator of a function; ``grows``: nothing is ever removed."""
-    plain = ACCUMULATORS[function](tuple(arguments), result, grows, constants)
+    """A fresh accumulator of a function, or of a registered aggregate; ``grows``: nothing is ever removed."""
+    if own is not None:
+        plain = own_accumulator(own, tuple(arguments), grows)
+    else:
+        plain = ACCUMULATORS[function](tuple(arguments), result, grows, constants)
     return DistinctValues(plain) if distinct else plain
 
 
