@@ -34,7 +34,8 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             "query tables with Spark itself",
         )
     root = _filled_in(root, context)
-    return Query(root, context.time, (*context.notes, *check_sampled(root, node)))
+    notes = (*context.notes, *check_sampled(root, node))
+    return Query(root, context.time, notes, tuple(context.warnings))
 
 
 def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:

@@ -23,3 +23,5 @@ DISTINCT_REGISTER_BITS = 9
 """Bits of a hash that choose the register of APPROX_COUNT_DISTINCT: 512 registers have an error of 5%."""
 MIN_TREE_NODES = 8
 """Nodes that a tree has room for at least."""
+MOST_RSTREAM_ROWS = 50_000_000
+"""Rows that RSTREAM outputs in one step at most: they are in memory at once, about 1 GB."""

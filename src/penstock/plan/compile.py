@@ -38,7 +38,7 @@ def compile(
     stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
     kind = "stream" if root.is_stream else "relation"
     shared = settings.memory if settings and any(b.within.shared for b in budgets(root)) else None
-    return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared)
+    return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
 
 
 def _spread(

@@ -33,6 +33,7 @@ def explain(plan: PhysicalPlan, costs: bool = True) -> str:
 
 def _lines(plan: PhysicalPlan) -> Iterator[str]:
     yield f"result   {_result(plan)}"
+    yield from (f"warning  {text}" for text in plan.warnings)
     if plan.notes:
         yield "filled in"
         yield from (f"  {note}" for note in plan.notes)

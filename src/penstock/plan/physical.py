@@ -71,7 +71,7 @@ class PhysicalPlan:
 
     ``shared_memory``: the bytes that the first stage shares with other queries, if it does.
     ``kind`` is ``"stream"`` (only insertions) or ``"relation"`` (a changelog). ``schema`` is the
-    payload of a result element.
+    payload of a result element. ``warnings`` are for whoever makes the query.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -80,3 +80,4 @@ class PhysicalPlan:
     schema: pa.Schema
     notes: tuple[str, ...] = field(default=())
     shared_memory: int | None = None
+    warnings: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from penstock.cql.names.context import Context
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import RelationToStream
-from penstock.plan.logical import Logical, ToStream
+from penstock.plan.logical import Logical, ToStream, Window, walk
 
 
 def to_stream(root: Logical, operator: RelationToStream, context: Context) -> ToStream:
@@ -17,10 +17,22 @@ def to_stream(root: Logical, operator: RelationToStream, context: Context) -> To
     if root.is_static:
         raise error(f"{kind.upper()} needs a stream or relation; this query reads only tables", operator)
     if every is None:
+        if kind == "rstream":
+            _warn_of_ticks(root, context)
         return ToStream(root, kind)
     if kind != "rstream":
         raise error(f"EVERY applies to RSTREAM, not to {kind.upper()}", every)
     return ToStream(root, kind, ticks(every, context.time, "EVERY", least=1))
+
+
+def _warn_of_ticks(root: Logical, context: Context) -> None:
+    """A relation that stays for long is output at each of its ticks."""
+    time, windows = context.time, [n.spec for n in walk(root) if isinstance(n, Window)]
+    if time.kind == "integer" and time.unit != "seconds" and not any(w.is_now for w in windows):
+        context.warn(
+            f"RSTREAM outputs the whole relation at every tick, which is one {time.unit.removesuffix('s')}; "
+            "write EVERY after RSTREAM(...), as in EVERY 1 SECOND, for less"
+        )
 
 
 def as_stream(root: Logical, name: str, window: exp.Expr, context: Context) -> ToStream:

@@ -28,12 +28,13 @@ class CommonTable:
 class Context:
     """The catalog, the notes so far, and the current position in the query.
 
-    ``streams`` and ``notes`` are shared by all parts of a query; ``common_tables`` and ``outer``, the
-    query around a subquery, differ from part to part.
+    ``streams``, ``notes`` and ``warnings`` are shared by all parts of a query; ``common_tables`` and
+    ``outer``, the query around a subquery, differ from part to part.
     """
 
     catalog: Catalog
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     streams: list[Input] = field(default_factory=list)
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
@@ -53,6 +54,11 @@ class Context:
         """Add a note on a default that was filled in, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def warn(self, text: str) -> None:
+        """Add a warning of a query that is allowed and rarely meant, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def add_stream(self, stream: Input, at: exp.Expr) -> None:
         """Register a stream of the query; all of them must share one time domain."""

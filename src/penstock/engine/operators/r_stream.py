@@ -1,7 +1,9 @@
 """r-stream: the whole relation at every instant of the query's clock.
 
 The clock ticks at every tick of integer time, at every instant with input in TIMESTAMP time, or every
-``every`` ticks (at multiples of it) if the query says so; from the query's first input on.
+``every`` ticks (at multiples of it) if the query says so; from the query's first input on. The work follows
+the changes of the relation and the tuples output, not the ticks: at a tick at which nothing is there nothing
+is done.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.kernels.reporting import report
 from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
+from penstock.engine.settings import MOST_RSTREAM_ROWS
 from penstock.engine.synopses.directory import Directory
+from penstock.errors import DataError
+
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,44 @@ class RStream(Unary):
         return _RStream(self)
 
 
+@dataclass(frozen=True)
+class _Instants:
+    """The clock's ticks within a step, as a list."""
+
+    stamps: Int64s
+
+    @property
+    def count(self) -> int:
+        return len(self.stamps)
+
+    def before(self, ts: Int64s) -> Int64s:
+        """How many ticks are before each timestamp."""
+        return np.searchsorted(self.stamps, ts)
+
+    def instants(self, positions: Int64s) -> Int64s:
+        return self.stamps[positions]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The clock's ticks within a step: the multiples ``first .. stop`` of a period."""
+
+    first: int
+    stop: int
+    period: int
+
+    @property
+    def count(self) -> int:
+        return max(self.stop - self.first, 0)
+
+    def before(self, ts: Int64s) -> Int64s:
+        """How many ticks are before each timestamp."""
+        return np.clip(-(-ts // self.period) - self.first, 0, self.count)
+
+    def instants(self, positions: Int64s) -> Int64s:
+        return (self.first + positions) * self.period
+
+
 class _RStream(Operator):
     saved = ("_directory", "_counts")
 
@@ -76,36 +120,36 @@ class _RStream(Operator):
         chunk = settled(inputs[0], clock)
         numbers = self._directory.assign(chunk.columns.columns, len(chunk))
         self._counts = np.r_[self._counts, np.zeros(len(self._directory) - len(self._counts), np.int64)]
-        stamps, parts, at = [], [], 0
-        for tick in self._ticks(clock):
-            upto = int(np.searchsorted(chunk.ts, tick, side="right"))
-            self._apply(numbers[at:upto], chunk.sign[at:upto])
-            at = upto
-            present = np.repeat(np.arange(len(self._counts)), self._counts)
-            stamps.append(np.full(len(present), tick, np.int64))
-            parts.append(present)
-        self._apply(numbers[at:], chunk.sign[at:])
-        out = self._chunk(stamps, parts)
+        ticks = self._ticks(clock)
+        # Between two changes the relation stays as it is, for any number of ticks.
+        changes = np.flatnonzero(np.r_[True, chunk.ts[1:] != chunk.ts[:-1]]) if len(chunk) else _NONE
+        stops = np.r_[changes, len(chunk)]
+        runs = np.r_[0, ticks.before(chunk.ts[changes]), ticks.count]
+        total = self._total(chunk, stops, runs)
+        at, rows = report(self._counts, numbers, chunk.sign, stops, runs, total)
+        out = Chunk.of(ticks.instants(at), batch_of(self._directory.rows(rows), self._schema, len(rows)))
         self._tidy()
         return out
 
-    def _ticks(self, clock: Clock) -> Int64s:
+    def _ticks(self, clock: Clock) -> _Instants | _Grid:
         if clock.first is None:
-            return np.empty(0, np.int64)
+            return _Instants(_NONE)
         if self._every is None:
-            return clock.instants
+            return _Instants(clock.instants)
         start = max(clock.before, clock.first) if clock.before != BEFORE_TIME else clock.first
-        return np.arange(-(-start // self._every) * self._every, clock.now, self._every)
+        return _Grid(-(-start // self._every), -(-clock.now // self._every), self._every)
 
-    def _apply(self, numbers: Int64s, sign: np.ndarray) -> None:
-        np.add.at(self._counts, numbers, sign)
-
-    def _chunk(self, stamps: list[Int64s], parts: list[Int64s]) -> Chunk:
-        if not parts:
-            return Chunk.empty(self._schema)
-        rows = np.concatenate(parts)
-        columns: list[pa.Array] = self._directory.rows(rows)
-        return Chunk.of(np.concatenate(stamps), batch_of(columns, self._schema, len(rows)))
+    def _total(self, chunk: Chunk, stops: Int64s, runs: Int64s) -> int:
+        """The number of tuples to output."""
+        there = int(self._counts.sum()) + np.r_[0, np.cumsum(chunk.sign, dtype=np.int64)][stops]
+        # As floats: the product may exceed 64 bits.
+        if float(there.astype(float) @ np.diff(runs)) > MOST_RSTREAM_ROWS:
+            longest = int(np.argmax(np.where(there > 0, np.diff(runs), 0)))
+            raise DataError(
+                f"RSTREAM would output a relation of {there[longest]:,} rows at {np.diff(runs)[longest]:,} "
+                f"ticks without a change; write EVERY after RSTREAM(...), as in EVERY 1 MINUTE"
+            )
+        return int(there @ np.diff(runs))
 
     def _tidy(self) -> None:
         """Remove tuples that have left once they are the majority."""

@@ -253,11 +253,12 @@ def combined(inputs: Sequence[Logical]) -> Pattern:
 
 @dataclass(frozen=True)
 class Query:
-    """A bound query: its plan, its time domain, notes on the defaults filled in."""
+    """A bound query: its plan, its time domain, notes on the defaults filled in, warnings."""
 
     root: Logical
     time: TimeDomain
     notes: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
 
 def walk(node: Logical) -> Iterator[Logical]:

@@ -268,7 +268,10 @@ class Session:
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                return dataframe.dataframe(self._compile(statement), self.settings)
+                plan = self._compile(statement)
+                for warning in plan.warnings:
+                    _log.warning("%s", warning)
+                return dataframe.dataframe(plan, self.settings)
         return None
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
