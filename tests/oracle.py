@@ -112,7 +112,7 @@ def _result(query: Query, world: World) -> tuple[list[Change], str]:
 def _source(source: str | Query, window: str, world: World) -> Source:
     if isinstance(source, Query):
         changes, columns = _result(source, world)
-        derived = Source(read_window(window, world.unit), [(ts, row) for ts, _, row in changes], columns)
+        derived = _under(read_window(window, world.unit), [(ts, row) for ts, _, row in changes], columns)
         settle(derived.window, derived.elements, sorted({ts for ts, _ in derived.elements}))
         return derived
     rows = world.inputs[source.lower()]
@@ -121,7 +121,13 @@ def _source(source: str | Query, window: str, world: World) -> Source:
         return Source(Window("table"), list(rows), columns)
     ordered = sorted(rows, key=lambda e: e[0])
     relation = bool(rows) and len(rows[0]) == 3
-    return Source(Window("relation") if relation else read_window(window, world.unit), ordered, columns)
+    return _under(Window("relation") if relation else read_window(window, world.unit), ordered, columns)
+
+
+def _under(window: Window, elements: list[Any], columns: str) -> Source:
+    """Elements under a window, which may add its bounds to their columns."""
+    bounds = ', "window_start" BIGINT, "window_end" BIGINT' if window.bounded else ""
+    return Source(window, elements, columns + bounds)
 
 
 def _timed(source: Source) -> Source:

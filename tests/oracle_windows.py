@@ -29,22 +29,31 @@ class Undetermined(Exception):
 
 @dataclass(frozen=True)
 class Window:
-    """``kind`` is rows, range, relation (an input of changes) or table (always there)."""
+    """``kind`` is rows, range, hop, session, relation (an input of changes) or table (always there)."""
 
     kind: str
     size: int | None = None
     partition_by: tuple[str, ...] = ()
     slide: int | None = None
 
+    @property
+    def bounded(self) -> bool:
+        """Whether its rows have the columns window_start and window_end."""
+        return self.kind in ("hop", "session")
+
 
 def read_window(text: str, unit: str) -> Window:
     """A window as written between the brackets; none is ROWS UNBOUNDED."""
-    partition = re.match(r"\s*PARTITION\s+BY\s+(.*?)\s+(?=ROWS\b|RANGE\b)", text, re.IGNORECASE)
+    forms = r"ROWS\b|RANGE\b|TUMBLE\b|HOP\b|SESSION\b"
+    partition = re.search(rf"PARTITION\s+BY\s+(.*?)\s*(?={forms}|$)", text, re.IGNORECASE)
     keys = tuple(k.strip().split(".")[-1].strip('"`') for k in partition[1].split(",")) if partition else ()
-    rest, _, slide = text[partition.end() if partition else 0 :].upper().partition("SLIDE")
+    plain = text.replace(partition[0], "") if partition else text
+    rest, _, slide = plain.upper().replace("EVERY", "SLIDE").partition("SLIDE")
     kind, *size = rest.split() or ["ROWS", "UNBOUNDED"]
     if kind == "NOW":
         return Window("range", 0)
+    if kind == "TUMBLE":
+        kind, slide = "HOP", " ".join(size)
     count = int if kind == "ROWS" else lambda t: ticks(t, unit)
     return Window(
         kind.lower(),
@@ -68,6 +77,10 @@ def content(window: Window, elements: Sequence[tuple], instant: int) -> list[Row
         return list(elements)
     if window.kind == "range" and window.slide is not None:
         instant = instant // window.slide * window.slide
+    if window.kind == "hop":
+        return _whole(window, elements, instant)
+    if window.kind == "session":
+        return [row for end, row in _sessions(window, elements) if end == instant]
     past = [e for e in elements if e[0] <= instant]
     if window.kind == "relation":
         return _folded(past)
@@ -77,6 +90,29 @@ def content(window: Window, elements: Sequence[tuple], instant: int) -> list[Row
     for _, row in past:
         groups.setdefault(tuple(value(row, key) for key in window.partition_by), []).append(row)
     return [row for group in groups.values() for row in _last(window, group)]
+
+
+def _whole(window: Window, elements: Sequence[tuple], instant: int) -> list[Row]:
+    """The rows from b - size up to b, without b, where b is the last multiple of the slide."""
+    b = max(m for m in range(instant - window.slide, instant + 1) if m % window.slide == 0)
+    bounds = {"window_start": b - window.size, "window_end": b}
+    return [{**row, **bounds} for ts, row in elements if b - window.size <= ts < b]
+
+
+def _sessions(window: Window, elements: Sequence[tuple]) -> list[tuple[int, Row]]:
+    """The rows of every session, each with the session's end."""
+    keys = {tuple(normalise(value(row, k) for k in window.partition_by)) for _, row in elements}
+    found: list[tuple[int, Row]] = []
+    for key in keys:
+        mine = [e for e in elements if tuple(normalise(value(e[1], k) for k in window.partition_by)) == key]
+        while mine:
+            count = 1
+            while count < len(mine) and mine[count][0] < mine[count - 1][0] + window.size:
+                count += 1
+            bounds = {"window_start": mine[0][0], "window_end": mine[count - 1][0] + window.size}
+            found += [(bounds["window_end"], {**row, **bounds}) for _, row in mine[:count]]
+            mine = mine[count:]
+    return found
 
 
 def _last(window: Window, rows: list[Row]) -> list[Row]:
@@ -99,7 +135,10 @@ def moves(window: Window, elements: Sequence[tuple], start: int, end: int) -> se
     """The instants from start to end at which the content may change."""
     if window.kind == "table":
         return set()
-    if window.kind == "range" and window.slide is not None:
+    if window.kind == "session":
+        ends = {ts + window.size for ts, _ in elements}
+        return {t for e in ends for t in (e, e + 1) if t <= end}
+    if window.kind in ("range", "hop") and window.slide is not None:
         return set(range(-(-start // window.slide) * window.slide, end + 1, window.slide))
     stamps = {e[0] for e in elements}
     if window.kind == "range" and window.size is not None:

@@ -51,6 +51,7 @@ def table(rows: list[list[str]]) -> str:
 def window_table() -> str:
     """Which rows are in which window at each instant."""
     windows = ["[RANGE 2]", "[NOW]", "[ROWS 2]", "[ROWS UNBOUNDED]", "[RANGE 2 SLIDE 3]", "[ROWS 2 SLIDE 2]"]
+    windows += ["[TUMBLE 3]", "[HOP 4 EVERY 2]", "[SESSION 2]"]
     stream = [(1, {"v": 10}), (2, {"v": 20}), (4, {"v": 30}), (5, {"v": 40})]
     held: dict[str, dict[int, list[str]]] = {}
     for window in windows:

@@ -117,11 +117,12 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
 
 def _named(ctx: Context, name: str) -> Part:
     source, alias = ctx.input(name), ctx.alias()
-    text = name
+    text, columns = name, source.columns
     if source.kind not in (TABLE, "relation"):
-        text = f"{name} {window(ctx, source.columns)}".rstrip()
+        under, columns = window(ctx, columns)
+        text = f"{name} {under}".rstrip()
     timed = None if source.kind in (TABLE, "relation") else True
-    return Part(f"{text} AS {alias}", [Item(alias, source.columns, timed)])
+    return Part(f"{text} AS {alias}", [Item(alias, columns, timed)])
 
 
 def _derived(ctx: Context, depth: int) -> Part:
@@ -133,7 +134,8 @@ def _derived(ctx: Context, depth: int) -> Part:
         query, columns = selects.stream(ctx, depth - 1)
         forms = FORMS if ctx.chance(3) and ctx.rows_of_derived else BY_TIME
     alias = ctx.alias()
-    text = f"({query}) {window(ctx, columns, forms)}".rstrip()
+    under, columns = window(ctx, columns, forms)
+    text = f"({query}) {under}".rstrip()
     return Part(f"{text} AS {alias}", [Item(alias, columns, True)])
 
 

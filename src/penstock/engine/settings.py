@@ -25,3 +25,5 @@ MIN_TREE_NODES = 8
 """Nodes that a tree has room for at least."""
 MOST_RSTREAM_ROWS = 50_000_000
 """Rows that RSTREAM outputs in one step at most: they are in memory at once, about 1 GB."""
+MIN_SESSIONS = 256
+"""Sessions from which on those that are over are removed."""

@@ -16,6 +16,7 @@ from penstock.cql.names.context import Catalog, Context
 from penstock.cql.names.scope import Item, lookup
 from penstock.cql.syntax.ddl_parser import DEFINED
 from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
+from penstock.cql.syntax.foreign import is_window_function, window_function
 from penstock.plan.logical import RelationSource, StreamSource, TableSource
 
 __all__ = ["Catalog", "Context", "bind_from", "bind_item"]
@@ -67,6 +68,8 @@ def _named(node: exp.Table, context: Context) -> Joined:
         return _bind_list(_without_joins(node), node.args["joins"], context)
     if not isinstance(node.this, exp.Identifier):
         _refuse_kind(node.this)
+        if is_window_function(node.this.name):
+            raise window_function(node.this.name, node)
         raise unsupported("a table function", node)
     if node.args.get("db"):
         raise unsupported(f"a name in two parts ('{text_of_node(node)}')", node)

@@ -8,7 +8,7 @@ from penstock.cql.names.context import Context
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import RelationToStream
-from penstock.plan.logical import Logical, ToStream, Window, walk
+from penstock.plan.logical import BoundedWindow, Logical, ToStream, Window, walk
 
 
 def to_stream(root: Logical, operator: RelationToStream, context: Context) -> ToStream:
@@ -19,6 +19,8 @@ def to_stream(root: Logical, operator: RelationToStream, context: Context) -> To
     if every is None:
         if kind == "rstream":
             _warn_of_ticks(root, context)
+        elif kind == "istream":
+            _warn_of_equal_windows(root, context)
         return ToStream(root, kind)
     if kind != "rstream":
         raise error(f"EVERY applies to RSTREAM, not to {kind.upper()}", every)
@@ -32,6 +34,16 @@ def _warn_of_ticks(root: Logical, context: Context) -> None:
         context.warn(
             f"RSTREAM outputs the whole relation at every tick, which is one {time.unit.removesuffix('s')}; "
             "write EVERY after RSTREAM(...), as in EVERY 1 SECOND, for less"
+        )
+
+
+def _warn_of_equal_windows(root: Logical, context: Context) -> None:
+    """A row that the next window has too does not enter again."""
+    windows = [n for n in walk(root) if isinstance(n, BoundedWindow)]
+    if windows and not root.bounds:
+        context.warn(
+            f"ISTREAM does not show a row of {windows[0].spec.text} that the window before had too; "
+            "select window_start or window_end with it"
         )
 
 

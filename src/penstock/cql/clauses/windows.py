@@ -8,11 +8,12 @@ from sqlglot import exp
 
 from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Item, Scope
-from penstock.cql.syntax.duration import MOST, is_bare, ticks
+from penstock.cql.syntax.duration import MOST, is_bare, ticks, written
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import StreamWindow
 from penstock.expression import Column
-from penstock.plan.logical import Window, WindowSpec
+from penstock.plan.logical import BoundedWindow, Window, WindowSpec
+from penstock.plan.logical.bounded_window import WINDOW_END, WINDOW_START
 from penstock.schema import TimeDomain
 
 UNBOUNDED = WindowSpec("rows", None, text="[ROWS UNBOUNDED]")
@@ -25,14 +26,24 @@ def windowed(stream: Item, node: StreamWindow | None, context: Context) -> Item:
         return Item.of(stream.alias, Window(stream.node, UNBOUNDED))
     for note in _notes_on(node, stream, context.time):
         context.note(note)
-    return Item.of(stream.alias, Window(stream.node, window_spec(node, stream, context.time)))
+    spec = window_spec(node, stream, context.time)
+    for warning in _warnings_of(spec, stream):
+        context.warn(warning)
+    if spec.kind not in ("hop", "session"):
+        return Item.of(stream.alias, Window(stream.node, spec))
+    taken = [name for name in stream.columns if name.lower() in (WINDOW_START, WINDOW_END)]
+    if taken:
+        hint = "select it AS another name in a subquery, and write the window after that"
+        raise error(f"'{stream.alias}' has a column '{taken[0]}' already", node, hint)
+    window = BoundedWindow(stream.node, spec, alias=stream.alias, time_type=context.time.ts_type)
+    return Item.of(stream.alias, window)
 
 
 def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpec:
     """The window that is written in a stream's brackets."""
     spec = replace(_SPECS[node.args["kind"]](node, time), text=node.args["text"])
     keys = tuple(_key(c, Scope.of(stream)) for c in node.args.get("partition_by") or ())
-    if spec.kind == "range" or (spec.size is None and spec.slide is None):
+    if spec.kind in ("range", "hop") or (spec.size is None and spec.slide is None):
         return spec  # each group of it holds the same rows as the whole
     return replace(spec, partition_by=keys)
 
@@ -40,11 +51,25 @@ def window_spec(node: StreamWindow, stream: Item, time: TimeDomain) -> WindowSpe
 def _notes_on(node: StreamWindow, stream: Item, time: TimeDomain) -> list[str]:
     """Notes for explain: a bare number was read as ticks, PARTITION BY has no effect."""
     notes, text = [], f"{node.args['text']} of {stream.alias}"
-    if node.args["kind"] == "range" and (is_bare(node.args.get("size")) or is_bare(node.args.get("slide"))):
+    bare = is_bare(node.args.get("size")) or is_bare(node.args.get("slide"))
+    if node.args["kind"] != "rows" and bare:
         notes.append(f"{text} counts ticks: one tick is one {time.unit[:-1]}")
-    if node.args["kind"] != "rows" and node.args.get("partition_by"):
+    if node.args["kind"] not in ("rows", "session") and node.args.get("partition_by"):
         notes.append(f"{text} holds the same rows as without PARTITION BY")
     return notes
+
+
+def _warnings_of(spec: WindowSpec, stream: Item) -> list[str]:
+    """Warnings of a SLIDE that rows fall through, or of windows that share the rows of one tick."""
+    if spec.kind != "range" or spec.size is None or spec.slide is None:
+        return []
+    text = f"{spec.text} of {stream.alias}"
+    if spec.size + 1 < spec.slide:
+        return [f"{text} leaves gaps: rows between its windows are in none; write [TUMBLE ...]"]
+    if spec.slide > 1 and spec.size % spec.slide == 0:
+        instead = "TUMBLE" if spec.size == spec.slide else "HOP"
+        return [f"{text} overlaps by a tick: rows at both of its ends are in it; write [{instead} ...]"]
+    return []
 
 
 def _now(node: StreamWindow, time: TimeDomain) -> WindowSpec:
@@ -71,7 +96,28 @@ def _rows(node: StreamWindow, time: TimeDomain) -> WindowSpec:
     )
 
 
-_SPECS = {"now": _now, "range": _range, "rows": _rows}
+def _tumble(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size = ticks(node.args["size"], time, "TUMBLE", least=1)
+    return WindowSpec("hop", size, slide=size)
+
+
+def _hop(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    size = ticks(node.args["size"], time, "HOP", least=1)
+    slide = ticks(node.args["slide"], time, "EVERY", least=1)
+    if slide > size:
+        raise error(
+            f"EVERY {written(node.args['slide'])} is longer than the window, so rows would be in none",
+            node.args["slide"],
+            "it must be at most the length of the window; filter [TUMBLE ...] by window_start for less",
+        )
+    return WindowSpec("hop", size, slide=slide)
+
+
+def _session(node: StreamWindow, time: TimeDomain) -> WindowSpec:
+    return WindowSpec("session", ticks(node.args["size"], time, "SESSION", least=1))
+
+
+_SPECS = {"now": _now, "range": _range, "rows": _rows, "tumble": _tumble, "hop": _hop, "session": _session}
 
 
 def _row_count(size: exp.Expr, word: str, what: str) -> int:

@@ -18,6 +18,7 @@ from penstock.cql.expressions.coercion import comparands, constant_time, from_sq
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import error, text_of_node, unsupported
+from penstock.cql.syntax.foreign import is_window_function, window_function
 from penstock.expression import Call, Expression, Literal, PythonCall
 from penstock.functions import types
 from penstock.functions.types import BOOLEAN, STRING, coerce
@@ -223,7 +224,10 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.lower() == "date_part" and len(node.expressions) == 2:
         name, time = node.expressions
         return times.field_of(name.name, binder.bind(time), node)
-    args, registered = [binder.bind(a) for a in node.expressions], binder.scope.functions
+    registered = binder.scope.functions
+    if is_window_function(node.name) and node.name.lower() not in registered:
+        raise window_function(node.name, node)
+    args = [binder.bind(a) for a in node.expressions]
     if node.name.lower() in registered:
         known = registered[node.name.lower()]
         return PythonCall(known.name.lower(), tuple(args), known.returns, known.function)

@@ -13,6 +13,7 @@ from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.expression import Call, Column, Expression, transform, walk
 from penstock.plan.logical import Logical
+from penstock.plan.logical.bounded_window import WINDOW_END, WINDOW_START
 
 T = TypeVar("T")
 Named = tuple[str, Expression]
@@ -173,6 +174,8 @@ class Scope:
         if node.name.upper() in RELATION_TO_STREAM:
             return around_list(node.name, node)
         hint = did_you_mean(node.name, [n for n, _ in self.visible], self.columns_hint())
+        if node.name.lower() in (WINDOW_START, WINDOW_END):
+            hint = "only [TUMBLE ...], [HOP ...] and [SESSION ...] windows have it"
         return error(f"unknown column '{node.name}'", node, hint)
 
     def _unknown_item(self, table: exp.Identifier) -> Exception:

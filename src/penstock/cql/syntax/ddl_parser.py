@@ -265,5 +265,5 @@ INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None
 }
 """The clauses of CREATE STREAM and CREATE RELATION, in any order."""
 
-_STOPS = {"SLIDE", *(words[0] for words in INPUT_CLAUSES)}
+_STOPS = {"SLIDE", "EVERY", *(words[0] for words in INPUT_CLAUSES)}
 """Words after a number that are not its unit."""

@@ -28,6 +28,8 @@ from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import GoalClause, RelationToStream, StreamWindow, WithinClause
 from penstock.errors import CQLError
 
+BOUNDED = ("TUMBLE", "HOP", "SESSION")
+"""The windows that have bounds."""
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
 AFTER_SAMPLE = ("CONFIDENCE", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
 """What may follow SAMPLE where it names no scheme."""
@@ -294,14 +296,26 @@ class CQLParser(DDLParser):
             return None
         columns = self._parse_csv(self._parse_column) if self._match(TokenType.PARTITION_BY) else []
         kind, size = self._parse_window_frame()
-        slide = self._parse_slide(kind) if self._match_text_seq("SLIDE") else None
+        slide = self._parse_step(kind)
+        if not columns and self._match(TokenType.PARTITION_BY):
+            columns = self._parse_csv(self._parse_column)
         if not self._match(TokenType.R_BRACKET):
             raise error("a window ends with ']'", self._curr or self._prev)
         text = " ".join(self._find_sql(start, self._prev).split())
         window = StreamWindow(kind=kind, size=size, slide=slide, partition_by=columns, text=text)
         return self.expression(window, start)
 
-    def _parse_slide(self, kind: str) -> exp.Expr:
+    def _parse_step(self, kind: str) -> exp.Expr | None:
+        """SLIDE of a window, or EVERY of a hop."""
+        word = next((w for w in ("SLIDE", "EVERY") if self._match_text_seq(w)), None)
+        if word is None:
+            if kind == "hop":
+                raise error("HOP needs EVERY", self._prev, "write [HOP 10 SECONDS EVERY 2 SECONDS]")
+            return None
+        if kind.upper() in BOUNDED and (word, kind) != ("EVERY", "hop"):
+            raise error(f"{kind.upper()} has no {word}", self._prev, "write [HOP 10 SECONDS EVERY 2 SECONDS]")
+        if kind.upper() not in BOUNDED and word == "EVERY":
+            raise error("EVERY is for HOP", self._prev, "write SLIDE, or [HOP 10 SECONDS EVERY 2 SECONDS]")
         return self._parse_signed_number("SLIDE") if kind == "rows" else self._parse_duration()
 
     def _parse_window_frame(self) -> tuple[str, exp.Expr | None]:
@@ -311,9 +325,16 @@ class CQLParser(DDLParser):
             return "rows", None if self._match_text_seq("UNBOUNDED") else self._parse_signed_number("ROWS")
         if self._match_text_seq("RANGE"):
             return "range", None if self._match_text_seq("UNBOUNDED") else self._parse_duration()
+        if self._match_texts(BOUNDED):
+            word = self._prev.text.upper()
+            ends = (TokenType.R_BRACKET, TokenType.PARTITION_BY)
+            if not self._curr or self._curr.token_type in ends or self._match_text_seq("UNBOUNDED"):
+                raise error(f"{word} takes a length of time", self._prev, f"write e.g. [{word} 10 SECONDS]")
+            return word.lower(), self._parse_duration()
         raise error(
-            "a window is [ROWS n], [ROWS UNBOUNDED], [RANGE t unit], [RANGE UNBOUNDED], [NOW] "
-            "or [PARTITION BY columns ROWS n]",
+            "a window is [ROWS n], [ROWS UNBOUNDED], [RANGE t unit], [RANGE UNBOUNDED], [NOW], "
+            "[PARTITION BY columns ROWS n], [TUMBLE t unit], [HOP t unit EVERY t unit] "
+            "or [SESSION t unit PARTITION BY columns]",
             self._curr or self._prev,
         )
 

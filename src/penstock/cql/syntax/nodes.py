@@ -10,7 +10,10 @@ from penstock.catalog import InputOptions
 
 
 class StreamWindow(exp.Expression):
-    """``kind`` is rows, range or now; ``size`` a number or a :class:`Duration`, absent if unbounded."""
+    """``kind`` is rows, range, now, tumble, hop or session; ``size`` a number or a :class:`Duration`.
+
+    ``size`` is absent if unbounded; ``slide`` is the step of a hop too.
+    """
 
     arg_types = {"kind": True, "size": False, "slide": False, "partition_by": False, "text": True}
 

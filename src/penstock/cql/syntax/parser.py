@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from penstock.cql.syntax.dialect import CQL
 from penstock.cql.syntax.errors import error, from_sqlglot, unsupported
+from penstock.cql.syntax.foreign import suggest_window
 from penstock.cql.syntax.nodes import Duration
 from penstock.cql.syntax.typos import suggest_keyword
 from penstock.errors import CQLError, UnsupportedError
@@ -24,7 +25,8 @@ def parse_expressions(text: str) -> list[exp.Expr]:
     except UnsupportedError:
         raise
     except CQLError as failure:
-        raise (None if failure.hint else suggest_keyword(text, failure, _parsed)) or failure from None
+        better = suggest_window(text) or (None if failure.hint else suggest_keyword(text, failure, _parsed))
+        raise better or failure from None
     statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
     for node in statements:
         _reject_ignored(node)

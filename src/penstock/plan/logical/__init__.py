@@ -5,6 +5,7 @@
 
 from penstock.functions.aggregate_call import AggregateCall
 from penstock.plan.logical.aggregate import Aggregate
+from penstock.plan.logical.bounded_window import BoundedWindow
 from penstock.plan.logical.budgeted import Budgeted
 from penstock.plan.logical.distinct import Distinct, Single
 from penstock.plan.logical.join import AnyJoin, Join
@@ -30,6 +31,7 @@ __all__ = [
     "Aggregate",
     "AggregateCall",
     "AnyJoin",
+    "BoundedWindow",
     "Budgeted",
     "Distinct",
     "Exchange",

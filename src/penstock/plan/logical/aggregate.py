@@ -90,6 +90,11 @@ class Aggregate(Unary):
         return origins_of(self.keys, self.input.origins)
 
     @property
+    def bounds(self) -> frozenset[str]:
+        below = self.input.bounds
+        return frozenset(name for name, e in self.keys if isinstance(e, Column) and e.name in below)
+
+    @property
     def meets_by(self) -> tuple[Expression, ...]:
         return tuple(e for _, e in self.keys)
 

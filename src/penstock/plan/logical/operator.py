@@ -127,6 +127,12 @@ class Logical(ABC):
         """The origins of its columns that come from one stream each."""
         return {name: o for below in self.inputs for name, o in below.origins.items()}
 
+    @property
+    def bounds(self) -> frozenset[str]:
+        """Its columns that are bounds of a window."""
+        below = frozenset[str]().union(*(i.bounds for i in self.inputs))
+        return below.intersection(self.schema.names)
+
     def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
         """Pairs of expressions of its inputs that must be equal for rows to meet."""
         return iter(())

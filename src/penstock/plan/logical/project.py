@@ -46,6 +46,11 @@ class Project(PerRow):
         return origins_of(self.columns, self.input.origins)
 
     @property
+    def bounds(self) -> frozenset[str]:
+        below = self.input.bounds
+        return frozenset(name for name, e in self.columns if isinstance(e, Column) and e.name in below)
+
+    @property
     def meets_by(self) -> tuple[Expression, ...]:
         """Equal result rows, which operators above may need together."""
         return tuple(e for _, e in self.columns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
 from penstock.engine.operators import select, seq_window
-from penstock.expression import Column, Expression
+from penstock.expression import Column, Expression, columns
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import for_host, reads
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class WindowSpec:
     """``rows``: the last ``size`` rows (per ``partition_by`` group); ``range``: the last ``size`` ticks.
+
+    ``hop``: the last whole window of ``size`` ticks, which moves on by ``slide`` ticks. ``session``: rows (of
+    a ``partition_by`` group) less than ``size`` ticks apart, when the session ends.
 
     ``size`` None is UNBOUNDED; ``[NOW]`` is range 0. ``text`` is the window as the user wrote it, or
     the default that was filled in. With ``slide`` the window advances only at multiples of it: of ticks since
@@ -43,8 +46,10 @@ class WindowSpec:
 
     @property
     def by_rows(self) -> bool:
-        """Whether its content depends on how many rows arrived, and so on their order."""
-        return self.kind == "rows" and not (self.size is None and self.slide is None)
+        """Whether it depends on the rows before and after how long a row is in it."""
+        return self.kind == "session" or (
+            self.kind == "rows" and not (self.size is None and self.slide is None)
+        )
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,14 @@ class Window(Unary):
         if source is None or source.definition.options.timestamp is None or self.spec.by_rows:
             return False
         return f"{source.alias}.{source.definition.options.timestamp}" in shown
+
+    def commutes(self, predicate: Expression) -> bool:
+        """Whether rows may be filtered by it before the window instead of after it.
+
+        Not if others depend on a row that is dropped, unless whole partitions are.
+        """
+        read = columns(predicate)
+        return not self.spec.by_rows or (bool(read) and read <= set(self.spec.partition_by))
 
     @property
     def meets_by(self) -> tuple[Expression, ...]:

@@ -5,6 +5,8 @@ The window counts all rows, so the filter cannot go below it; but a row that fai
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.plan.logical import Logical, Select, Window
 
 
@@ -15,4 +17,4 @@ def keep_in_row_window(node: Logical) -> Logical:
     window = node.input
     if window.spec.kind != "rows" or window.spec.size is None or window.spec.slide is not None:
         return node
-    return Window(window.input, window.spec, (*window.keep, *node.conjuncts))
+    return replace(window, keep=(*window.keep, *node.conjuncts))

@@ -6,7 +6,8 @@ commutes with that one.
 
 from __future__ import annotations
 
-from penstock.expression import columns
+from dataclasses import replace
+
 from penstock.plan.logical import Logical, Select, StreamSource, Window
 
 
@@ -15,10 +16,9 @@ def push_select_below_window(node: Logical) -> Logical:
     if not (isinstance(node, Select) and isinstance(node.input, Window)):
         return node
     window = node.input
-    free, keys = not window.spec.by_rows, set(window.spec.partition_by)
-    below = tuple(c for c in node.conjuncts if free or (columns(c) and columns(c) <= keys))
+    below = tuple(c for c in node.conjuncts if window.commutes(c))
     above = tuple(c for c in node.conjuncts if c not in below)
     if not below or not isinstance(window.input, StreamSource):
         return node
-    pushed = Window(Select(window.input, below), window.spec, window.keep)
+    pushed = replace(window, input=Select(window.input, below))
     return Select(pushed, above) if above else pushed
