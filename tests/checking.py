@@ -38,7 +38,7 @@ def check_manner(case: Case, manner: Manner, expected: list[oracle.Change] | Non
 def expect(case: Case) -> list[oracle.Change]:
     """The oracle's changes."""
     try:
-        return oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until)
+        return oracle.evaluate(case.cql, case.inputs, case.schemas, case.unit, case.until)
     except oracle.Undetermined as reason:
         raise Skip(str(reason)) from None
 
@@ -54,7 +54,7 @@ def expect_something(case: Case) -> list[oracle.Change]:
 def compare(actual: list[Any], expected: list[oracle.Change], case: Case, about: str) -> None:
     """Equal; before it is said that they are not, the oracle takes each instant alone."""
     if oracle.differences(actual, expected):
-        alone = oracle.evaluate(case.cql, case.inputs, case.schemas, until=case.until, at_once=False)
+        alone = oracle.evaluate(case.cql, case.inputs, case.schemas, case.unit, case.until, at_once=False)
         oracle.assert_same(actual, alone, about)
 
 

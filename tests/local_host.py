@@ -26,6 +26,7 @@ from penstock.in_process import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import deliver, partition_numbers, total_rows
+from penstock.schema import TIMESTAMP_TIME, TimeDomain
 from penstock.settings import Settings
 
 TYPES = {
@@ -100,7 +101,7 @@ class Hasty(Exception):
 
 def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
     """All changes of a case's query, in timestamp order."""
-    catalog = {n: _definition(n, s, case.inputs[n], manner) for n, s in case.schemas.items()}
+    catalog = {n: _definition(n, s, case, manner) for n, s in case.schemas.items()}
     settings = Settings(scheduler=manner.scheduler, slice_rows=manner.slice_rows)
     plan = compile(bind(case.cql, catalog), manner.partitions, settings)
     if manner.skew and any("less what leaves" in n.describe() for n in _nodes(plan)):
@@ -134,13 +135,15 @@ def _nodes(plan: PhysicalPlan) -> Iterator[Node]:
 HEAVY = {"INT": (0, 1, 3), "BIGINT": (0, 1, 3), "DOUBLE": (0.0, 1.0), "STRING": ("a", ""), "BOOLEAN": (True,)}
 
 
-def _definition(name: str, schema: str, rows: Sequence[Any], manner: Manner) -> Input | TableDef:
+def _definition(name: str, schema: str, case: Case, manner: Manner) -> Input | TableDef:
+    rows = case.inputs[name]
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)
     kind = "relation" if rows and len(rows[0]) == 3 else "stream"
     heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
-    return Input(name, fields, InputOptions(skew=manner.skew, heavy=tuple(heavy)), kind)
+    time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
+    return Input(name, fields, InputOptions(time, skew=manner.skew, heavy=tuple(heavy)), kind)
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:

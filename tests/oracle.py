@@ -58,9 +58,13 @@ class World:
     inputs: Mapping[str, Sequence[Any]]
     schemas: Mapping[str, str]
     unit: str
-    start: int
+    stamps: set[int]
     end: int
     at_once: bool = True
+
+    @property
+    def start(self) -> int:
+        return min(self.stamps)
 
 
 def evaluate(
@@ -73,7 +77,8 @@ def evaluate(
 ) -> list[Change]:
     """All changes of a query's result, or its stream: the counterpart of ``penstock.evaluate``.
 
-    ``at_once``: all instants by one lateral query, or by a query for each.
+    ``unit`` may also be "timestamps": microseconds of a TIMESTAMP column. ``at_once``: all instants by one
+    lateral query, or by a query for each.
     """
     query = take_apart(cql)
     by_name = {name.lower(): list(rows) for name, rows in inputs.items()}
@@ -83,7 +88,7 @@ def evaluate(
         return []
     lower = {name.lower(): schema for name, schema in (schemas or {}).items()}
     end = max([*stamps, *([] if until is None else [until])])
-    world = World(by_name, lower, unit, min(stamps), end, at_once)
+    world = World(by_name, lower, unit, set(stamps), end, at_once)
     return _result(query, world)[0]
 
 
@@ -101,7 +106,7 @@ def _result(query: Query, world: World) -> tuple[list[Change], str]:
     instants = {t for s in sources for t in moves(s.window, s.elements, world.start, world.end)}
     contents, columns = _relation(query.sql, sources, sorted(instants | {world.start}), world.at_once)
     if query.operator == "R":
-        return list(_rstream(contents, world, ticks(query.every, world.unit) if query.every else 1)), columns
+        return list(_rstream(contents, world, query.every)), columns
     changes = list(_changes(contents))
     if query.operator is None:
         return changes, columns
@@ -290,9 +295,11 @@ def _minus(left: list[Row], right: list[Row]) -> list[Row]:
     return [dict(zip(names, values, strict=True)) for values in bag.elements()]
 
 
-def _rstream(contents: Mapping[int, list[Row]], world: World, period: int) -> Iterator[Change]:
+def _rstream(contents: Mapping[int, list[Row]], world: World, every: str) -> Iterator[Change]:
+    """At every tick or at multiples of a period; of TIMESTAMP time, at the instants with input."""
+    period = ticks(every, world.unit) if every else 1
     instants = list(contents)
     for tick in range(world.start, world.end + 1):
-        if tick % period == 0:
+        if tick % period == 0 and (every or world.unit != "timestamps" or tick in world.stamps):
             last = instants[bisect_right(instants, tick) - 1]
             yield from ((tick, "+", row) for row in contents[last])

@@ -15,7 +15,7 @@ from typing import Any
 Row = dict[str, Any]
 Change = tuple[int, str, Row]
 
-TICKS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
+TICKS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000, "timestamps": 1_000_000}
 SECONDS = {
     "microsecond": Fraction(1, 1_000_000), "millisecond": Fraction(1, 1_000), "second": Fraction(1),
     "minute": Fraction(60), "hour": Fraction(3_600), "day": Fraction(86_400),

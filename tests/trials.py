@@ -12,6 +12,7 @@ from checking import Skip, check, check_manner, expect_something
 from local_host import Manner
 from restless import PLANNERS, planned_by
 from strategies import Case, Choices, draw_case, draw_long_case, minimal
+from strategies.windows import BOUNDED
 
 SNIPPET = """\
 import sys; sys.path.insert(0, "tests")
@@ -26,6 +27,7 @@ case = Case(
     {inputs},
     {schemas!r},
     {until!r},
+    {unit!r},
 )
 with planned_by({planner!r}):
     {check}
@@ -66,6 +68,7 @@ class Trial:
             inputs=f"{{\n{rows}    }}",
             schemas=case.schemas,
             until=case.until,
+            unit=case.unit,
             planner=self.planner,
             check=call,
         )
@@ -84,6 +87,8 @@ def evaluated(choices: Choices, depth: int | None = None) -> Trial:
 def hosted(choices: Choices, depth: int | None = None) -> Trial:
     """A case cut into steps, spread over partitions, rebuilt in between, its rows late within a skew."""
     case, manner, planner = draw_case(choices, depth), _manner(choices), choices.pick(*PLANNERS)
+    if choices.chance(4) and not any(bounded in case.cql for bounded in BOUNDED):
+        case = replace(case, unit="timestamps")
     if choices.chance(4):
         skew = choices.pick(1, 2, 4)
         return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)

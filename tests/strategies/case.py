@@ -9,12 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Case:
-    """A query and finite inputs for it; prints as a call that runs."""
+    """A query and finite inputs for it; prints as a call that runs.
+
+    ``unit``: what a tick is; "timestamps" are of TIMESTAMP columns, in microseconds, which only hosts run.
+    """
 
     cql: str
     inputs: dict[str, list[Any]]
     schemas: dict[str, str]
     until: int | None = None
+    unit: str = "seconds"
 
     def __repr__(self) -> str:
         rows = ",\n".join(f"        {name!r}: {elements!r}" for name, elements in self.inputs.items())

@@ -9,7 +9,7 @@ chooses how many partitions each gets. If none is right the query has one partit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from penstock.plan.distribution import Dimension, Distribution, SpreadError
@@ -45,8 +45,7 @@ def choose(
     """The way to spread a numbered plan; ``rates`` are streams' rows per second, where they were measured."""
     if partitions == 1:
         return Scheme(why="one partition was asked for")
-    if any(node.reads_instants(time) for node in walk(root)):
-        return Scheme(why="RSTREAM shows the relation at every instant at which any partition has input")
+    clocked = any(node.reads_instants(time) for node in walk(root))
     top = root if isinstance(root, ToStream) else None
     body, chain = chain_of(top.input if top else root)
     nets = top is None or not top.shows_at_once
@@ -54,7 +53,10 @@ def choose(
     for dimension in proposals(root):
         distribution = Distribution(dimension)
         try:
-            candidates.append(_candidate(distribution, body, chain, nets))
+            candidate = _candidate(distribution, body, chain, nets)
+            if clocked:
+                candidate = _with_instants(candidate, distribution, top, len(chain), time)
+            candidates.append(candidate)
             places |= distribution.places
         except SpreadError as reason:
             reasons[dimension] = str(reason)
@@ -84,6 +86,20 @@ def _candidate(distribution: Distribution, body: Logical, chain: Chain, nets: bo
     joins = any(len(n.inputs) > 1 for n in walk(body))
     place = find_cut(distribution, spread, chain, nets, joins)
     return Candidate(dimension, frozenset(distribution.places), place, heavy)
+
+
+def _with_instants(
+    candidate: Candidate, distribution: Distribution, top: Logical | None, chain: int, time: TimeDomain
+) -> Candidate:
+    """The candidate if partitions must know the instants of all rows: split streams send places."""
+    if top is not None and top.reads_instants(time) and candidate.cut <= chain:
+        raise SpreadError(
+            "RSTREAM outputs the relation at every instant with input, which a second stage does not see; "
+            "write EVERY after RSTREAM(...)"
+        )
+    for number in distribution.dimension.streams:
+        distribution.places.setdefault(number, ())
+    return replace(candidate, places=frozenset(distribution.places))
 
 
 def _rates(root: Logical, measured: Mapping[str, float]) -> dict[int, float]:

@@ -67,7 +67,8 @@ def cut(
     else:
         phases = chain[place].two_phases(joins=True)
     first = phases.first(below)
-    second = _stacked(phases.second(Exchange(stage_name(0), first.schema, first.pattern)), above)
+    exchanged = Exchange(stage_name(0), first.schema, first.pattern, first.is_momentary)
+    second = _stacked(phases.second(exchanged), above)
     by = _spread_by(first, second, phases.meets, nets)
     return StageRelation(first), StageRelation(top.with_inputs(second) if top else second, by)
 

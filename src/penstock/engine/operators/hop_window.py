@@ -59,6 +59,10 @@ class HopWindow(Unary):
         """A tuple waits for the end of its window, or of the last one that it enters anew."""
         return self.size if self.bounds else self.hop
 
+    @property
+    def accumulates(self) -> bool:
+        return False
+
     def start(self, context: StartContext) -> Operator:
         return _Hop(self)
 

@@ -4,12 +4,15 @@ The clock ticks at every tick of integer time, at every instant with input in TI
 ``every`` ticks (at multiples of it) if the query says so; from the query's first input on. The work follows
 the changes of the relation and the tuples output, not the ticks: at a tick at which nothing is there nothing
 is done.
+
+If each tuple of known end is there for one instant only (``momentary``), it is output when it is found, as
+the tuple alone determines its instant; nothing waits and nothing is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +32,7 @@ class RStream(Unary):
     """Relation stream. ``every`` None: at instants with input."""
 
     every: int | None = 1
+    momentary: bool = False
 
     name = "r-stream"
 
@@ -37,14 +41,16 @@ class RStream(Unary):
         return Pattern.APPEND
 
     def describe(self) -> str:
+        if self.momentary:
+            return "at once"
         if self.every is None:
             return "at every instant with input"
         return "at every tick" if self.every == 1 else f"every {self.every} ticks"
 
     @property
     def waits(self) -> bool:
-        """R(τ) must be complete."""
-        return True
+        """R(τ) must be complete, unless each tuple is output by itself."""
+        return not self.momentary
 
     @property
     def reads_instants(self) -> bool:
@@ -65,7 +71,12 @@ class RStream(Unary):
             yield Growth(self.input, "every row")
 
     def start(self, context: StartContext) -> Operator:
-        return _RStream(self)
+        return _PassOn() if self.momentary else _RStream(self)
+
+
+class _PassOn(Operator):
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        return replace(inputs[0], end=None)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ class SessionWindow(Unary):
         """Which rows are a session depends on their order."""
         return True
 
+    @property
+    def accumulates(self) -> bool:
+        return False
+
     def start(self, context: StartContext) -> Operator:
         return _Session(self)
 

@@ -86,6 +86,11 @@ class Aggregate(Unary):
                 raise SampleError(str(call), "SUM, COUNT and AVG can be")
 
     @property
+    def is_momentary(self) -> bool:
+        """Groups exist while they have rows; without keys there is a row also over nothing."""
+        return bool(self.keys) and self.input.is_momentary
+
+    @property
     def origins(self) -> Origins:
         return origins_of(self.keys, self.input.origins)
 

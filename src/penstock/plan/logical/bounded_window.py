@@ -64,6 +64,8 @@ class BoundedWindow(Window):
         spec = self.spec
         below = context.build(self.input, {*needed, *spec.partition_by} - set(self._names))
         own = context.own_rows(self.source) if self.source else ()
+        if own and not spec.by_rows:
+            below, own = select.Select(below, own, context.filters), ()
         bounds = None if set(needed).isdisjoint(self._names) else (self._names, self.time_type)
         assert spec.size is not None
         window: Node

@@ -34,6 +34,10 @@ class Distinct(Unary):
         return grows_if(self.input.only_grows)
 
     @property
+    def is_momentary(self) -> bool:
+        return self.input.is_momentary
+
+    @property
     def meets_by(self) -> tuple[Expression, ...]:
         return tuple(Column(f.name, f.type) for f in self.schema)
 

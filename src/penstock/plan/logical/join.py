@@ -102,6 +102,10 @@ class Join(AnyJoin):
     def determines_life(self, shown: Collection[str]) -> bool:
         return all(i.determines_life(shown) for i in self.parts)
 
+    @property
+    def is_momentary(self) -> bool:
+        return any(i.is_momentary for i in self.parts)
+
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """One input split and the others everywhere, or several split by keys that the join makes equal."""
         split = [k for k, s in enumerate(below) if not s.everywhere]

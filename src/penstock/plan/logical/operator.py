@@ -92,6 +92,11 @@ class Logical(ABC):
         """Whether rows that are equal in these columns enter and leave together."""
         return False
 
+    @property
+    def is_momentary(self) -> bool:
+        """Whether each row is there for one instant only, that of a row of a stream below."""
+        return False
+
     def reads_instants(self, time: TimeDomain) -> bool:
         """Whether it has output at every instant with input, whatever that input is."""
         return False
@@ -220,6 +225,10 @@ class PerRow(Unary):
 
     def determines_life(self, shown: Collection[str]) -> bool:
         return self.input.determines_life(shown)
+
+    @property
+    def is_momentary(self) -> bool:
+        return self.input.is_momentary
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return below[0]

@@ -51,6 +51,11 @@ class OuterJoin(Binary, AnyJoin):
         kept, other = sides[self.kind]
         return grows_if(kept.only_grows and other.is_static)
 
+    @property
+    def is_momentary(self) -> bool:
+        kept = {"left": (self.left,), "right": (self.right,), "full": self.inputs}[self.kind]
+        return all(side.is_momentary for side in kept)
+
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """Sampled rows with their matches; of a side that may be missing, a sample lacks some matches."""
         sides = {"left": (below[1],), "right": (below[0],)}.get(self.kind, tuple(below))

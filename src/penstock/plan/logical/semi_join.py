@@ -44,6 +44,10 @@ class SemiJoin(Binary, AnyJoin):
         return grows_if(self.left.only_grows and right)
 
     @property
+    def is_momentary(self) -> bool:
+        return self.left.is_momentary
+
+    @property
     def passed_on(self) -> tuple[Logical, ...]:
         return (self.left,)
 

@@ -47,6 +47,11 @@ class SetOperation(Binary):
         return grows_if(self.left.only_grows and right)
 
     @property
+    def is_momentary(self) -> bool:
+        left, right = self.left.is_momentary, self.right.is_momentary
+        return {"union": left and right, "except": left, "intersect": left or right}[self.kind]
+
+    @property
     def longest_life(self) -> int | None:
         lives = [side.longest_life for side in self.inputs]
         every = [n for n in lives if n is not None]

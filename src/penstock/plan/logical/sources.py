@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.catalog import Input, TableDef
 from penstock.engine.element import Pattern
-from penstock.engine.operators import stamp
+from penstock.engine.operators import select, stamp
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
 from penstock.plan.facts import Origins
@@ -96,7 +96,9 @@ class RelationSource(Source):
 
     def build(self, context: Builder, needed: Needed) -> Node:
         # Every column is needed to know which row leaves.
-        return context.source(self, self.schema.names, None, Pattern.CHANGING)
+        source = context.source(self, self.schema.names, None, Pattern.CHANGING)
+        own = context.own_rows(self)
+        return select.Select(source, own, context.filters) if own else source
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,11 @@ class TableSource(FilteredByHost, Leaf):
 
 @dataclass(frozen=True)
 class Exchange(Leaf):
-    """The output of an earlier stage, which ``alias`` names."""
+    """The output of an earlier stage, which ``alias`` names, with what is known of its relation."""
 
     columns: pa.Schema
     changes: Pattern
+    momentary: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -144,6 +147,10 @@ class Exchange(Leaf):
     @property
     def pattern(self) -> Pattern:
         return self.changes
+
+    @property
+    def is_momentary(self) -> bool:
+        return self.momentary
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return distribution.exchanged

@@ -43,7 +43,9 @@ class ToStream(Unary):
         return Pattern.APPEND
 
     def reads_instants(self, time: TimeDomain) -> bool:
-        return self.kind == "rstream" and self.every is None and time.kind == "timestamp"
+        """A relation whose rows are there only when there is input is output whenever it has rows."""
+        clocked = self.kind == "rstream" and self.every is None and time.kind == "timestamp"
+        return clocked and not self.input.is_momentary
 
     @property
     def shows_at_once(self) -> bool:
@@ -87,5 +89,7 @@ class ToStream(Unary):
                 return i_stream.IStream(below, self._distinct_lives)
             case "dstream":
                 return d_stream.DStream(context.changing(below))
-        every = self.every or (1 if context.time.kind == "integer" else None)
+        if self.every is None and self.input.is_momentary and below.pattern is Pattern.EXPIRING:
+            return r_stream.RStream(below, momentary=True)
+        every = self.every or (None if self.reads_instants(context.time) else 1)
         return r_stream.RStream(context.changing(below), every)

@@ -105,6 +105,11 @@ class Window(Unary):
             return False
         return f"{source.alias}.{source.definition.options.timestamp}" in shown
 
+    @property
+    def is_momentary(self) -> bool:
+        """``[NOW]``, unless it is over a derived stream, whose rows may come at instants without input."""
+        return self.spec.is_now and self.source is not None
+
     def commutes(self, predicate: Expression) -> bool:
         """Whether rows may be filtered by it before the window instead of after it.
 
@@ -147,6 +152,8 @@ class Window(Unary):
         spec = self.spec
         below = context.build(self.input, {*needed, *spec.partition_by, *reads(self.keep)})
         own = context.own_rows(self.source) if self.source else ()
+        if own and not spec.by_rows:
+            below, own = select.Select(below, own, context.filters), ()
         keep = (*own, *self.keep) if spec.slide is None else self.keep
         form = (spec.kind, spec.size, spec.partition_by, spec.text, spec.slide)
         # Rows of other partitions are excluded before any filter sees them.
