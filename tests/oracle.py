@@ -16,7 +16,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -30,6 +30,7 @@ from oracle_windows import (
     Row,
     Undetermined,
     Window,
+    by_columns,
     content,
     moves,
     normalise,
@@ -118,8 +119,9 @@ def _source(source: str | Query, window: str, world: World) -> Source:
     if isinstance(source, Query):
         changes, columns = _result(source, world)
         derived = _under(read_window(window, world.unit), [(ts, row) for ts, _, row in changes], columns)
-        settle(derived.window, derived.elements, sorted({ts for ts, _ in derived.elements}))
-        return derived
+        if _in_arrival_order(source):
+            settle(derived.window, derived.elements, sorted({ts for ts, _ in derived.elements}))
+        return replace(derived, elements=by_columns(derived.elements))
     rows = world.inputs[source.lower()]
     columns = world.schemas.get(source.lower()) or _columns(rows)
     if _is_table(rows):
@@ -127,6 +129,12 @@ def _source(source: str | Query, window: str, world: World) -> Source:
     ordered = sorted(rows, key=lambda e: e[0])
     relation = bool(rows) and len(rows[0]) == 3
     return _under(Window("relation") if relation else read_window(window, world.unit), ordered, columns)
+
+
+def _in_arrival_order(query: Query) -> bool:
+    """Whether a query may give a stream's rows as they come; all others have ties by their columns."""
+    windows = {item.window.upper().removeprefix("ROWS ").removeprefix("RANGE ") for item in query.items}
+    return query.operator == "I" and len(query.items) == 1 and windows <= {"", "UNBOUNDED"}
 
 
 def _under(window: Window, elements: list[Any], columns: str) -> Source:

@@ -146,19 +146,29 @@ def moves(window: Window, elements: Sequence[tuple], start: int, end: int) -> se
     return {t for t in stamps if t <= end}
 
 
+def by_columns(elements: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+    """Elements of equal timestamps in the order of their columns, NULLs first and NaN last."""
+
+    def rank(found: Any) -> tuple:
+        return (0,) if found is None else (2,) if found != found else (1, found)
+
+    return sorted(elements, key=lambda e: (e[0], *map(rank, normalise(e[1].values()))))
+
+
 def settle(window: Window, elements: list[tuple[int, Row]], instants: Iterable[int]) -> None:
     """Refuse a row window whose content depends on the order of elements that have none.
 
-    Of each instant's elements, sorted, every rotation is tried: if they differ and some are in the window,
-    one of the rotations has others in it.
+    Of each instant's elements, sorted, every rotation is tried, one instant at a time: if they differ and
+    some are in the window, one of the rotations has others in it.
     """
     if window.kind != "rows" or (window.size is None and window.slide is None):
         return
     there = sorted(elements, key=lambda e: (e[0], repr(tuple(e[1].values()))))
     ties = [list(tied) for _, tied in groupby(there, key=lambda e: e[0])]
     rotations = [
-        [e for tied in ties for e in tied[by % len(tied) :] + tied[: by % len(tied)]]
-        for by in range(max(map(len, ties), default=0))
+        [e for tied in (*ties[:at], some[by:] + some[:by], *ties[at + 1 :]) for e in tied]
+        for at, some in enumerate(ties)
+        for by in range(len(some))
     ]
     for instant in instants:
         bags = [_bag(content(window, rotated, instant)) for rotated in rotations]

@@ -35,7 +35,7 @@ QUERIES = [
     "SELECT window_end, a, COUNT(*) AS n FROM S [TUMBLE 3] GROUP BY window_end, a",
     "SELECT DISTINCT a, window_start FROM S [HOP 4 EVERY 2]",
     "SELECT S.a, T.b FROM S [HOP 4 EVERY 1], T [TUMBLE 2] WHERE S.a = T.a",
-    "SELECT ISTREAM(s, window_end, COUNT(*) AS n) FROM S [SESSION 2 PARTITION BY s] GROUP BY s, window_end",
+    "SELECT ISTREAM(s, window_end, COUNT(*) AS n) FROM S [SESSION 1 PARTITION BY s] GROUP BY s, window_end",
     "SELECT ISTREAM(a, b) FROM S [SESSION 1 PARTITION BY a, b]",
     "SELECT a FROM S [RANGE 2] UNION SELECT b AS a FROM T [ROWS 80]",
     "SELECT a FROM S [RANGE 2] EXCEPT SELECT a FROM T [ROWS 80]",

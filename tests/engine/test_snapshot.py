@@ -27,6 +27,10 @@ QUERIES = {
     "select, project": "SELECT k + 1 AS l FROM A WHERE n > 2",
     "time window": "SELECT k FROM A [RANGE 7]",
     "sliding time window": "SELECT k, s FROM A [RANGE 7 SLIDE 5]",
+    "tumbling window": "SELECT s, window_end, COUNT(*) AS c FROM A [TUMBLE 7] GROUP BY s, window_end",
+    "hopping window": "SELECT k, window_start FROM A [HOP 7 EVERY 3]",
+    "session window": "SELECT ISTREAM(s, window_start, COUNT(*) AS c) FROM A [SESSION 3 PARTITION BY s] "
+    "GROUP BY s, window_start",
     "row window": "SELECT k, s FROM A [ROWS 5]",
     "sliding row window": "SELECT k FROM A [ROWS 5 SLIDE 3]",
     "partitioned window": "SELECT k, s FROM A [PARTITION BY s ROWS 2] WHERE k > 3",
@@ -52,6 +56,8 @@ QUERIES = {
     "dstream": "SELECT DSTREAM(k, s) FROM A [RANGE 4]",
     "rstream": "SELECT RSTREAM(k) FROM A [ROWS 2]",
     "scalar subquery": "SELECT k FROM A [RANGE 5] WHERE n > (SELECT AVG(n) FROM B [ROWS 4])",
+    "row window over a derived stream": "SELECT x.k, x.m FROM (SELECT ISTREAM(A.k, B.n AS m) "
+    "FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k) [ROWS 4 SLIDE 3] AS x",
     "window over a derived stream": "SELECT COUNT(*) AS c FROM (SELECT DSTREAM(k) FROM A [ROWS 3]) [RANGE 6]",
     "table": "SELECT A.k, T.name FROM A [RANGE 5], T WHERE A.k = T.k",
     "distinct of a table": "SELECT A.k FROM A [ROWS 5] WHERE A.k IN (SELECT k FROM T)",

@@ -97,6 +97,11 @@ class Logical(ABC):
         """Whether each row is there for one instant only, that of a row of a stream below."""
         return False
 
+    @property
+    def keeps_arrival_order(self) -> bool:
+        """Whether its rows of one instant are in the order in which a stream's rows arrived."""
+        return False
+
     def reads_instants(self, time: TimeDomain) -> bool:
         """Whether it has output at every instant with input, whatever that input is."""
         return False
@@ -229,6 +234,10 @@ class PerRow(Unary):
     @property
     def is_momentary(self) -> bool:
         return self.input.is_momentary
+
+    @property
+    def keeps_arrival_order(self) -> bool:
+        return self.input.keeps_arrival_order
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return below[0]

@@ -82,6 +82,10 @@ class StreamSource(FilteredByHost, Source):
     def pattern(self) -> Pattern:
         return Pattern.APPEND
 
+    @property
+    def keeps_arrival_order(self) -> bool:
+        return True
+
     def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
         source = context.source(self, [n for n in needed if n != self.stamp_column], filter)
         return stamp.Stamp(source, self.stamp_column) if self.stamp_column in needed else source

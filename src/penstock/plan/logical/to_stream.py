@@ -42,6 +42,10 @@ class ToStream(Unary):
     def pattern(self) -> Pattern:
         return Pattern.APPEND
 
+    @property
+    def keeps_arrival_order(self) -> bool:
+        return self.kind == "istream" and self.input.only_grows and self.input.keeps_arrival_order
+
     def reads_instants(self, time: TimeDomain) -> bool:
         """A relation whose rows are there only when there is input is output whenever it has rows."""
         clocked = self.kind == "rstream" and self.every is None and time.kind == "timestamp"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
-from penstock.engine.operators import select, seq_window
+from penstock.engine.operators import select, seq_window, tie_order
 from penstock.expression import Column, Expression, columns
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import Estimated, SampleError, Sampling
@@ -110,6 +110,10 @@ class Window(Unary):
         """``[NOW]``, unless it is over a derived stream, whose rows may come at instants without input."""
         return self.spec.is_now and self.source is not None
 
+    @property
+    def keeps_arrival_order(self) -> bool:
+        return self.spec.size is None and self.spec.slide is None and self.input.keeps_arrival_order
+
     def commutes(self, predicate: Expression) -> bool:
         """Whether rows may be filtered by it before the window instead of after it.
 
@@ -151,6 +155,8 @@ class Window(Unary):
     def build(self, context: Builder, needed: Needed) -> Node:
         spec = self.spec
         below = context.build(self.input, {*needed, *spec.partition_by, *reads(self.keep)})
+        if spec.by_rows and not self.input.keeps_arrival_order:
+            below = tie_order.TieOrder(below)
         own = context.own_rows(self.source) if self.source else ()
         if own and not spec.by_rows:
             below, own = select.Select(below, own, context.filters), ()
