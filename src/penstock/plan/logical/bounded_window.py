@@ -32,8 +32,6 @@ class BoundedWindow(Window):
     alias: str = ""
     time_type: pa.DataType = pa.int64()
 
-    can_sample = False
-
     @cached_property
     def schema(self) -> pa.Schema:
         return hop_window.with_bounds(self.input.schema, (self._names, self.time_type))
