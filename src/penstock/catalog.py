@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from penstock.errors import CatalogError
-from penstock.schema import TimeDomain
+from penstock.schema import RESERVED, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class Catalog(dict[str, Definition]):
 
     def add(self, definition: Definition) -> None:
         """Register a definition under a name that is free."""
+        if not isinstance(definition, FunctionDef | ViewDef):
+            _check_names(definition)
         taken = self.known(definition.name)
         if taken is not None:
             raise CatalogError(f"{taken!r} exists already; drop it first or choose another name")
@@ -122,6 +124,20 @@ class Catalog(dict[str, Definition]):
     def known(self, name: str) -> str | None:
         """The registered spelling of a name; None if it is not registered."""
         return next((n for n in self if n.casefold() == name.casefold()), None)
+
+
+def _check_names(definition: Input | TableDef) -> None:
+    """Reject names of columns that queries could not tell apart from others."""
+    taken: set[str] = set()
+    for name in definition.schema.names:
+        if name.startswith(RESERVED):
+            raise CatalogError(
+                f"column {name!r} of {definition.name!r}: names that begin with {RESERVED} are reserved; "
+                f"rename it"
+            )
+        if name.casefold() in taken:
+            raise CatalogError(f"{definition.name!r} has two columns {name!r}, in any case; rename one")
+        taken.add(name.casefold())
 
 
 def check_count(name: str, value: object) -> None:

@@ -18,7 +18,7 @@ from penstock.errors import CatalogError
 from penstock.in_process import InProcessRun
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
-from penstock.schema import TIMESTAMP, TimeDomain
+from penstock.schema import MOST_TICKS, TIMESTAMP, TimeDomain
 from penstock.settings import Settings
 
 Row = dict[str, Any]
@@ -112,6 +112,8 @@ def evaluate(
     """
     check_count("partitions", partitions)
     check_count("batches", batches)
+    if until is not None and not _is_instant(until):
+        raise CatalogError(f"until={until!r} is not an instant; it must be a whole number below 2^61")
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
     own = [
         language.define_aggregate(name, **function)
@@ -177,6 +179,8 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
     streams: dict[str, pa.Table] = {}
     tables: dict[str, pa.Table] = {}
     for name, rows in inputs.items():
+        if not isinstance(name, str) or not isinstance(rows, Sequence) or isinstance(rows, str):
+            raise CatalogError(f"inputs maps names to lists of rows, not {name!r} to {rows!r}")
         schema = language.schema_of(schemas[name]) if name in schemas else None
         if rows and isinstance(rows[0], Mapping):
             tables[name] = _table(name, rows, schema)
@@ -187,8 +191,8 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
 
 def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
     for element in elements:
-        if not isinstance(element, Sequence) or len(element) < 2 or not isinstance(element[0], Integral):
-            form = "(ts, row), or (ts, '+' or '-', row) for a relation, with ts a whole number"
+        if not isinstance(element, Sequence) or len(element) < 2 or not _is_instant(element[0]):
+            form = "(ts, row), or (ts, '+' or '-', row) for a relation, with ts a whole number below 2^61"
             raise CatalogError(f"an element of {name!r} is {form}, not {element!r}")
     ordered = sorted(elements, key=lambda e: e[0])
     table = _table(name, [e[-1] for e in ordered], schema)
@@ -196,6 +200,10 @@ def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.
         signs = pa.array([_sign(name, e) for e in ordered], pa.int8())
         table = table.add_column(0, pa.field(SIGN, pa.int8()), [signs])
     return table.add_column(0, pa.field(TS, pa.int64()), [pa.array([e[0] for e in ordered], pa.int64())])
+
+
+def _is_instant(ts: object) -> bool:
+    return isinstance(ts, Integral) and not isinstance(ts, bool) and abs(int(ts)) <= MOST_TICKS
 
 
 def _sign(name: str, element: Sequence[Any]) -> int:
@@ -210,13 +218,16 @@ def own_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table:
+    for row in rows:
+        if not isinstance(row, Mapping) or not all(isinstance(column, str) for column in row):
+            raise CatalogError(f"a row of input {name!r} maps names of columns to values, not {row!r}")
     schema = _inferred(name, rows) if schema is None else schema
     extra = next((column for row in rows for column in row if column not in schema.names), None)
     if extra is not None:
         raise CatalogError(f"input {name!r} has a column {extra!r} that its schema does not have")
     try:
         return pa.Table.from_pylist(list(rows), schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CatalogError(f"a row of input {name!r} does not fit its schema: {error}") from None
 
 
@@ -224,6 +235,8 @@ def _inferred(name: str, rows: Sequence[Row]) -> pa.Schema:
     if not rows:
         raise CatalogError(f"input {name!r} has no rows to infer its types from; give them in schemas")
     columns = dict.fromkeys(column for row in rows for column in row)
+    if not columns:
+        raise CatalogError(f"the rows of input {name!r} have no columns; a row needs at least one")
     return pa.schema([(c, _type(name, c, {type(row.get(c)) for row in rows})) for c in columns])
 
 

@@ -10,6 +10,7 @@ Functions are named as Spark names them, in lower case; operators by these words
     coalesce  ...
 
 ``between`` is bound to two comparisons, ``<>`` and ``not in`` keep three-valued logic.
+``and`` and ``or`` take two or more arguments: a chain of thousands of them is one call (:func:`connected`).
 ``case`` takes condition, value, condition, value, ..., else (always present, a null literal if need be).
 ``in`` takes the value and then literals. ``like`` takes value, pattern.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,8 +130,8 @@ INFIX = frozenset("= <> < <= > >= <=> + - * / % & | ^ div and or like".split())
 
 def _show(call: Call) -> str:
     args = [f"({a})" if isinstance(a, Call) and a.function in INFIX else str(a) for a in call.args]
-    if call.function in INFIX and len(args) == 2:
-        return f"{args[0]} {call.function.upper()} {args[1]}"
+    if call.function in INFIX:
+        return f" {call.function.upper()} ".join(args)
     if call.function in ("cast", "try_cast"):
         return f"{call.function.upper()}({args[0]} AS {sql_name(call.type)})"
     if call.function == "in":
@@ -147,10 +148,12 @@ def shown(expression: Expression) -> str:
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything below it, parents first."""
-    yield expression
-    if isinstance(expression, Call):
-        for arg in expression.args:
-            yield from walk(arg)
+    left = [expression]
+    while left:
+        part = left.pop()
+        yield part
+        if isinstance(part, Call):
+            left.extend(reversed(part.args))
 
 
 def columns(expression: Expression) -> set[str]:
@@ -173,8 +176,23 @@ def with_args(call: Call, args: tuple[Expression, ...]) -> Call:
     return dataclasses.replace(call, args=args)
 
 
+def connected(function: str, args: Iterable[Expression]) -> Expression:
+    """Conditions connected by ``and`` or ``or`` as one call, without calls of the same inside.
+
+    >>> a, b, c = (Column(name, pa.bool_()) for name in "abc")
+    >>> print(connected("or", [connected("or", [a, b]), c]))
+    a OR b OR c
+    """
+    flat = [part for arg in args for part in _parts(function, arg)]
+    return flat[0] if len(flat) == 1 else Call(function, tuple(flat), pa.bool_())
+
+
 def conjuncts(expression: Expression) -> list[Expression]:
     """The parts of a conjunction, flattened."""
-    if isinstance(expression, Call) and expression.function == "and":
-        return [c for arg in expression.args for c in conjuncts(arg)]
+    return _parts("and", expression)
+
+
+def _parts(function: str, expression: Expression) -> list[Expression]:
+    if isinstance(expression, Call) and expression.function == function:
+        return [part for arg in expression.args for part in _parts(function, arg)]
     return [expression]

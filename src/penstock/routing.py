@@ -218,7 +218,7 @@ def _words(key: pa.Array) -> npt.NDArray[np.uint64]:
     kind = key.type
     if pa.types.is_floating(kind):
         words = _float_words(key)
-    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         words = _integers(key.cast(pa.int64()))
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind):
         words = _integers(key.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).cast(pa.int64()))

@@ -10,6 +10,11 @@ from penstock.errors import CatalogError
 
 TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 
+MOST_TICKS = 1 << 61
+"""Largest timestamp and largest length of time: the sums of a few of them fit into 64 bits."""
+RESERVED = "#"
+"""Names that begin with it are Penstock's own."""
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 

@@ -119,7 +119,7 @@ def bind(text: str, catalog: Catalog) -> Expression:
         ("FLOOR(x)", "FLOOR(E.x)", "BIGINT"),
         ("CEIL(d)", "CEIL(E.d)", "DECIMAL(9, 0)"),
         ("CEILING(i)", "CAST(E.i AS BIGINT)", "BIGINT"),
-        ("s || i || 'x'", "CONCAT(CONCAT(E.s, CAST(E.i AS STRING)), 'x')", "STRING"),
+        ("s || i || 'x'", "CONCAT(E.s, CAST(E.i AS STRING), 'x')", "STRING"),
         ("SUBSTRING(s FROM 2 FOR 3)", "SUBSTRING(E.s, 2, 3)", "STRING"),
         ("SUBSTR(s, i)", "SUBSTRING(E.s, E.i)", "STRING"),
         ("LEFT(s, 2)", "SUBSTRING(E.s, 1, 2)", "STRING"),

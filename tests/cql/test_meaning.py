@@ -123,9 +123,9 @@ def written(node: Logical) -> str:
             matches = f"SELECT 1 FROM {below[1]} AS r WHERE {conjunction(conjuncts)}"
             word = "NOT EXISTS" if anti else "EXISTS"
             return f"SELECT {columns(left)} FROM {below[0]} AS l WHERE {word} ({matches})"
-        case logical.SetOperation(_, _, kind, every):
-            word = f"{kind} ALL" if every else kind
-            return f"SELECT * FROM {below[0]} AS l {word} SELECT * FROM {below[1]} AS r"
+        case logical.SetOperation(_, kind, every):
+            word = f" {kind} ALL " if every else f" {kind} "
+            return word.join(f"SELECT * FROM {b} AS i{n}" for n, b in enumerate(below))
         case logical.Distinct():
             return f"SELECT DISTINCT * FROM {below[0]} AS i"
         case logical.Project(_, named):

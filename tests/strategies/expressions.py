@@ -63,8 +63,8 @@ def condition(ctx: Context, scope: Scope) -> str:
     if form == "compare":
         sign = ctx.pick("<", ">=", "<>", "=")
         return f"{number(ctx, scope)} {sign} {number(ctx, scope)}"
-    one, other = test(ctx, scope), test(ctx, scope)
-    return f"({one} OR {other})" if form == "or" else f"NOT ({one} AND {other})"
+    parts = [test(ctx, scope) for _ in range(ctx.pick(2, 2, 2, 3))]
+    return f"({' OR '.join(parts)})" if form == "or" else f"NOT ({' AND '.join(parts)})"
 
 
 def of_type(ctx: Context, scope: Scope, type_: str) -> str:

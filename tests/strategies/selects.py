@@ -54,12 +54,12 @@ def stream(ctx: Context, depth: int, operators: tuple[str, ...] = MOSTLY_I) -> t
 
 
 def set_operation(ctx: Context, depth: int, types: tuple[str, ...] | None = None) -> tuple[str, Columns]:
-    """UNION, EXCEPT or INTERSECT of two queries, with or without ALL."""
+    """UNION, EXCEPT or INTERSECT of two queries or a chain of three, with or without ALL."""
     types = types or tuple(ctx.pick(NUMBER, INT, STRING, BOOLEAN, DOUBLE) for _ in range(ctx.pick(1, 1, 2)))
-    sides = [_side(ctx, depth, types) for _ in range(2)]
+    sides = [_side(ctx, depth, types) for _ in range(ctx.pick(2, 2, 2, 3))]
     word = ctx.pick("UNION", "EXCEPT", "INTERSECT") + ctx.pick("", " ALL")
     names = [f"c{n}" for n in range(len(types))]
-    return f"{sides[0]} {word} {sides[1]}", dict(zip(names, types, strict=True))
+    return f" {word} ".join(sides), dict(zip(names, types, strict=True))
 
 
 def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
@@ -110,9 +110,9 @@ def _plain(ctx: Context, scope: Scope, depth: int, types: tuple[str, ...] | None
 
 
 def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
-    kinds = ["column", "column", "column", "number", "text", "test"]
+    kinds = ["column", "column", "column", "column", "number", "number", "text", "text", "test", "null"]
     if depth > 0 and ctx.leaves > 0:
-        kinds += ["scalar", "truth"]
+        kinds += ["scalar", "scalar", "truth", "truth"]
     kind = ctx.pick(*kinds)
     if kind == "column":
         column = ctx.pick(*scope.columns())
@@ -125,6 +125,7 @@ def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
         "number": lambda: (number(ctx, scope, 2), NUMBER),
         "text": lambda: (text(ctx, scope), STRING),
         "test": lambda: (f"({test(ctx, scope)})", BOOLEAN),
+        "null": lambda: ("NULL", NUMBER),
     }[kind]()
 
 
@@ -174,6 +175,8 @@ def aggregate(ctx: Context, scope: Scope) -> Typed:
     ]  # fmt: skip
     if whole:
         forms += [(f"{rough}{ctx.pick(*whole)}), 6)", ROUGH)] * 2
+    if ctx.chance(20):
+        forms = [(f"{name}(NULL)", NUMBER) for name in ("SUM", "MAX", "MIN", "AVG", "COUNT")]
     return ctx.pick(*forms)
 
 

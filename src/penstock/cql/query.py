@@ -14,6 +14,7 @@ from penstock.cql.clauses.within import check_sampled
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.statements import CreateView, SelectStatement, parse
 from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.nesting import deep
 from penstock.plan.logical import Logical, Query, ToStream
 
 RELATIONS[exp.Select] = bind_select
@@ -26,7 +27,8 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
     """
     node = _expression(query)
     context = Context(catalog)
-    root = bind_query(node, context)
+    with deep():
+        root = bind_query(node, context)
     if not context.streams:
         raise error(
             "a continuous query needs a stream in FROM, and this one reads only tables",
@@ -62,7 +64,8 @@ def _filled_in(root: Logical, context: Context) -> Logical:
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
     """The catalog's entry of a view or derived stream; errors in its query are reported here."""
     context = Context(catalog)
-    root = bind_query(statement.expression, context)
+    with deep():
+        root = bind_query(statement.expression, context)
     check_sampled(root, statement.expression)
     is_stream = root.is_stream or (root.only_grows and not root.is_static)
     if statement.kind == "stream" and not is_stream:

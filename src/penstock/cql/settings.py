@@ -1,4 +1,12 @@
-"""Tunables of the language: how a misspelt keyword is recognized."""
+"""Tunables of the language: how deep a query may nest, how a misspelt keyword is recognized."""
+
+MAX_NESTING = 100
+"""Levels that a query may nest: parentheses, functions, operators other than a chain of AND or OR.
+Evaluating and pickling take up to seven frames of the interpreter's usual 1,000 for each."""
+MAX_VIEWS = 50
+"""Views over views: their plans are one below the other."""
+PARSER_RECURSION_LIMIT = 50_000
+"""Frames that the parser and binder may use: about 30 for each level, one for each term of a chain."""
 
 TYPO_TOKENS_BEFORE = 2
 """Tokens before the place of a syntax error that may be misspelt."""

@@ -23,7 +23,9 @@ from penstock.engine.operator import Clock
 from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
+from penstock.errors import DataError
 from penstock.routing import own_column, own_rows
+from penstock.schema import MOST_TICKS
 
 
 @dataclass
@@ -97,6 +99,10 @@ class InputManager(Stateful):
 
     def _note(self, arrival: Arrival) -> None:
         p = self.progress
+        for ts in (arrival.min_ts, arrival.max_ts):
+            if ts is not None and abs(ts) > MOST_TICKS:
+                where = f"timestamp {ts} of {arrival.input}"
+                raise DataError(f"{where} is out of range; it must be below 2^61 ticks")
         if arrival.min_ts is not None:
             p.first = arrival.min_ts if p.first is None else min(p.first, arrival.min_ts)
         if arrival.max_ts is not None:

@@ -15,17 +15,18 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
 
-TS = "__ts"
+# The names of these columns begin with RESERVED, so that no column of a user's is named so.
+TS = "#ts"
 """Column of an arriving or leaving batch: the timestamp in ticks, int64."""
-SIGN = "__sign"
+SIGN = "#sign"
 """Column of a batch of relation elements: +1 or -1, int8."""
-END = "__end"
+END = "#end"
 """Column of a batch that goes on to another stage: the known end of life, int64, where there is one."""
 
 
 RESULT = "result"
 """The root of a stage with one root."""
-SOURCE = "__source"
+SOURCE = "#source"
 """Column of a batch of keys: the number of the source's partition that they came from."""
 
 

@@ -54,6 +54,8 @@ class Aggregate(Described):
         taken = self.taken(arguments)
         if taken is None:
             return None
+        if self.parameters == "number":
+            taken = [types.coerce(e, DOUBLE) if e.type == types.NULL else e for e in taken]
         if self.rule:
             return self.rule(*taken, **({"order": order} if self.in_order else {}))
         assert self.result is not None, f"{self.name} has neither a rule nor a type"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.expression import Column, Expression
@@ -50,9 +51,9 @@ class Dimension:
         """The dimension with its streams in order."""
         return Dimension(tuple(sorted(keys.items())))
 
-    @property
-    def streams(self) -> set[int]:
-        return {number for number, _ in self.keys}
+    @cached_property
+    def streams(self) -> frozenset[int]:
+        return frozenset(number for number, _ in self.keys)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,10 @@ class Distribution:
     exchanged: Spread = UNKNOWN_KEY
     places: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def _keys(self) -> dict[int, Key | None]:
+        return dict(self.dimension.keys)
+
     def whole(self, node: Logical) -> Spread:
         """Where a query's body is: split, and right also for rows of heavy keys, which are spread by row."""
         spread = self.of(node)
@@ -122,8 +127,7 @@ class Distribution:
         return node.spread(below, self)
 
     def leaf(self, number: int) -> Spread:
-        keys = dict(self.dimension.keys)
-        if number not in keys:
+        if number not in self._keys:
             return EVERYWHERE
-        key = keys[number]
+        key = self._keys[number]
         return UNKNOWN_KEY if key is None else split_by(key)

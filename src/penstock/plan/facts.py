@@ -6,12 +6,10 @@ The binder, the rewrite rules, the join graph, the logical operators and the sch
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from itertools import count
 from typing import Generic, TypeVar
 
-import pyarrow as pa
-
-from penstock.expression import Call, Column, Expression, columns, transform
+from penstock.expression import Call, Column, Expression, columns, connected, transform
 from penstock.functions import for_catalyst, may_raise
 
 T = TypeVar("T", bound=Hashable)
@@ -86,19 +84,30 @@ class Equivalence(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self.classes: list[list[T]] = []
+        self._class_of: dict[T, list[T]] = {}
+        self._numbers: dict[int, int] = {}
+        self._made = count()
+
+    @property
+    def classes(self) -> list[list[T]]:
+        """The classes; the one changed last is the last."""
+        distinct = {id(c): c for c in self._class_of.values()}
+        return sorted(distinct.values(), key=lambda c: self._numbers[id(c)])
 
     def equate(self, *members: T) -> None:
-        """Merge the classes of these members; the newest class is the last."""
-        touched = [c for c in self.classes if any(m in c for m in members)]
-        self.classes = [c for c in self.classes if c not in touched]
-        if members:
-            self.classes.append(list(dict.fromkeys([m for c in (*touched, members) for m in c])))
+        """Merge the classes of these members."""
+        touched = {id(c): c for c in map(self._class_of.get, members) if c is not None}
+        first, *others = sorted(touched.values(), key=lambda c: self._numbers[id(c)]) or [list[T]()]
+        for member in dict.fromkeys(m for c in (*others, members) for m in c):
+            if self._class_of.get(member) is not first:
+                first.append(member)
+                self._class_of[member] = first
+        self._numbers[id(first)] = next(self._made)
 
 
 def conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
     """Several predicates as one."""
-    return reduce(lambda a, b: Call("and", (a, b), pa.bool_()), conjuncts) if conjuncts else None
+    return connected("and", conjuncts) if conjuncts else None
 
 
 # who may evaluate it

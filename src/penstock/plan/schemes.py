@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Dimension, Key
 from penstock.plan.facts import Equivalence, Origin, origin
 from penstock.plan.logical import Logical, Source, sources, walk
+from penstock.plan.settings import MAX_PROPOSALS
 
 
 def by_row(root: Logical) -> Iterator[Dimension]:
@@ -23,10 +25,10 @@ def by_row(root: Logical) -> Iterator[Dimension]:
     Each pair of rows then meets once, whatever the join predicate: cross products, inequalities, bands.
     """
     numbers = [s.number for s in sources(root)]
-    for number in numbers:
-        yield Dimension.of({number: None})
     if len(numbers) > 1:
         yield Dimension.of(dict.fromkeys(numbers))
+    for number in numbers:
+        yield Dimension.of({number: None})
 
 
 def by_group(root: Logical) -> Iterator[Dimension]:
@@ -55,7 +57,7 @@ def equal_keys(root: Logical) -> Iterator[Dimension]:
         yield Dimension.of(dict(keys))
         # The other inputs of a union can be anywhere.
         yield Dimension.of({**dict.fromkeys(everyone), **keys})
-        if len(keys) > 2:
+        if 2 < len(keys) <= MAX_PROPOSALS:
             for left_out in keys:
                 yield Dimension.of({number: key for number, key in keys.items() if number != left_out})
 
@@ -144,5 +146,5 @@ SCHEMES: tuple[Callable[[Logical], Iterator[Dimension]], ...] = (
 
 
 def proposals(root: Logical) -> list[Dimension]:
-    """The proposals of all schemes without duplicates."""
-    return list(dict.fromkeys(dimension for scheme in SCHEMES for dimension in scheme(root)))
+    """The first proposals of all schemes without duplicates: each costs a pass over the plan."""
+    return list(dict.fromkeys(d for scheme in SCHEMES for d in islice(scheme(root), MAX_PROPOSALS)))

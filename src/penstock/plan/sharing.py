@@ -43,16 +43,20 @@ class _Merged:
     def __init__(self, sources: Sequence[SourceInput]) -> None:
         self.leader: dict[str, SourceInput] = {}
         self.inputs: dict[str, SourceInput] = {}
+        known: dict[tuple[str, str], list[tuple[str, tuple[Any, ...]]]] = {}
         for source in sources:
-            alike = [s for s in self.inputs.values() if _same_rows(s, source)]
-            if alike and _can_merge(source):
-                self.leader[source.name] = first = alike[0]
+            rows = _rows(source)
+            seen = known.setdefault((source.stream.name, str(rows[1])), [])
+            alike = next((name for name, theirs in seen if theirs == rows), None)
+            if alike is not None and _can_merge(source):
+                self.leader[source.name] = first = self.inputs[alike]
                 new = [n for n in _own_names(source) if n not in _own_names(first)]
                 more = [(f"{first.alias}.{n}", _own_names(source)[n].type) for n in new]
                 columns = (*first.columns, *((name, Column(name, kind)) for name, kind in more))
                 self.inputs[first.name] = replace(first, columns=columns)
             else:
                 self.inputs[source.name] = source
+                seen.append((source.name, rows))
         self.alias = {s.name: s.alias for s in sources}
 
     def stage_input(self, taken: StageInput) -> StageInput:
@@ -76,15 +80,14 @@ def _can_merge(source: SourceInput) -> bool:
     return plain and route.places is None and not any(a.by_source for a in route.axes)
 
 
-def _same_rows(a: SourceInput, b: SourceInput) -> bool:
-    def at_home(source: SourceInput) -> tuple[Any, ...]:
-        def strip(e: Expression) -> Expression:
-            return _renamed(e, lambda name: name.removeprefix(f"{source.alias}."))
+def _rows(source: SourceInput) -> tuple[Any, ...]:
+    """The rows that an input reads: of which stream, by what filter and route, in the stream's own names."""
 
-        axes = tuple(replace(x, keys=tuple(map(strip, x.keys))) for x in source.route.axes)
-        return source.stream, source.filter and strip(source.filter), replace(source.route, axes=axes)
+    def strip(e: Expression) -> Expression:
+        return _renamed(e, lambda name: name.removeprefix(f"{source.alias}."))
 
-    return at_home(a) == at_home(b)
+    axes = tuple(replace(x, keys=tuple(map(strip, x.keys))) for x in source.route.axes)
+    return source.stream, source.filter and strip(source.filter), replace(source.route, axes=axes)
 
 
 def _renamed(expression: Expression, name: Callable[[str], str]) -> Expression:

@@ -114,7 +114,10 @@ JoinKind = Callable[[Joined, Joined, exp.Join, Condition], Joined]
 
 def _inner(left: Joined, right: Joined, node: exp.Join, on: Condition) -> Joined:
     both = left.beside(right, node.this)
-    return replace(both, scope=on.scope, conjuncts=both.conjuncts + on.conjuncts)
+    # ON TRUE means every pair, and ON FALSE none: the condition is there, though it links no columns.
+    constant = bool(node.args.get("on")) and not any(columns(c) for c in on.conjuncts)
+    crossed = both.crossed + ([{i.alias for i in both.inputs}] if constant else [])
+    return replace(both, scope=on.scope, conjuncts=both.conjuncts + on.conjuncts, crossed=crossed)
 
 
 def _outer(kind: str) -> JoinKind:

@@ -21,7 +21,9 @@ from penstock.cql.clauses.within import budget_of, with_budget
 from penstock.cql.names.context import CommonTable, Context
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Item
+from penstock.cql.settings import MAX_VIEWS
 from penstock.cql.syntax.errors import error, place, unsupported
+from penstock.cql.syntax.nesting import chain
 from penstock.cql.syntax.nodes import RelationToStream
 from penstock.cql.syntax.parser import parse_expressions
 from penstock.errors import CQLError
@@ -112,24 +114,32 @@ def _bind_set_operation(node: exp.SetOperation, context: Context) -> Logical:
         if node.args.get(arg):
             raise unsupported(f"{word} BY NAME", node)
     inside = context.apart(word)
-    left, right = (bind_relation(side, inside, word) for side in (node.left, node.right))
-    common = _common_types(left, right, node)
+    sides = chain(node) if isinstance(node, exp.Union) else [node.this, node.expression]
+    parts = [bind_relation(side, inside, word) for side in sides]
+    common = parts[0].schema.types
+    for part, side in zip(parts[1:], sides[1:], strict=True):
+        common = _common_types(parts[0].schema.names, common, part.schema.types, word, _operation(side))
     every = not node.args.get("distinct")
-    return SetOperation(_as(left, common), _as(right, common), node.key, every)
+    return SetOperation(tuple(_as(part, common) for part in parts), node.key, every)
 
 
-def _common_types(left: Logical, right: Logical, node: exp.SetOperation) -> list[pa.DataType]:
-    word, mine, other = node.key.upper(), left.schema, right.schema
+def _operation(side: exp.Expr) -> exp.Expr:
+    """The set operation on whose right a query stands."""
+    assert side.parent is not None
+    return side.parent
+
+
+def _common_types(
+    names: Sequence[str], mine: Sequence[pa.DataType], other: Sequence[pa.DataType], word: str, at: exp.Expr
+) -> list[pa.DataType]:
     if len(mine) != len(other):
         counts = f"{len(mine)} and {len(other)}"
-        raise error(f"{word} takes two queries with the same number of columns, not {counts}", node)
-    common = [types.common((a, b)) for a, b in zip(mine.types, other.types, strict=True)]
-    for name, type_, a, b in zip(mine.names, common, mine.types, other.types, strict=True):
+        raise error(f"{word} takes two queries with the same number of columns, not {counts}", at)
+    common = [types.common(pair) for pair in zip(mine, other, strict=True)]
+    for name, type_, a, b in zip(names, common, mine, other, strict=True):
         if type_ is None:
             met = f"{sql_name(a)} and {sql_name(b)}"
-            raise error(
-                f"type mismatch: column '{name}' of {word} is {met}", node, "write CAST in one of them"
-            )
+            raise error(f"type mismatch: column '{name}' of {word} is {met}", at, "write CAST in one of them")
     return common
 
 
@@ -170,6 +180,8 @@ def common_table(node: exp.Table, table: CommonTable, context: Context) -> Item:
 
 def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
     """A view, where its name stands; an error in it names the view, at the place of its use."""
+    if context.views >= MAX_VIEWS:
+        raise error(f"views are nested more than {MAX_VIEWS} deep", node, "write some of them as one query")
     try:
         (query,) = parse_expressions(view.text)
         root = bind_query(query, context.of_view())

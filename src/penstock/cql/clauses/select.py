@@ -21,6 +21,7 @@ from penstock.cql.names.context import Context
 from penstock.cql.names.results import text_of
 from penstock.cql.names.scope import Named, Scope, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
+from penstock.cql.syntax.nesting import chain
 from penstock.expression import Call, Expression, Literal, columns, conjuncts
 from penstock.plan.logical import Distinct, Logical, Select
 
@@ -94,7 +95,7 @@ def _conjuncts(
 def _parts(node: exp.Expr) -> list[exp.Expr]:
     """The conjuncts of a condition as it is written."""
     inner = node.unnest()
-    return [*_parts(inner.left), *_parts(inner.right)] if isinstance(inner, exp.And) else [inner]
+    return [term.unnest() for term in chain(inner)] if isinstance(inner, exp.And) else [inner]
 
 
 def _selected(node: Logical, conjuncts: Sequence[Expression]) -> Logical:

@@ -29,7 +29,7 @@ from penstock.cql.names.context import Context
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Named, Outer, Scope, as_own, inner_columns, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.expression import Call, Column, Expression, Literal, transform
+from penstock.expression import Call, Column, Expression, Literal, connected, transform
 from penstock.functions.types import BIGINT, BOOLEAN
 from penstock.plan.facts import apart_from, equal_sides, over
 from penstock.plan.logical import (
@@ -240,10 +240,7 @@ def _has_one_row(node: exp.In, scope: Scope) -> bool:
 
 def _or_unknown(matches: Sequence[Expression]) -> list[Expression]:
     """True where the equalities are true or unknown together."""
-    both = matches[0]
-    for match in matches[1:]:
-        both = Call("and", (both, match), BOOLEAN)
-    return [Call("coalesce", (both, TRUE), BOOLEAN)]
+    return [Call("coalesce", (connected("and", matches), TRUE), BOOLEAN)]
 
 
 def _or_zero(count: Expression) -> Expression:

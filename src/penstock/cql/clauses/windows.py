@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Item, Scope
-from penstock.cql.syntax.duration import MOST, is_bare, ticks, written
+from penstock.cql.syntax.duration import is_bare, ticks, written
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import StreamWindow
 from penstock.expression import Column
 from penstock.plan.logical import BoundedWindow, Window, WindowSpec
 from penstock.plan.logical.bounded_window import WINDOW_END, WINDOW_START
-from penstock.schema import TimeDomain
+from penstock.schema import MOST_TICKS, TimeDomain
 
 UNBOUNDED = WindowSpec("rows", None, text="[ROWS UNBOUNDED]")
 
@@ -127,7 +127,7 @@ def _row_count(size: exp.Expr, word: str, what: str) -> int:
         count = 0
     if count < 1:
         raise error(f"{word} {size.name} {what}", size, "write a whole number of at least 1")
-    if count > MOST:
+    if count > MOST_TICKS:
         hint = "use UNBOUNDED" if word == "ROWS" else "write a smaller number"
         raise error(f"{word} {size.name} is too large", size, hint)
     return count

@@ -19,7 +19,8 @@ from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import error, text_of_node, unsupported
 from penstock.cql.syntax.foreign import is_window_function, window_function
-from penstock.expression import Call, Expression, Literal, PythonCall
+from penstock.cql.syntax.nesting import chain
+from penstock.expression import Call, Expression, Literal, PythonCall, connected
 from penstock.functions import types
 from penstock.functions.types import BOOLEAN, STRING, coerce
 from penstock.schema import sql_name
@@ -86,10 +87,7 @@ def _paren(binder: ExpressionBinder, node: exp.Paren) -> Expression:
 
 def _logic(function: str) -> Callable[[ExpressionBinder, Any], Expression]:
     def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
-        word = function.upper()
-        return Call(
-            function, (binder.condition(node.left, word), binder.condition(node.right, word)), BOOLEAN
-        )
+        return connected(function, [binder.condition(term, function.upper()) for term in chain(node)])
 
     return bind
 
@@ -137,10 +135,7 @@ def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
 
 def _in_expressions(binder: ExpressionBinder, node: exp.In) -> Expression:
     """IN over anything but constants is a chain of ORs."""
-    first, *rest = (_compare(binder, "=", node, node.this, e) for e in node.expressions)
-    for other in rest:
-        first = Call("or", (first, other), BOOLEAN)
-    return first
+    return connected("or", [_compare(binder, "=", node, node.this, e) for e in node.expressions])
 
 
 def _is(binder: ExpressionBinder, node: exp.Is) -> Expression:
@@ -189,7 +184,7 @@ def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
 
 
 def _concat(binder: ExpressionBinder, node: exp.DPipe) -> Expression:
-    return functions.call("concat", [binder.bind(node.left), binder.bind(node.right)], node)
+    return functions.call("concat", [binder.bind(term) for term in chain(node)], node)
 
 
 def _substring(binder: ExpressionBinder, node: exp.Substring) -> Expression:

@@ -28,8 +28,8 @@ class CommonTable:
 class Context:
     """The catalog, the notes so far, and the current position in the query.
 
-    ``streams``, ``notes`` and ``warnings`` are shared by all parts of a query; ``common_tables`` and
-    ``outer``, the query around a subquery, differ from part to part.
+    ``streams``, ``notes`` and ``warnings`` are shared by all parts of a query; ``common_tables``, ``outer``,
+    the query around a subquery, and ``views``, the number of views around it, differ from part to part.
     """
 
     catalog: Catalog
@@ -39,6 +39,7 @@ class Context:
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    views: int = 0
 
     @property
     def time(self) -> TimeDomain:
@@ -84,7 +85,7 @@ class Context:
 
     def of_view(self) -> Context:
         """The context of a view, which sees nothing of the query that uses it."""
-        return replace(self, outer=None, common_tables={})
+        return replace(self, outer=None, common_tables={}, views=self.views + 1)
 
     def with_common_tables(self, with_: exp.With | None) -> Context:
         if with_ is None:

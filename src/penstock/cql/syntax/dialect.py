@@ -93,7 +93,8 @@ class CQLParser(DDLParser):
         start, join = self._curr, super()._parse_join(*args, **kwargs)
         if join is None and start and start.token_type == TokenType.COMMA:
             raise error("expected a stream or table after ','", start)
-        if join and isinstance(join.args.get("on"), exp.Boolean) and self._prev.token_type != TokenType.TRUE:
+        written = self._prev and self._prev.token_type in (TokenType.TRUE, TokenType.FALSE)
+        if join and isinstance(join.args.get("on"), exp.Boolean) and not written:
             join.set("on", None)  # filled in by sqlglot for an outer join that has no ON
         if join and start.token_type == TokenType.COMMA:
             join.meta["comma"] = True

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import Duration, DurationPart
-from penstock.schema import TimeDomain
+from penstock.schema import MOST_TICKS, TimeDomain
 
 SECONDS = {
     "microsecond": Fraction(1, 1_000_000),
@@ -18,8 +18,6 @@ SECONDS = {
     "hour": Fraction(3_600),
     "day": Fraction(86_400),
 }
-MOST = 1 << 61
-"""Largest number of ticks or rows: sums with any timestamp fit into 64 bits."""
 ALIASES = {"us": "microsecond", "ms": "millisecond", "sec": "second", "min": "minute"}
 
 
@@ -36,7 +34,7 @@ def ticks(duration: Duration, time: TimeDomain, what: str, least: int = 0) -> in
             duration,
             f"one tick is one {time.unit.removesuffix('s')}",
         )
-    if total > MOST:
+    if total > MOST_TICKS:
         hint = "use UNBOUNDED" if what == "RANGE" else "write a shorter one"
         raise error(f"{what} {written(duration)} is too long", duration, hint)
     if total < least:

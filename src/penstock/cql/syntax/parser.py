@@ -13,29 +13,36 @@ from sqlglot.errors import SqlglotError
 from penstock.cql.syntax.dialect import CQL
 from penstock.cql.syntax.errors import error, from_sqlglot, unsupported
 from penstock.cql.syntax.foreign import suggest_window
+from penstock.cql.syntax.nesting import check_nesting, check_parentheses, deep
 from penstock.cql.syntax.nodes import Duration
 from penstock.cql.syntax.typos import suggest_keyword
 from penstock.errors import CQLError, UnsupportedError
+from penstock.schema import RESERVED
 
 
 def parse_expressions(text: str) -> list[exp.Expr]:
     """The syntax trees of a text's statements."""
-    try:
-        parsed = _parsed(text)
-    except UnsupportedError:
-        raise
-    except CQLError as failure:
-        better = suggest_window(text) or (None if failure.hint else suggest_keyword(text, failure, _parsed))
-        raise better or failure from None
+    with deep():
+        try:
+            parsed = _parsed(text)
+        except UnsupportedError:
+            raise
+        except CQLError as failure:
+            keyword = None if failure.hint else suggest_keyword(text, failure, _parsed)
+            raise suggest_window(text) or keyword or failure from None
     statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
     for node in statements:
+        check_nesting(node)
         _reject_ignored(node)
     return statements
 
 
 def _parsed(text: str) -> list[exp.Expr | None]:
+    dialect = CQL()
     try:
-        return CQL().parse(text)
+        tokens = dialect.tokenize(text)
+        check_parentheses(tokens)
+        return dialect.parser().parse(tokens, text)
     except SqlglotError as failure:
         raise from_sqlglot(failure, text) from None
 
@@ -81,8 +88,10 @@ WORDS = {
 
 
 def _reject_ignored(node: exp.Expr) -> None:
-    """Reject the first clause of a statement that the binder would ignore."""
+    """Reject the first clause of a statement that the binder would ignore, and reserved names."""
     for part in node.walk(bfs=False):
+        if isinstance(part, exp.Identifier) and part.name.startswith(RESERVED):
+            raise error(f"names that begin with {RESERVED} are reserved", part, "choose another name")
         read = next((args for kind, args in READ.items() if isinstance(part, kind)), None)
         if read is None:
             continue

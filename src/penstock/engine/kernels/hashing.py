@@ -97,6 +97,8 @@ def as_integers(column: pa.Array) -> Int64s | None:
     What stands in the place of a NULL is arbitrary.
     """
     kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
     if pa.types.is_boolean(kind):
         return column.cast(pa.int8()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     if pa.types.is_floating(kind):

@@ -35,6 +35,8 @@ class IntegerKeys(Stateful):
         if self._float:
             keys = np.where(keys < 0, keys ^ _FLIP, keys)
             return pa.array(keys.view(np.float64), mask=~valid).cast(self._kind)
+        if pa.types.is_null(self._kind):
+            return pa.nulls(len(keys))
         integers = pa.array(keys, mask=~valid)
         if pa.types.is_boolean(self._kind):
             return integers.cast(pa.int8()).cast(self._kind)

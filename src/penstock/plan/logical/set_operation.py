@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from penstock.expression import Call, Column, Literal
 from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
 from penstock.plan.estimates import CERTAIN, CLUSTER, WEIGHT, Estimated, SampleError, Sampling
 from penstock.plan.facts import Origin, Origins
-from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
+from penstock.plan.logical.operator import Logical, Needed, grows_if
 from penstock.plan.logical.project import Project, renamed
 
 if TYPE_CHECKING:
@@ -23,28 +24,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SetOperation(Binary):
-    """``union``, ``except`` or ``intersect`` of two relations, column by column; as bags if ``all``.
+class SetOperation(Logical):
+    """``union``, ``except`` or ``intersect`` of relations, column by column; as bags if ``all``.
 
-    Both inputs have the same column types; the names are the left one's.
+    ``union`` has two or more inputs, the others two. All have the same column types; the names are the first
+    one's.
     """
 
+    parts: tuple[Logical, ...]
     kind: str
     all: bool
+
+    @property
+    def inputs(self) -> tuple[Logical, ...]:
+        return self.parts
+
+    def with_inputs(self, *inputs: Logical) -> Logical:
+        return replace(self, parts=inputs)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.parts[0].schema
 
     def describe(self) -> str:
         return self.kind.capitalize() + (" all" if self.all else "")
 
     def with_names(self, names: Sequence[str]) -> Logical:
-        return replace(self, left=renamed(self.left, names))
+        return replace(self, parts=(renamed(self.parts[0], names), *self.parts[1:]))
 
-    @property
+    @cached_property
     def pattern(self) -> Pattern:
         """A row in the result of EXCEPT leaves when an equal one arrives on the right."""
-        if self.kind == "union" and self.all and self.left.pattern is self.right.pattern:
-            return self.left.pattern
-        right = self.right.is_static if self.kind == "except" else self.right.only_grows
-        return grows_if(self.left.only_grows and right)
+        first, *others = self.parts
+        if self.kind == "union" and self.all and all(p.pattern is first.pattern for p in others):
+            return first.pattern
+        grow = all(p.is_static if self.kind == "except" else p.only_grows for p in others)
+        return grows_if(first.only_grows and grow)
 
     @property
     def is_momentary(self) -> bool:
@@ -64,65 +79,72 @@ class SetOperation(Binary):
             raise SampleError(self.kind.upper() + (" ALL" if self.all else ""), hint)
         if any(side.estimates for side in below):
             raise SampleError("UNION ALL of estimates", "select them in queries of their own")
-        left, right = (_weighted(side, number) for number, side in enumerate(below))
+        weighted = tuple(_weighted(side, number) for number, side in enumerate(below))
         confidence = min(side.confidence for side in below if side.weighted)
-        node, joins = replace(self, left=left, right=right), tuple(j for side in below for j in side.joins)
+        node, joins = replace(self, parts=weighted), tuple(j for side in below for j in side.joins)
         return Estimated(node, below[0].names, True, {}, (WEIGHT, CLUSTER), confidence, joins)
 
     @property
     def origins(self) -> Origins:
-        return self.left.origins
+        return self.parts[0].origins
 
     def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
-        left, right = self.left.origins, self.right.origins
-        for a, b in zip(self.left.schema.names, self.right.schema.names, strict=True):
-            yield left.get(a), right.get(b)
+        first, *others = ([p.origins.get(name) for name in p.schema.names] for p in self.parts)
+        for other in others:
+            yield from zip(first, other, strict=True)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        left, right = below
-        if not left.everywhere and not right.everywhere:
-            keys = self._by_position(left, right)
+        if not any(part.everywhere for part in below):
+            keys = self._by_position(below)
             if keys is None and not (self.kind == "union" and self.all):
                 raise SpreadError(f"equal rows of the sides of {self.kind.upper()} are in several partitions")
             return Spread(keys=keys)
+        if self.kind == "union":
+            raise SpreadError("one side of UNION is in every partition")
+        left, right = below
         split = right if left.everywhere else left
         # Rows of the side that is everywhere count where the equal rows of the other side are.
-        if split.keys is None or self.kind == "union" or (self.kind == "except" and left.everywhere):
+        if split.keys is None or (self.kind == "except" and left.everywhere):
             raise SpreadError(f"one side of {self.kind.upper()} is in every partition")
-        return left if right.everywhere else Spread(keys=self._as_left(split.keys))
+        return left if right.everywhere else Spread(keys=self._as_first(split.keys, self.parts[1]))
 
-    def _by_position(self, left: Spread, right: Spread) -> SplitKeys | None:
-        """The columns of the left side that both sides' rows are split by, position by position."""
-        if left.keys is None or right.keys is None or len(left.keys) != len(right.keys):
-            return None
-        keys = [a & b for a, b in zip(left.keys, self._as_left(right.keys) or (), strict=False)]
-        return tuple(keys) if len(keys) == len(left.keys) and all(keys) else None
+    def _by_position(self, below: Sequence[Spread]) -> SplitKeys | None:
+        """The columns of the first input that all inputs' rows are split by, position by position."""
+        keys = below[0].keys
+        for part, spread in zip(self.parts[1:], below[1:], strict=True):
+            theirs = None if spread.keys is None else self._as_first(spread.keys, part)
+            if keys is None or theirs is None or len(keys) != len(theirs):
+                return None
+            keys = tuple(a & b for a, b in zip(keys, theirs, strict=True))
+        return keys if keys is not None and all(keys) else None
 
-    def _as_left(self, keys: SplitKeys) -> SplitKeys | None:
-        """What the right side is split by, in terms of the left side's columns."""
-        pairs = zip(self.right.schema, self.left.schema, strict=True)
+    def _as_first(self, keys: SplitKeys, part: Logical) -> SplitKeys | None:
+        """What an input is split by, in terms of the first input's columns."""
+        pairs = zip(part.schema, self.schema, strict=True)
         own = {Column(theirs.name, theirs.type): Column(f.name, f.type) for theirs, f in pairs}
         found = [frozenset(own[e] for e in h if isinstance(e, Column) and e in own) for h in keys]
         return tuple(found) if all(found) else None
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        left, right = (context.exact(side) for side in self.inputs)
-        changing = (context.changing(left), context.changing(right))
-        match self.kind:
-            case "except":
-                return except_.Except(changing, self.all)
-            case "intersect":
-                return intersect.Intersect(changing, self.all)
-        both = union.Union((left, right) if left.pattern is right.pattern else changing)
+        built = tuple(context.exact(part) for part in self.parts)
+        changing = tuple(map(context.changing, built))
+        match self.kind, changing:
+            case "except", (left, right):
+                return except_.Except((left, right), self.all)
+            case "intersect", (left, right):
+                return intersect.Intersect((left, right), self.all)
+        alike = all(part.pattern is built[0].pattern for part in built)
+        every = union.Union(built if alike else changing)
         if self.all:
-            return both
-        return duplicate_eliminate.DuplicateEliminate((context.changing(both),))
+            return every
+        return duplicate_eliminate.DuplicateEliminate((context.changing(every),))
 
 
 def _weighted(side: Estimated, number: int) -> Logical:
     """A side with weights and clusters behind its columns; clusters of two sides have different numbers."""
     weight, cluster = (WEIGHT, CLUSTER) if side.weighted else CERTAIN
     if side.weighted:
-        cluster = Call("^", (cluster, Literal(number << 62, pa.int64())), pa.int64())
+        mark = (number * 0x5851F42D4C957F2D) % (1 << 63)
+        cluster = Call("^", (cluster, Literal(mark, pa.int64())), pa.int64())
     own = [(name, Column(name, side.node.schema.field(name).type)) for name in side.names]
     return Project(side.node, (*own, (WEIGHT.name, weight), (CLUSTER.name, cluster)))

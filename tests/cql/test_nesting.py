@@ -1,0 +1,76 @@
+"""Long chains work whatever their length; what is nested too deeply is refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import CQLError
+
+S = [(1, {"a": 1, "s": "x"}), (2, {"a": 2, "s": "y"}), (4, {"a": 3, "s": "z"})]
+MANY = 1_500
+
+
+def rows(query: str, **more: Any) -> list[Any]:
+    return [tuple(row.values()) for _, _, row in penstock.evaluate(query, {"S": S}, **more)]
+
+
+def test_thousands_of_or_terms() -> None:
+    terms = " OR ".join(f"a = {n} AND s = 'x'" for n in range(MANY))
+    assert rows(f"SELECT a FROM S WHERE {terms}") == [(1,)]
+    assert rows(f"SELECT {terms} AS found FROM S") == [(True,), (False,), (False,)]
+
+
+def test_thousands_of_and_terms() -> None:
+    terms = " AND ".join(f"(a <> {n} OR s = 'y')" for n in range(2, MANY))
+    assert rows(f"SELECT a FROM S WHERE {terms}") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("word", ["UNION ALL", "UNION"])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_hundreds_of_unions(word: str, partitions: int) -> None:
+    query = f" {word} ".join(f"SELECT a + {n} * 10 AS n FROM S [ROWS 1]" for n in range(300))
+    found = penstock.evaluate(query, {"S": S[:1]}, partitions=partitions)
+    assert sorted(row["n"] for _, _, row in found) == [1 + n * 10 for n in range(300)]
+
+
+def test_many_texts_in_a_row() -> None:
+    assert rows(f"SELECT {' || '.join(['s'] * 1_000)} AS s FROM S")[0] == ("x" * 1_000,)
+
+
+@pytest.mark.parametrize("levels", [90, 101, 1_000, 20_000])
+@pytest.mark.parametrize(
+    ("opening", "inside", "closing"),
+    [
+        ("(", "a", ")"),
+        ("ABS(", "a", ")"),
+        ("NOT ", "a = 1", ""),
+        ("CASE WHEN a = 7 THEN 1 DIV a ELSE ", "a", " END"),
+        ("", "a", " + 0"),
+        ("- ", "a", ""),
+    ],
+)
+def test_nesting(opening: str, inside: str, closing: str, levels: int) -> None:
+    query = f"SELECT {opening * levels}{inside}{closing * levels} AS n FROM S"
+    if levels == 90:
+        assert len(rows(query)) == len(S)
+        return
+    with pytest.raises(CQLError, match="nested more than 100 levels deep; shorten it"):
+        rows(query)
+
+
+def test_subqueries_and_views_below_each_other() -> None:
+    query = "SELECT a FROM " + "(SELECT a FROM " * 90 + "S [ROWS 1]" + " WHERE a > 0) AS x" * 90
+    assert len(rows(query)) == 5
+    views = [f"CREATE VIEW v{n + 1} AS SELECT a, COUNT(*) AS c FROM v{n} GROUP BY a;" for n in range(60)]
+    script = "CREATE VIEW v0 AS SELECT a FROM S [ROWS 1];" + "".join(views)
+    with pytest.raises(CQLError, match="views are nested more than 50 deep"):
+        rows(f"{script} SELECT a FROM v60")
+
+
+def test_an_error_in_a_long_chain_is_found() -> None:
+    query = " UNION ALL ".join([*["SELECT a FROM S"] * 200, "SELECT s FROM S", "SELECT a, a FROM S"])
+    with pytest.raises(CQLError, match="column 'a' of UNION is BIGINT and STRING"):
+        rows(query)
