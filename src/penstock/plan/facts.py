@@ -6,11 +6,12 @@ The binder, the rewrite rules, the join graph, the logical operators and the sch
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import Generic, TypeVar
 
-from penstock.expression import Call, Column, Expression, columns, connected, transform
+from penstock.expression import Call, Column, Expression, columns, connected, transform, walk
 from penstock.functions import for_catalyst, may_raise
+from penstock.plan.settings import MAX_HOST_TERMS
 
 T = TypeVar("T", bound=Hashable)
 Named = tuple[tuple[str, Expression], ...]
@@ -117,10 +118,12 @@ def for_host(conjuncts: Sequence[Expression]) -> tuple[Expression, ...]:
     """The predicates that Catalyst evaluates.
 
     Registered functions run in the engine. So do predicates that may fail on rows that another predicate
-    rejects (``b <> 0 AND a / b > 1``): Spark guarantees no order of evaluation.
+    rejects (``b <> 0 AND a / b > 1``): Spark guarantees no order of evaluation. So do thousands of terms, for
+    which Catalyst takes minutes.
     """
-    plain = [c for c in conjuncts if for_catalyst(c)]
-    return tuple(c for c in plain if len(conjuncts) == 1 or not may_raise(c))
+    plain = [c for c in conjuncts if for_catalyst(c) and (len(conjuncts) == 1 or not may_raise(c))]
+    sizes = accumulate(sum(1 for _ in walk(c)) for c in plain)
+    return tuple(c for c, size in zip(plain, sizes, strict=True) if size <= MAX_HOST_TERMS)
 
 
 # where it comes from

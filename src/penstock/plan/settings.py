@@ -8,6 +8,8 @@ PLACE_COST = 0.25
 """Cost of sending only the place of a row, relative to sending the row."""
 SECOND_STAGE_COST = 1.25
 """Cost of a query with a second stage, relative to the same query without."""
+MAX_HOST_TERMS = 500
+"""Columns, constants and calls in the an input's predicates that Catalyst evaluates: more take it minutes."""
 MAX_PROPOSALS = 40
 """Dimensions that one scheme proposes, so that a UNION ALL of thousands of queries is planned in seconds."""
 MAX_DIMENSIONS = 6

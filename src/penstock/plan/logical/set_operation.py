@@ -63,8 +63,8 @@ class SetOperation(Logical):
 
     @property
     def is_momentary(self) -> bool:
-        left, right = self.left.is_momentary, self.right.is_momentary
-        return {"union": left and right, "except": left, "intersect": left or right}[self.kind]
+        momentary = [part.is_momentary for part in self.parts]
+        return {"union": all, "except": lambda m: m[0], "intersect": any}[self.kind](momentary)
 
     @property
     def longest_life(self) -> int | None:

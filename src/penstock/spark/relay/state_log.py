@@ -28,7 +28,7 @@ from penstock.measurement import Kind, Property, Reading, encode, under
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.settings import LOG_PIECE_BYTES, SNAPSHOT_LOG_BYTES, SNAPSHOT_LOG_PER_STATE
 
-FORMAT = 5
+FORMAT = 6
 """Raised when a log of the version before can no longer be read."""
 
 _CONTROL = (-(1 << 62), 0)
