@@ -170,6 +170,7 @@ def _connection(optimizer: bool = False) -> duckdb.DuckDBPyConnection:
     """DuckDB as it comes in, or without its optimizer, which has more to go wrong than to win here."""
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
     if not optimizer:
         connection.execute("PRAGMA disable_optimizer")
     return connection

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from oracle_functions import TIME, closed_at, in_duckdb
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|\w+|\s+|.", re.DOTALL)
-ENDS_FROM = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "SELECT"}
+ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS
 HIDDEN = "ts__"
@@ -46,7 +46,11 @@ class Query:
 
 
 def take_apart(cql: str) -> Query:
-    """The plain SQL in a CQL text, and what was taken out of it."""
+    """The plain SQL in a CQL text, and what was taken out of it.
+
+    After a comment ``/* then ... */`` rows of equal keys are ordered, as CQL orders them without saying so.
+    """
+    cql = re.sub(r"/\* then (.*?) \*/", r", \1", cql)
     return _query(in_duckdb([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()]))
 
 

@@ -138,6 +138,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
 
 def run_queries() -> None:
     """Random queries, with plans and access methods that change all the time, and some with budgets."""
+    ranks = "SELECT v, {}() OVER (ORDER BY v % 40 DESC) AS r FROM A [ROWS 60] QUALIFY r > 2"
+    for kind in ("ROW_NUMBER", "RANK", "DENSE_RANK"):
+        penstock.evaluate(ranks.format(kind), {"A": [(t, {"v": t * 37 % 99}) for t in range(99)]}, batches=3)
     for seed in range(60):
         choices = Choices(random=Random(seed))
         case = draw_long_case(choices) if seed % 10 == 0 else draw_case(choices)

@@ -31,6 +31,7 @@ FIXED = {
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},
     "engine/kernels/ordered.py": {"BLOCK"},  # compiled in: Numba's cache does not see other files
     "engine/kernels/probing.py": {"_BLOCK"},
+    "engine/kernels/ranking.py": {"NO_LIMIT"},
     "engine/kernels/t_tree.py": {"HEAD", "_INSIDE", "_DEEPEST"},
     "engine/snapshot.py": {"_ALIGNED"},
     "plan/join_graph.py": {"_FAR"},  # ticks in 64 bits

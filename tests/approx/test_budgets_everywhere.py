@@ -39,8 +39,7 @@ PLACES = {
     "outside of FROM": "SELECT RSTREAM(x.a, x.b) FROM ({pairs}) [NOW] AS x {within}",
     "WITH": "WITH x AS ({pairs} {within}) SELECT RSTREAM(a, b) FROM x [NOW]",
     "IN": "SELECT RSTREAM(B.b) FROM B [NOW] WHERE (k, b) IN (SELECT B.k, B.b {join} {within})",
-    "EXISTS": "SELECT RSTREAM(y.b) FROM B [NOW] AS y WHERE EXISTS "
-    "(SELECT 1 {join} AND B.b = y.b {within})",
+    "EXISTS": "SELECT RSTREAM(y.b) FROM B [NOW] AS y WHERE EXISTS (SELECT 1 {join} AND B.b = y.b {within})",
     "scalar": "SELECT RSTREAM(y.b, (SELECT COUNT(*) {join} {within}) AS n) FROM B [NOW] AS y",
     "EVERY": "RSTREAM(SELECT A.a, B.b {join} {within}) EVERY 3 SECONDS",
     "before EVERY": "RSTREAM(SELECT A.a, B.b {join}) EVERY 3 SECONDS {within}",

@@ -27,10 +27,12 @@ from penstock.engine.operators.identify import Identify
 from penstock.engine.operators.intersect import Intersect
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.project import Project
+from penstock.engine.operators.rank import Rank
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.source import Source
 from penstock.engine.operators.union import Union
 from penstock.engine.stage import RESULT, SIGN, TS, Arrival, Stage, StageInput
+from penstock.engine.synopses.sorted_rows import SortKey
 from penstock.expression import Call, Column, Literal
 from penstock.measurement import Property, measured
 
@@ -99,6 +101,33 @@ def longest_strings(left: list[Row], right: list[Row]) -> list[tuple]:
     return [(min(strings, default=None), max(strings, default=None), len(left))]
 
 
+def ranked(
+    kind: str, groups: bool, descending: bool, nulls_first: bool, skip: int, last: int | None, shown: bool
+) -> Law:
+    """Rows by their rank, in groups of ``s`` or all together, in the order of ``k``."""
+
+    def formula(left: list[Row], right: list[Row]) -> list[tuple]:
+        def key(row: Row) -> tuple:
+            null = (row[0] is None) != nulls_first
+            return (null, 0 if row[0] is None else -row[0] if descending else row[0])
+
+        out = []
+        for group in {row[1] for row in left} if groups else {None}:
+            rows = [row for row in left if row[1] == group or not groups]
+            rows.sort(key=lambda row: (*key(row), row[1] is not None, row[1] or ""))
+            keys = [key(row) for row in rows]
+            for n, row in enumerate(rows):
+                less = keys.index(keys[n])
+                rank = {"row_number": n, "rank": less, "dense_rank": len(set(keys[:less]))}[kind] + 1
+                if skip < rank and (last is None or rank <= last):
+                    out.append((*row, rank) if shown else row)
+        return out
+
+    by = ("L.s",) if groups else ()
+    keys = (SortKey("L.k", descending, nulls_first),)
+    return Law(Rank(source("L"), by, keys, kind, skip, last, "rank" if shown else None), formula)
+
+
 @dataclass
 class Law:
     node: Node
@@ -155,6 +184,18 @@ LAWS = {
     "antijoin": Law(Antijoin(LEFT, PAIRS, "#left"), semi(anti=True)),
     "semijoin": Law(Antijoin(LEFT, PAIRS, "#left", anti=False), semi(anti=False)),
     "identify": Law(numbered("L"), lambda left, right: left),
+    "first rows": ranked("row_number", False, False, True, 0, 2, False),
+    "rows from 2 to 4": ranked("row_number", False, True, False, 1, 4, False),
+    "rows but the first": ranked("row_number", False, True, True, 1, None, False),
+    "first rows of groups": ranked("row_number", True, True, False, 0, 1, False),
+    "row numbers": ranked("row_number", False, True, False, 1, 4, True),
+    "row numbers of groups": ranked("row_number", True, False, False, 0, None, True),
+    "rank": ranked("rank", False, True, False, 0, 2, False),
+    "ranks": ranked("rank", False, False, True, 1, 4, True),
+    "ranks of groups": ranked("rank", True, False, True, 0, None, True),
+    "dense rank": ranked("dense_rank", False, True, False, 1, 2, False),
+    "dense ranks": ranked("dense_rank", False, False, True, 0, 3, True),
+    "dense ranks of groups": ranked("dense_rank", True, True, True, 1, None, True),
 }
 STRINGS = Aggregate(
     source("L"),

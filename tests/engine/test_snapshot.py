@@ -65,6 +65,10 @@ QUERIES = {
     "look-up of values": "SELECT A.k FROM A WHERE A.k NOT IN (SELECT k FROM T)",
     "table with a stream": "SELECT A.n, T.name FROM T LEFT JOIN A ON A.k = T.k",
     "relation": "SELECT R.name, COUNT(*) AS c FROM R, A [RANGE 5] WHERE R.k = A.k GROUP BY R.name",
+    "first rows": "SELECT k, s2 FROM A [RANGE 7] ORDER BY s, x DESC LIMIT 3 OFFSET 1",
+    "first rows that grow": "SELECT s, d FROM A ORDER BY d DESC LIMIT 3",
+    "ranks": "SELECT n, RANK() OVER (PARTITION BY s ORDER BY s2 DESC) AS r FROM A [ROWS 9]",
+    "rollup": "SELECT s, k, COUNT(*) AS c, SUM(x) AS x FROM A [ROWS 9] GROUP BY ROLLUP (s, k)",
     "self-join": "SELECT x.n, y.n AS m FROM A [ROWS 4] AS x, A [RANGE 3] AS y WHERE x.k = y.k",
     **{
         goal: f"SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k {goal}"

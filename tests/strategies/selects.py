@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies import sources, subqueries
+from strategies import orders, sources, subqueries
 from strategies.data import BIGINT, BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING
 from strategies.expressions import condition, constant, number, of_type, test, text
 from strategies.scope import Context, Scope
@@ -30,7 +30,9 @@ class Select:
 def query(ctx: Context, depth: int, static: bool = False) -> tuple[str, Columns]:
     """Any query that gives a relation."""
     if depth >= 0 and ctx.leaves > 1 and ctx.chance(5):
-        return set_operation(ctx, depth)
+        inside, columns = set_operation(ctx, depth)
+        inside = f"({inside})" if ctx.chance(3) else inside
+        return inside + orders.first_rows(ctx, columns), columns
     found = select(ctx, depth, static=static)
     return str(found), found.columns
 
@@ -44,7 +46,7 @@ def stream(ctx: Context, depth: int, operators: tuple[str, ...] = MOSTLY_I) -> t
     every = ctx.pick("", "", " EVERY 2 SECONDS", " EVERY 3") if operator == "RSTREAM" else ""
     if depth >= 0 and ctx.leaves > 1 and ctx.chance(6):
         inside, columns = set_operation(ctx, depth)
-        return f"{operator}({inside}){every}", columns
+        return f"{operator}({inside}{orders.first_rows(ctx, columns)}){every}", columns
     found = select(ctx, depth)
     if ctx.chance(2):
         return f"{operator}({found}){every}", found.columns
@@ -66,7 +68,7 @@ def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
     if depth > 0 and ctx.leaves > 1 and ctx.chance(4):
         return f"({set_operation(ctx, depth - 1, types)[0]})"
     found = select(ctx, depth - 1, types)
-    return f"({found})" if ctx.chance(3) else str(found)
+    return f"({found})" if " LIMIT " in found.tail or ctx.chance(3) else str(found)
 
 
 def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, static: bool = False) -> Select:
@@ -77,17 +79,24 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
     where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 0, 1, 1, 2))]
     if depth > 0 and ctx.leaves > 0 and ctx.chance(2):
         where.append(subqueries.subquery_condition(ctx, scope, depth))
+    beside = scope
     if types is None and ctx.chance(3):
-        items, group = _grouped(ctx, scope, depth)
+        (items, group), beside = _grouped(ctx, scope, depth), Scope()
         if ctx.chance(2):
             items.append(_of_rows(ctx, scope, found.timed, lists=outermost))
     elif types is None and ctx.chance(4):
         return _star(ctx, found, _tail(found.text, where), static)
     else:
         items, group = _plain(ctx, scope, depth, types), ""
-    shown = ", ".join(f"{text} AS c{n}" for n, (text, _) in enumerate(items))
-    columns = {f"c{n}": type_ for n, (_, type_) in enumerate(items)}
-    return Select(shown, _tail(found.text, where) + group, columns, ctx.chance(6))
+    ranked, qualify = ([], "") if types else orders.rank(ctx, items, beside)
+    names = [*(f"c{n}" for n in range(len(items))), *(name for name, _ in ranked)]
+    items = [*items, *(typed for _, typed in ranked)]
+    shown = ", ".join(f"{text} AS {name}" for name, (text, _) in zip(names, items, strict=True))
+    columns = {name: type_ for name, (_, type_) in zip(names, items, strict=True)}
+    distinct = ctx.chance(6)
+    first = orders.first_rows(ctx, columns, Scope() if distinct else beside)
+    tail = _tail(found.text, where) + group + qualify + first
+    return Select(shown, tail, columns, distinct)
 
 
 def _tail(text: str, where: list[str]) -> str:
@@ -140,10 +149,22 @@ def _grouped(ctx: Context, scope: Scope, depth: int) -> tuple[list[Typed], str]:
     by_key = Scope({k: t for k, t in keys if k in scope.types})
     if depth > 0 and ctx.leaves > 0 and ctx.chance(8):
         items.append((subqueries.scalar(ctx, by_key, depth), NUMBER))
-    clause = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+    if not keys or not ctx.chance(5):
+        clause = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+        return items, clause + (f" HAVING {_having(ctx, scope, by_key, depth)}" if ctx.chance(3) else "")
     if ctx.chance(3):
-        clause += f" HAVING {_having(ctx, scope, by_key, depth)}"
-    return items, clause
+        items.append((f"{ctx.pick('GROUPING', 'GROUPING_ID')}({ctx.pick(*keys)[0]})", INT))
+    # Of no rows there is no group, as in Spark; DuckDB has one for the set without keys.
+    having = f" AND {_having(ctx, scope, by_key, depth)}" if ctx.chance(3) else ""
+    return items, f" GROUP BY {_grouping_sets(ctx, [k for k, _ in keys])} HAVING COUNT(*) > 0{having}"
+
+
+def _grouping_sets(ctx: Context, keys: list[str]) -> str:
+    every, first, last = ", ".join(keys), keys[0], keys[-1]
+    forms = ("ROLLUP ({0})", "CUBE ({0})", "GROUPING SETS (({0}), {1}, ())", "{1}, ROLLUP ({2})",
+             "GROUPING SETS (({0}), ({0}))", "GROUPING SETS (CUBE ({0}), {2})", "ROLLUP (({0}), {1})",
+             "CUBE ({1}), ROLLUP ({0})")  # fmt: skip
+    return ctx.pick(*forms).format(every, first, last)
 
 
 def _key(ctx: Context, scope: Scope) -> Typed:
@@ -206,7 +227,7 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
         forms += [(f"FIRST({column})", type_), (f"LAST({column})", type_), (f"FIRST({column}, TRUE)", type_)]
         forms += [(f"STRING_AGG({t}, '')", STRING) for t in texts]
     if lists:
-        forms += [(f"COLLECT_SET({column})", type_)] + [(f"COLLECT_LIST({column})", type_)] * timed
+        forms += [(f"COLLECT_SET({column})", ROUGH)] + [(f"COLLECT_LIST({column})", ROUGH)] * timed
     call, type_ = ctx.pick(*forms)
     return (f"{call} FILTER (WHERE {condition(ctx, scope)})", type_) if ctx.chance(3) else (call, type_)
 

@@ -108,6 +108,9 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
     if kind == "subquery":
         query, columns = selects.query(ctx, depth - 1, static=static)
         alias = ctx.alias()
+        if "OVER (" in query.split(" FROM ", 1)[0]:
+            last = list(columns)[-1]
+            query = f"SELECT * FROM ({query}) AS w WHERE w.{last} {ctx.pick('<=', '=', '<')} {ctx.pick(1, 2)}"
         return Part(f"({query}) AS {alias}", [Item(alias, columns)])
     if kind == "derived":
         return _derived(ctx, depth)

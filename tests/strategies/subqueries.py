@@ -62,6 +62,9 @@ def _in(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) -> str:
         shown = number(ctx, found.scope)
         return f"{constant(ctx, INT)} {word} (SELECT {shown} FROM {found.text}{where(signs)})"
     one, other = ctx.pick(*columns)
+    if ctx.chance(8):
+        first = f" ORDER BY {other} {ctx.pick('', 'DESC')} LIMIT {ctx.pick(1, 2)}"
+        return f"{one} {word} (SELECT {other} FROM {found.text}{where(())}{first})"
     distinct = "DISTINCT " if ctx.chance(6) else ""
     return f"{one} {word} (SELECT {distinct}{other} FROM {found.text}{where(signs)})"
 
@@ -73,6 +76,11 @@ def scalar(ctx: Context, scope: Scope, depth: int) -> str:
         inner = Scope({f"{alias}.{n}": t for n, t in source.columns.items()})
         window = ctx.pick("[ROWS 1]", "[ROWS 1 SLIDE 2]")
         return f"(SELECT {number(ctx, inner)} FROM {source.name} {window} AS {alias})"
+    if ctx.chance(6):
+        found = sources.from_clause(ctx, depth - 1, most=2, static=True)
+        shown = number(ctx, found.scope)
+        shown = f"({shown} + 0)" if shown.lstrip("-").isdigit() else shown
+        return f"(SELECT {shown} FROM {found.text}{_plain_where(found)} ORDER BY {shown} DESC LIMIT 1)"
     found, where = _from(ctx, scope, depth)
     return f"(SELECT {aggregate_of(ctx, found.scope)} FROM {found.text}{where(())})"
 

@@ -354,7 +354,7 @@ def _derivative(e: Expression, by: str) -> Expression | None:
         return None
     slopes = [d for d in inner if d is not None]
     match e.function, e.args:
-        case ("+" | "-" | "negative"), _:
+        case (("+" | "-" | "negative"), _):
             return Call(e.function, tuple(slopes), DOUBLE)
         case "*", (a, b):
             return _plus(_times(slopes[0], b), _times(a, slopes[1]))
@@ -362,7 +362,7 @@ def _derivative(e: Expression, by: str) -> Expression | None:
             return _over(_minus(_times(slopes[0], b), _times(a, slopes[1])), _times(b, b))
         case "cast", _ if e.type == DOUBLE:
             return slopes[0]
-        case "coalesce", (a, _) :
+        case "coalesce", (a, _):
             return Call("case", (Call("isnotnull", (a,), pa.bool_()), *slopes), DOUBLE)
         case "case", _:
             pairs = [x for k, s in enumerate(slopes[:-1]) for x in (e.args[2 * k], s)]

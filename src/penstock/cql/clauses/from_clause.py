@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from penstock.catalog import FunctionDef, Input, TableDef, ViewDef
 from penstock.cql.clauses.joins import Joined, join
-from penstock.cql.clauses.queries import common_table, derived_table, view
+from penstock.cql.clauses.queries import common_table, derived_table, has_first_rows, view
 from penstock.cql.clauses.windows import windowed
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.names.scope import Item, lookup
@@ -151,6 +151,8 @@ def _parenthesised(node: exp.Subquery, context: Context) -> Joined:
     if node.args.get("joins"):
         return _bind_list(_without_joins(node), node.args["joins"], context)
     inside, alias, window = node.this, node.args.get("alias"), node.args.get("window")
+    if has_first_rows(node):
+        return Joined.of(derived_table(node, node, context), node)
     if not isinstance(inside, exp.Table | exp.Subquery):
         return Joined.of(derived_table(node, inside, context), node)
     if not inside.args.get("joins"):

@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from sqlglot import exp
 
+from penstock.cql.clauses.grouping_sets import GROUPING_ID, GroupingSets, grouping_sets
 from penstock.cql.expressions.aggregates import (
+    GROUPING,
     Binding,
     aggregate_call,
     call_in,
     contains_aggregate,
     is_aggregate,
 )
-from penstock.cql.expressions.binder import ExpressionBinder
+from penstock.cql.expressions.binder import ExpressionBinder, refuse_over
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.expression import Column, Expression, transform, walk
+from penstock.expression import Call, Column, Expression, transform, walk
 from penstock.plan.logical import Aggregate, AggregateCall, Logical
 from penstock.plan.logical.stamp import latest, stamped
 
 BindSubquery = Callable[[ExpressionBinder, exp.Expr], Expression]
+BindOver = Callable[[ExpressionBinder, exp.Window], Expression]
 
 
 @dataclass
@@ -41,10 +45,11 @@ class Grouping:
     """What is grouped, if rows in it may have a time."""
     in_order: bool = False
     """Whether an aggregate depends on the time of rows."""
+    sets: GroupingSets | None = None
 
-    def binder(self, subquery: BindSubquery) -> ExpressionBinder:
+    def binder(self, subquery: BindSubquery, over: BindOver = refuse_over) -> ExpressionBinder:
         """A binder for items over the groups; its result must still go through ``over_groups``."""
-        return ExpressionBinder(self.scope, self.aggregate, subquery)
+        return ExpressionBinder(self.scope, self.aggregate, subquery, over)
 
     def key(self, key: Expression) -> Column:
         """Add a key; returns the column that holds it."""
@@ -54,6 +59,11 @@ class Grouping:
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Add an aggregate call; returns the column that holds it."""
+        written = call_in(node, self.scope.functions)
+        if written is not None and written.name.lower() in GROUPING:
+            if written is not node:
+                raise error(f"{written.name.upper()} takes no FILTER", node)
+            return self._grouping(written)
         binder = row_binder(self.scope, "another aggregate")
         call = aggregate_call(node, Binding(binder.bind, binder.condition, self._time, self.scope.functions))
         name = _free_name(str(call), call, self.calls)
@@ -74,10 +84,10 @@ class Grouping:
 
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
         """A bound item with its keys replaced by the key columns; other columns of the rows are rejected."""
-        names = {expression: name for name, expression in self.keys.items()}
+        names = {e: self.sets.column(name) if self.sets else name for name, e in self.keys.items()}
         replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
         for part in walk(replaced):
-            if isinstance(part, Column) and not self._has(part.name):
+            if isinstance(part, Column) and part.name not in names.values() and not self._has(part.name):
                 raise error(
                     f"column '{part.name}' is neither in GROUP BY nor in an aggregate",
                     _where_used(node, part, self.scope),
@@ -85,15 +95,37 @@ class Grouping:
                 )
         return replaced
 
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        """Which keys a group does not have: GROUPING of one, or the bits of several, the last the lowest."""
+        if self.sets is None:
+            word = node.name.upper()
+            raise error(f"{word} needs GROUP BY with ROLLUP, CUBE or GROUPING SETS", node)
+        binder, names = row_binder(self.scope, "GROUPING"), {e: name for name, e in self.keys.items()}
+        for argument in node.expressions:
+            if binder.bind(argument) not in names:
+                raise error(f"'{argument.sql()}' is not in GROUP BY", argument, "GROUPING takes its keys")
+        one = node.name.lower() == "grouping"
+        if one and len(node.expressions) != 1:
+            raise error(f"GROUPING takes 1 argument, not {len(node.expressions)}", node, "see GROUPING_ID")
+        self.attached.add(GROUPING_ID)
+        wanted = [names[binder.bind(e)] for e in node.expressions] or list(self.sets.names)
+        bits = self.sets.bits(wanted)
+        return Call("cast", (bits,), pa.int8()) if one else bits
+
     def over(self, node: Logical) -> Aggregate:
         node = stamped(node)[0] if self.in_order else node
-        return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
+        if self.sets is None:
+            return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
+        expanded, keys = self.sets.expanded(node, self.keys)
+        return Aggregate(expanded, keys, tuple(self.calls.items()))
 
     def _has(self, name: str) -> bool:
-        return name in self.keys or name in self.calls or name in self.attached
+        return name in self.calls or name in self.attached
 
 
-def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) -> ExpressionBinder:
+def row_binder(
+    scope: Scope, clause: str, subquery: BindSubquery | None = None, over: BindOver = refuse_over
+) -> ExpressionBinder:
     """A binder for a clause over rows, which rejects aggregates, and subqueries unless given a hook."""
 
     def refuse(node: exp.Expr) -> Expression:
@@ -104,7 +136,7 @@ def row_binder(scope: Scope, clause: str, subquery: BindSubquery | None = None) 
     def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)
 
-    return ExpressionBinder(scope, refuse, subquery or refuse_subquery)
+    return ExpressionBinder(scope, refuse, subquery or refuse_subquery, over)
 
 
 def is_grouped(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -> bool:
@@ -120,11 +152,16 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
     grouping, group = Grouping(scope), select.args.get("group")
     if group is None:
         return grouping
-    for arg in ("grouping_sets", "cube", "rollup", "totals", "all"):
+    for arg in ("totals", "all"):
         if group.args.get(arg):
-            raise unsupported(f"GROUP BY {arg.replace('_', ' ').upper()}", group)
-    for node in group.expressions:
-        grouping.key(row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope)))
+            raise unsupported(f"GROUP BY {arg.upper()}", group)
+
+    def key(node: exp.Expr) -> str:
+        return grouping.key(row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))).name
+
+    sets = grouping_sets(group, key)
+    if sets not in (None, ((),)):
+        grouping.sets = GroupingSets(tuple(grouping.keys), sets)
     return grouping
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import ViewDef
+from penstock.cql.clauses.first_rows import first_rows_of
 from penstock.cql.clauses.streams import as_stream, to_stream
 from penstock.cql.clauses.windows import windowed
 from penstock.cql.clauses.within import budget_of, with_budget
@@ -35,14 +36,11 @@ from penstock.schema import sql_name
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {exp.Values: "VALUES", exp.Table: "a join in parentheses"}
 
-NO_ORDER = "a relation has no order and no first rows"
+NO_ORDER = "a relation has no order; for its first rows write ORDER BY with LIMIT"
 REFUSED_MODIFIERS = {
-    "order": ("ORDER BY", NO_ORDER),
     "sort": ("SORT BY", NO_ORDER),
     "cluster": ("CLUSTER BY", NO_ORDER),
     "distribute": ("DISTRIBUTE BY", NO_ORDER),
-    "limit": ("LIMIT", f"{NO_ORDER}: use a [ROWS n] window"),
-    "offset": ("OFFSET", NO_ORDER),
 }
 
 
@@ -71,11 +69,16 @@ def bind_relation(node: exp.Expr, context: Context, what: str) -> Logical:
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
-    """A query without the parentheses around it."""
-    while isinstance(node, exp.Subquery):
+    """A query without the parentheses around it, as far as nothing that has an effect stands after them."""
+    while isinstance(node, exp.Subquery) and not has_first_rows(node):
         refuse_modifiers(node)
         node = node.this
     return node
+
+
+def has_first_rows(node: exp.Expr) -> bool:
+    """Whether ORDER BY, LIMIT or OFFSET stands after a query."""
+    return any(node.args.get(arg) for arg in ("order", "limit", "offset"))
 
 
 def refuse_modifiers(node: exp.Expr) -> None:
@@ -90,7 +93,8 @@ def _bind(node: exp.Expr, context: Context) -> Logical:
     if bind_kind is None:
         raise unsupported(UNSUPPORTED.get(type(node), f"'{node.key.upper()}'"), node)
     refuse_modifiers(node)
-    return bind_kind(node, context)
+    relation = bind_kind(node, context)
+    return relation if isinstance(node, exp.Select) else first_rows_of(relation, node)
 
 
 def operator_of(select: exp.Expr) -> RelationToStream | None:
@@ -153,10 +157,15 @@ def _as(node: Logical, common: Sequence[pa.DataType]) -> Logical:
     return replace(node, columns=tuple((name, coerce(e, type_)) for (name, e), type_ in pairs))
 
 
+def _bind_parenthesised(node: exp.Subquery, context: Context) -> Logical:
+    return bind_relation(node.this, context.apart("a query in parentheses"), "ORDER BY after parentheses")
+
+
 RELATIONS: dict[type[exp.Expr], Callable[[Any, Context], Logical]] = {
     exp.Union: _bind_set_operation,
     exp.Except: _bind_set_operation,
     exp.Intersect: _bind_set_operation,
+    exp.Subquery: _bind_parenthesised,
 }
 """Binders by kind of query. SELECT, whose subqueries are queries too, is added by ``cql.query``."""
 

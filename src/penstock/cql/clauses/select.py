@@ -15,7 +15,8 @@ from sqlglot import exp
 from penstock.cql.clauses.from_clause import bind_from
 from penstock.cql.clauses.grouping import Grouping, bind_grouping, is_grouped, row_binder, with_items
 from penstock.cql.clauses.queries import operator_of, unwrapped
-from penstock.cql.clauses.subqueries import Attachments, key_parts, needed, project, value_above
+from penstock.cql.clauses.ranking import FirstRows, Ranking
+from penstock.cql.clauses.subqueries import Attachments, key_parts, needed, value_above
 from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.context import Context
 from penstock.cql.names.results import text_of
@@ -23,10 +24,9 @@ from penstock.cql.names.scope import Named, Scope, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nesting import chain
 from penstock.expression import Call, Expression, Literal, columns, conjuncts
-from penstock.plan.logical import Distinct, Logical, Select
+from penstock.plan.logical import Logical, Select
 
 UNSUPPORTED_CLAUSES = {
-    "qualify": "QUALIFY",
     "windows": "a WINDOW clause",
     "laterals": "LATERAL VIEW",
     "pivots": "PIVOT",
@@ -52,8 +52,7 @@ def bind_select(select: exp.Select, context: Context) -> Logical:
     _refuse_clauses(select)
     items, rows = select_items(select), _rows(select, context)
     output = _grouped if is_grouped(select, items, rows.scope) else _projected
-    node = output(select, items, rows, context)
-    return Distinct(node) if is_distinct(select) else node
+    return output(select, items, rows, context)
 
 
 def _refuse_clauses(select: exp.Select) -> None:
@@ -104,11 +103,13 @@ def _selected(node: Logical, conjuncts: Sequence[Expression]) -> Logical:
 
 def _projected(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
     """The SELECT list over rows."""
-    attachments = Attachments(context, rows.scope)
-    binder = row_binder(rows.scope, "this SELECT list", attachments.value)
+    attachments, ranking = Attachments(context, rows.scope), Ranking(select)
+    binder = row_binder(rows.scope, "this SELECT list", attachments.value, ranking.over)
     named = bind_items(items, rows.scope, binder.bind, lambda bound, _: bound)
+    ranking.bind(items, named, binder)
     parts = [(part, part) for part in needed(rows.correlated)]
-    return project(attachments.over(rows.node), named, parts, rows.correlated, context.outer)
+    around = (rows.correlated, context.outer, is_distinct(select))
+    return ranking.output(attachments.over(rows.node), named, parts, *around)
 
 
 def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context: Context) -> Logical:
@@ -120,11 +121,13 @@ def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context:
     parts = key_parts(grouping, rows.correlated, select)
     having = Attachments(context, rows.scope, grouping)
     filters = _having(select, items, grouping, having)
-    attachments = Attachments(context, rows.scope, grouping)
-    binder = grouping.binder(attachments.value)
+    attachments, ranking = Attachments(context, rows.scope, grouping), Ranking(select, grouping)
+    binder = grouping.binder(attachments.value, ranking.over)
     named = bind_items(items, rows.scope, binder.bind, grouping.over_groups)
+    ranking.bind(items, named, binder)
     node = attachments.over(_selected(having.over(grouping.over(rows.node)), filters))
-    return project(node, named, parts, rows.correlated, context.outer)
+    around = (rows.correlated, context.outer, is_distinct(select))
+    return ranking.output(node, named, parts, *around)
 
 
 def _having(
@@ -143,6 +146,10 @@ def _one_group(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, contex
     if context.outer is None or not context.outer.takes_value:
         raise unsupported(
             "EXISTS or IN with a correlated aggregate and no GROUP BY", select, "compare its value"
+        )
+    if select.args.get("qualify") or FirstRows.of(select) or is_distinct(select):
+        raise unsupported(
+            "QUALIFY, LIMIT or DISTINCT beside a correlated aggregate", select, "it has one row"
         )
     if len(items) != 1:
         raise error(f"a scalar subquery returns one column, not {len(items)}", select)

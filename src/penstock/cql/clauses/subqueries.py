@@ -274,13 +274,18 @@ def needed(correlated: Sequence[Expression]) -> list[Expression]:
 
 def _keys(correlated: Sequence[Expression], at: exp.Expr) -> list[Expression]:
     """As ``needed``, below an aggregation, where each condition must be an equality."""
+    equalities_only(correlated, at, "an aggregate")
+    return needed(correlated)
+
+
+def equalities_only(correlated: Sequence[Expression], at: exp.Expr, what: str) -> None:
+    """Reject a construct of a subquery that works for each value it is correlated by."""
     if not all(_equality(c) for c in correlated):
         raise unsupported(
-            "an aggregate in a subquery that is correlated by anything but equality",
+            f"{what} in a subquery that is correlated by anything but equality",
             at,
             "write its WHERE as inner = outer AND ...",
         )
-    return needed(correlated)
 
 
 def project(
@@ -289,15 +294,16 @@ def project(
     parts: Sequence[Part],
     correlated: Sequence[Expression],
     outer: Outer | None,
+    hidden: Sequence[Expression] = (),
 ) -> Project:
-    """The projection of a SELECT list and of the ``parts`` that correlated conditions need.
+    """The projection of a SELECT list, of the ``parts`` that correlated conditions need, and of ``hidden``.
 
     The conditions go to ``outer`` in terms of the projection's columns.
     """
-    names = unique([*(name for name, _ in named), *(str(part) for part, _ in parts)])
-    expressions = [*(e for _, e in named), *(e for _, e in parts)]
+    names = unique([*(name for name, _ in named), *(str(part) for part, _ in parts), *map(str, hidden)])
+    expressions = [*(e for _, e in named), *(e for _, e in parts), *hidden]
     if outer is not None and correlated:
-        own = names[len(named) :]
+        own = names[len(named) : len(named) + len(parts)]
         columns = {part: Column(name, part.type) for (part, _), name in zip(parts, own, strict=True)}
         outer.conjuncts.extend(_replaced(c, columns) for c in correlated)
         outer.extras.extend(own)

@@ -19,6 +19,8 @@ Registered = Mapping[str, FunctionDef]
 """The functions that users registered, by name in lower case."""
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 """What may stand around a call of an aggregate."""
+GROUPING = ("grouping", "grouping_id")
+"""Functions of a group that tell by which keys it is grouped."""
 WITHIN_GROUP = {"percentile_cont": "percentile", "percentile_disc": "percentile_disc"}
 """Functions whose argument is in the ORDER BY of WITHIN GROUP."""
 
@@ -34,7 +36,8 @@ def call_in(node: exp.Expr, registered: Registered) -> exp.Anonymous | None:
         node = node.this
     if not isinstance(node, exp.Anonymous):
         return None
-    return node if called(node.name) or own_aggregate(node.name, registered) else None
+    known = called(node.name) or own_aggregate(node.name, registered)
+    return node if known or node.name.lower() in GROUPING else None
 
 
 def own_aggregate(name: str, registered: Registered) -> OwnAggregate | None:
@@ -50,7 +53,8 @@ def is_aggregate(node: exp.Expr, registered: Registered) -> bool:
 
 def contains_aggregate(node: exp.Expr, registered: Registered) -> bool:
     """Whether an aggregate function is called anywhere in an expression of this query."""
-    return any(is_aggregate(n, registered) for n in node.walk(prune=lambda n: isinstance(n, exp.Query)))
+    parts = node.walk(prune=lambda n: isinstance(n, exp.Query))
+    return any(is_aggregate(n, registered) and not isinstance(n.parent, exp.Window) for n in parts)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,19 @@ from penstock.functions.types import BOOLEAN, STRING, coerce
 from penstock.schema import sql_name
 
 
+def refuse_over(binder: ExpressionBinder, node: exp.Window) -> Expression:
+    """The hook of clauses that have no order."""
+    raise unsupported("an OVER clause here", node, "write it in the SELECT list or in QUALIFY")
+
+
 @dataclass(frozen=True)
 class ExpressionBinder:
-    """Binds expressions over a scope; the hooks bind aggregates and subqueries."""
+    """Binds expressions over a scope; the hooks bind aggregates, subqueries and calls with OVER."""
 
     scope: Scope
     aggregate: Callable[[exp.Expr], Expression]
     subquery: Callable[[ExpressionBinder, exp.Expr], Expression]
+    over: Callable[[ExpressionBinder, exp.Window], Expression] = refuse_over
 
     def bind(self, node: exp.Expr) -> Expression:
         bind_construct = BINDERS.get(type(node))
@@ -121,6 +127,10 @@ def _between(binder: ExpressionBinder, node: exp.Between) -> Expression:
 
 def _subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     return binder.subquery(binder, node)
+
+
+def _over(binder: ExpressionBinder, node: exp.Window) -> Expression:
+    return binder.over(binder, node)
 
 
 def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
@@ -259,6 +269,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.In: _in,
     exp.Exists: _subquery,
     exp.Subquery: _subquery,
+    exp.Window: _over,
     exp.NullSafeNEQ: _distinct_from,
     exp.Like: operators.like,
     exp.ILike: operators.ilike,
@@ -297,5 +308,4 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
     exp.Interval: "INTERVAL other than added to or subtracted from a DATE or TIMESTAMP",
-    exp.Window: "an OVER clause",
 }

@@ -71,6 +71,11 @@ READ: dict[type[exp.Expr], set[str]] = {
     exp.Star: {"except_", "replace", "rename"},
     exp.Between: {"this", "low", "high"},
     exp.In: {"this", "expressions", "query"},
+    exp.Order: {"this", "expressions"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Limit: {"expression"},
+    exp.Offset: {"expression"},
+    exp.Window: {"this", "partition_by", "order", "over"},
     exp.Cast: {"this", "to", "safe"},
 }
 
@@ -84,6 +89,7 @@ WORDS = {
     "ilike": "* ILIKE",
     "unnest": "IN UNNEST",
     "pivots": "PIVOT",
+    "spec": "a frame (ROWS or RANGE BETWEEN) in an OVER clause",
 }
 
 

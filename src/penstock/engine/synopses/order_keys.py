@@ -153,3 +153,10 @@ class LabelKeys(Stateful):
 def order_keys(kind: pa.DataType) -> IntegerKeys | LabelKeys:
     """The order keys for a type."""
     return IntegerKeys(kind) if as_integers(pa.nulls(0, kind)) is not None else LabelKeys(kind)
+
+
+def mapped(keys: Int64s, old: Int64s, new: Int64s) -> Int64s:
+    """Keys after a move; ``old`` is ascending."""
+    at = np.minimum(np.searchsorted(old, keys), len(old) - 1) if len(old) else np.zeros(len(keys), np.int64)
+    known = old[at] == keys if len(old) else np.zeros(len(keys), np.bool_)
+    return np.where(known, new[at] if len(old) else 0, keys)

@@ -8,10 +8,12 @@ from penstock.plan.logical.aggregate import Aggregate
 from penstock.plan.logical.bounded_window import BoundedWindow
 from penstock.plan.logical.budgeted import Budgeted
 from penstock.plan.logical.distinct import Distinct, Single
+from penstock.plan.logical.expand import Expand
 from penstock.plan.logical.join import AnyJoin, Join
 from penstock.plan.logical.operator import Leaf, Logical, Query, leaves, rewrite, show, walk
 from penstock.plan.logical.outer_join import OuterJoin
 from penstock.plan.logical.project import Project, renamed
+from penstock.plan.logical.rank import RANKS, Rank, SortKey
 from penstock.plan.logical.select import Select
 from penstock.plan.logical.semi_join import SemiJoin
 from penstock.plan.logical.set_operation import SetOperation
@@ -28,6 +30,7 @@ from penstock.plan.logical.to_stream import ToStream
 from penstock.plan.logical.window import Window, WindowSpec
 
 __all__ = [
+    "RANKS",
     "Aggregate",
     "AggregateCall",
     "AnyJoin",
@@ -35,17 +38,20 @@ __all__ = [
     "Budgeted",
     "Distinct",
     "Exchange",
+    "Expand",
     "Join",
     "Leaf",
     "Logical",
     "OuterJoin",
     "Project",
     "Query",
+    "Rank",
     "RelationSource",
     "Select",
     "SemiJoin",
     "SetOperation",
     "Single",
+    "SortKey",
     "Source",
     "StreamSource",
     "TableSource",

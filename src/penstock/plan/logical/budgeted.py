@@ -77,9 +77,7 @@ class Budgeted(Unary):
         assert isinstance(self.within.goal, Sample)
         read = sampling.uses.get(id(self))
         constant = bool(read) and any(read <= set(i.schema.names) for i in self.join.parts if read)
-        node = replace(
-            self, input=rows.node, weighted=True, aggregated=read is not None, constant=constant
-        )
+        node = replace(self, input=rows.node, weighted=True, aggregated=read is not None, constant=constant)
         own = {name: frozenset([name]) for name in rows.names}
         confidence = self.within.goal.confidence
         return Estimated(node, rows.names, True, {}, (WEIGHT, CLUSTER), confidence, (id(self),), own)

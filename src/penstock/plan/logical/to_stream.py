@@ -82,9 +82,7 @@ class ToStream(Unary):
         added = tuple(Column(name, e.type) for name, e in named if name not in rows.names)
         own = tuple(c for c in rows.hidden if rows.weighted and c in (WEIGHT, CLUSTER))
         shown = Project(rows.node, (*named, *((c.name, c) for c in own)))
-        return replace(
-            rows, node=replace(self, input=shown), estimates=estimates, hidden=(*added, *own)
-        )
+        return replace(rows, node=replace(self, input=shown), estimates=estimates, hidden=(*added, *own))
 
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.exact(self.input)

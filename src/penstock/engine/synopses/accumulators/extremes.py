@@ -12,7 +12,7 @@ from penstock.engine.kernels import aggregation, heaps
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended
-from penstock.engine.synopses.order_keys import order_keys
+from penstock.engine.synopses.order_keys import mapped, order_keys
 
 
 class Min(Accumulator):
@@ -80,13 +80,6 @@ class Max(Min):
     """MAX."""
 
     _turned = True
-
-
-def mapped(keys: Int64s, old: Int64s, new: Int64s) -> Int64s:
-    """Keys of which the old ones, ascending, are replaced by new ones."""
-    at = np.minimum(np.searchsorted(old, keys), len(old) - 1) if len(old) else np.zeros(len(keys), np.int64)
-    known = old[at] == keys if len(old) else np.zeros(len(keys), np.bool_)
-    return np.where(known, new[at] if len(old) else 0, keys)
 
 
 class _Heaps(Stateful):

@@ -18,8 +18,7 @@ from penstock.engine.element import Int64s
 from penstock.engine.kernels import sorted_bags
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values
-from penstock.engine.synopses.accumulators.extremes import mapped
-from penstock.engine.synopses.order_keys import IntegerKeys, LabelKeys, order_keys
+from penstock.engine.synopses.order_keys import IntegerKeys, LabelKeys, mapped, order_keys
 
 Spans = tuple[Int64s, Int64s]
 """Where the rows of each segment's group start and end."""

@@ -1,0 +1,42 @@
+"""Rows several times, each with other values: what GROUPING SETS, ROLLUP and CUBE are grouped by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.engine.operators import project, union
+from penstock.expression import Column
+from penstock.plan.facts import Named, reads
+from penstock.plan.logical.operator import Needed, PerRow
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+
+@dataclass(frozen=True)
+class Expand(PerRow):
+    """Each row once per variant, with the columns of the variant added; all variants have the same names."""
+
+    variants: tuple[Named, ...]
+
+    can_sample = False
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, *((name, e.type) for name, e in self.variants[0])])
+
+    def describe(self) -> str:
+        shown = ("(" + ", ".join(str(e) for _, e in variant) + ")" for variant in self.variants)
+        return f"Expand {', '.join(name for name, _ in self.variants[0])}: {', '.join(shown)}"
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        added = [tuple((name, e) for name, e in variant if name in needed) for variant in self.variants]
+        wanted = {*needed, *reads(e for variant in added for _, e in variant)}
+        below = context.build(self.input, [f.name for f in self.input.schema if f.name in wanted])
+        own = tuple((f.name, Column(f.name, f.type)) for f in self.input.schema if f.name in needed)
+        return union.Union(tuple(project.Project(below, (*own, *variant)) for variant in added))

@@ -1,0 +1,80 @@
+"""Ranks: the first rows of a relation, or of each of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.engine.element import Pattern
+from penstock.engine.operators import rank
+from penstock.engine.synopses.sorted_rows import SortKey
+from penstock.expression import Column, Expression
+from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.facts import Named
+from penstock.plan.logical.operator import Needed, Unary, grows_if
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
+
+RANKS = tuple(rank.KINDS)
+"""The functions that rank rows."""
+
+
+@dataclass(frozen=True)
+class Rank(Unary):
+    """Rows with ``skip < rank <= last`` in their group, by ``keys`` and then by all columns as they stand.
+
+    ``kind`` is ``"row_number"``, ``"rank"`` or ``"dense_rank"``; ``shown`` is the column that holds it.
+    """
+
+    groups: tuple[str, ...]
+    keys: tuple[SortKey, ...]
+    kind: str = "row_number"
+    skip: int = 0
+    last: int | None = None
+    shown: str | None = None
+
+    in_chain = True
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, *([(self.shown, pa.int32())] if self.shown else [])])
+
+    def describe(self) -> str:
+        by = f" BY {', '.join(self.groups)}" if self.groups else ""
+        limits = f" > {self.skip}" * bool(self.skip) + f" <= {self.last}" * (self.last is not None)
+        return f"Rank {self.kind.upper()}{limits}{by} ORDER {', '.join(map(str, self.keys))}"
+
+    @property
+    def pattern(self) -> Pattern:
+        """A row leaves when others come before it."""
+        return grows_if(self.is_static)
+
+    @property
+    def _group_columns(self) -> Named:
+        return tuple((name, Column(name, self.schema.field(name).type)) for name in self.groups)
+
+    @property
+    def meets_by(self) -> tuple[Expression, ...]:
+        return tuple(e for _, e in self._group_columns)
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        if not self.groups or below[0].renamed(self._group_columns).keys is None:
+            raise SpreadError("rows that are ranked together are in several partitions")
+        return below[0]
+
+    def two_phases(self, joins: bool) -> TwoPhases:
+        """A row among the first of all is among the first of its partition; both stages rank."""
+        partial = replace(self, skip=0, shown=None)
+        first = partial.with_inputs if self.last is not None else (lambda rows: rows)
+        return TwoPhases(first, self.with_inputs, self.groups)
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        below = context.changing(context.exact(self.input))
+        shown = self.shown if self.shown in needed else None
+        return rank.Rank(below, self.groups, self.keys, self.kind, self.skip, self.last, shown)
