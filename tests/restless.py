@@ -11,7 +11,9 @@ from unittest.mock import patch
 import numpy as np
 
 from penstock.engine import conjunction
+from penstock.engine.graph import Entity
 from penstock.engine.joins import drop_probing, inputs, pipeline
+from penstock.engine.scheduler import SCHEDULERS, Scheduler
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -31,6 +33,19 @@ EAGER = Thresholds(
 )
 """Profiles everything, takes anything for a change of the stream, and has time without limit."""
 SLICE = 3
+
+
+class AnyOrder(Scheduler):
+    """Any operator that can run: windows may be far ahead of their readers."""
+
+    def __init__(self) -> None:
+        self._die = Random(7)
+
+    def choose(self, ready: Sequence[Entity]) -> Entity:
+        return self._die.choice(ready)
+
+
+SCHEDULERS["any order"] = AnyOrder
 
 
 class Restless(PipelinedFilters):

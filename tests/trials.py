@@ -112,7 +112,7 @@ def _manner(choices: Choices) -> Manner:
     before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))
     heavy = tuple(choices.pick("", "R", "RS", "ST", "U", "QS"))
     partitions = choices.pick(1, 2, 3, 4, 5, 6)
-    scheduler = choices.pick("fifo", "round-robin", "greedy", "chain")
+    scheduler = choices.pick("fifo", "round-robin", "greedy", "chain", "any order", "any order")
     return Manner(partitions, cuts, before, 0, heavy, scheduler, choices.pick(None, 1, 3, 7))
 
 

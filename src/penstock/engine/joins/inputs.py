@@ -96,15 +96,16 @@ class JoinInputs(Stateful):
         """Insert the + elements of input i; returns their rows."""
         stub = self.stubs[i]
         if not self._own[i]:
-            stub.read()
-            return np.empty(0, np.int64) if chunk.rows is None else self._usable(i, chunk.rows)
+            rows = np.empty(0, np.int64) if chunk.rows is None else chunk.rows
+            stub.read(rows)
+            return self._usable(i, rows)
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
         valid = np.full(len(chunk), chunk.rid is not None)
         given = [(ids, valid), (ids, valid)][: self._given[i]]
         passes = i == self._passing
         rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=not passes)
-        stub.read()
+        stub.read(rows)
         return self._usable(i, rows) if passes else rows
 
     def _usable(self, i: int, rows: Int64s) -> Int64s:

@@ -177,7 +177,8 @@ class _Rows(Operator):
         before = self._holders(places)
         kept = self._kept(chunk)
         rids = np.full(len(chunk), -1, np.int64)
-        rids[kept] = self._insert(chunk.where(kept), places[kept])
+        rids[kept] = new = self._insert(chunk.where(kept), places[kept])
+        self._stub.read(new)
         # The row of a place may change more than once within the chunk: then its holder is one of these rows.
         order = np.argsort(places, kind="stable")
         again = np.flatnonzero(places[order][1:] == places[order][:-1]) + 1

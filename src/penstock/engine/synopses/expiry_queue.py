@@ -71,7 +71,8 @@ class StoredExpiry(Stateful):
 
     def push(self, chunk: Chunk) -> None:
         """Read the rows that the window stored."""
-        self._stub.read()
+        if chunk.rows is not None:
+            self._stub.read(chunk.rows)
 
     def pop(self, now: int) -> Chunk:
         """The rows whose end is before ``now``, ordered by end."""

@@ -215,8 +215,9 @@ class Store(Stateful):
 
     def settle(self) -> None:
         """Free the rows that no stub needs."""
-        same_step = all(s.steps == self.stubs[0].steps for s in self.stubs)
-        self.expire(min(s.passed for s in self.stubs), same_step)
+        # Ids may only change while no queue holds any: every reader has read all rows, in the same slice.
+        all_read = all(s.frontier == self.next and s.steps == self.stubs[0].steps for s in self.stubs)
+        self.expire(min(s.passed for s in self.stubs), all_read)
 
     def expire(self, now: int, may_move: bool = True) -> None:
         """Free the rows whose life ends by ``now``."""
@@ -343,9 +344,10 @@ class Stub(Stateful):
         store.keep(self._columns.values())
         store.stubs.append(self)
 
-    def read(self) -> None:
-        """Read all rows that the store has now."""
-        self.frontier = self.store.next
+    def read(self, rows: Int64s) -> None:
+        """Read the rows that a step brought. The store may have later ones, of slices yet to come."""
+        if len(rows):
+            self.frontier = max(self.frontier, int(rows.max()) + 1)
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""
