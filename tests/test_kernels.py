@@ -148,6 +148,9 @@ def run_queries() -> None:
             penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, batches=3)
     every = "SELECT MAX(A.v) AS m FROM A [ROWS 1500]"
     penstock.evaluate(every, {"A": [(t, {"v": t * 37 % 1999}) for t in range(3000)]}, batches=3)
+    plain = ("SELECT MAX(v) AS m FROM A", "SELECT v FROM A [SESSION 2]", "RSTREAM(SELECT v FROM A [ROWS 3])")
+    for query in plain:
+        penstock.evaluate(query, {"A": [(t * t % 97, {"v": t % 7}) for t in range(60)]}, batches=3)
     sketched = "SELECT APPROX_COUNT_DISTINCT(v) AS n, APPROX_PERCENTILE(v, 0.9) AS p FROM A [ROWS 40]"
     penstock.evaluate(sketched, {"A": [(t, {"v": t * 37 % 1999}) for t in range(100)]}, batches=3)
     rows = {n: [(t // 4, {"k": t * 7 % 11, "v": t}) for t in range(400)] for n in "AB"}
