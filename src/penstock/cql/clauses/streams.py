@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from penstock.cql.names.context import Context
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import RelationToStream
-from penstock.plan.logical import BoundedWindow, Logical, ToStream, Window
+from penstock.plan.logical import Logical, ToStream
 
 
 def to_stream(root: Logical, operator: RelationToStream, context: Context) -> ToStream:
@@ -29,18 +27,9 @@ def to_stream(root: Logical, operator: RelationToStream, context: Context) -> To
     return ToStream(root, kind, ticks(every, context.time, "EVERY", least=1))
 
 
-def _own_windows(node: Logical) -> Iterator[Window]:
-    """The windows of a relation, without those of the streams that it is derived from."""
-    if isinstance(node, Window):
-        yield node
-    elif not isinstance(node, ToStream):
-        for below in node.inputs:
-            yield from _own_windows(below)
-
-
 def _warn_of_clock(root: Logical, context: Context) -> None:
     """A relation that stays for long is output at each of its ticks; one that comes between them never is."""
-    time, windows = context.time, [w.spec for w in _own_windows(root)]
+    time, windows = context.time, [w.spec for w in root.windows]
     if time.kind == "timestamp" and any(w.kind == "session" for w in windows):
         context.warn(
             "RSTREAM outputs the relation at instants with input, and a session is in it only at its end, "
@@ -55,7 +44,7 @@ def _warn_of_clock(root: Logical, context: Context) -> None:
 
 def _warn_of_equal_windows(root: Logical, context: Context) -> None:
     """A row that the next window has too does not enter again."""
-    windows = [w for w in _own_windows(root) if isinstance(w, BoundedWindow)]
+    windows = [w for w in root.windows if w.spec.kind in ("hop", "session")]
     if windows and not root.bounds:
         context.warn(
             f"ISTREAM does not show a row of {windows[0].spec.text} that the window before had too; "

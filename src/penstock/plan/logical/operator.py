@@ -28,6 +28,7 @@ from penstock.schema import TimeDomain
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.logical.window import Window
 
 Needed = Collection[str]
 """The columns of an operator's output that someone reads."""
@@ -70,6 +71,11 @@ class Logical(ABC):
     def with_names(self, names: Sequence[str]) -> Logical | None:
         """The same operator with these column names, or None if that needs a projection."""
         return None
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows that its relation is made of, without those of streams that it is derived from."""
+        return tuple(w for below in self.inputs for w in below.windows)
 
     # how its relation changes
 

@@ -18,6 +18,7 @@ from penstock.schema import TimeDomain
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.logical.window import Window
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class ToStream(Unary):
 
     def with_names(self, names: Sequence[str]) -> Logical:
         return replace(self, input=renamed(self.input, names))
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return ()
 
     @property
     def pattern(self) -> Pattern:

@@ -79,6 +79,10 @@ class Window(Unary):
         return () if isinstance(self.input, StreamSource) else self.inputs
 
     @property
+    def windows(self) -> tuple[Window, ...]:
+        return (self,)
+
+    @property
     def pattern(self) -> Pattern:
         if self.spec.size is None:
             return Pattern.APPEND
