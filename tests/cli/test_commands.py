@@ -101,10 +101,10 @@ def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path):
         "SELECT * FROM S [ROWS 1]"
     )
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "rows.json").write_text('{"a": 1}\n')
+    (tmp_path / "data" / "rows.json").write_text('{"a": 1, "t": 1}\n{"a": 1}\n')
     result = here("run", str(path), "--trigger", "available-now")
     assert result.exit_code == 2
-    assert "NULL timestamp" in result.stderr and result.stderr.count("\n") == 1
+    assert "rows.json, line 2: column 't' is NULL" in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_demo_ends_by_itself_with_a_summary(here):

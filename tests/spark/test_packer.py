@@ -117,7 +117,7 @@ def test_large_inputs_come_in_pieces() -> None:
 def test_rows_without_time_or_sign_are_refused() -> None:
     schema = pa.schema([(TS, pa.int64()), (SIGN, pa.int8())])
     packer = Packer("S", "S", schema, NO_COPIES, (), Route(), (0,))
-    with pytest.raises(DataError, match="stream 'S': 1 of 2 rows have a NULL timestamp"):
+    with pytest.raises(DataError, match="stream 'S': 1 of 2 rows have a NULL timestamp, the first"):
         packed(
             packer,
             pa.record_batch([pa.array([1, None], pa.int64()), pa.array([1, 1], pa.int8())], schema=schema),

@@ -180,6 +180,6 @@ def test_after_bad_data(feed: Feed) -> None:
     feed.write("L", pa.table({"k": ["a"], "v": [1], "t": [4]}))
     assert "001.parquet" in feed.fails()
     feed.write("L", pa.concat_tables([good, pa.Table.from_pylist([{"k": 0, "v": 0, "t": None}], ROW)]))
-    assert "stream 'L': 1 of 9 rows have a NULL timestamp" in feed.fails()
+    assert "001.parquet, row 9: column 't' is NULL" in feed.fails()
     feed.run(more="ON BAD ROWS COUNT")
     feed.check()

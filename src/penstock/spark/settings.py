@@ -13,6 +13,12 @@ LAST_EVENTS_MS = 2000
 
 # Map side
 
+SHOWN_ROW_CHARS = 200
+"""Characters of a bad row that an error shows."""
+SAMPLED_FILES = 20
+"""Newest files of a source that are looked at for the columns that it is declared with."""
+SAMPLED_LINES = 100
+"""Lines of each of them, of JSON."""
 PARQUET_BATCH_ROWS = 1 << 17
 """Rows that are decoded at a time."""
 KAFKA_BATCH_MESSAGES = 10_000

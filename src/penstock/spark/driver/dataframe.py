@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import Accumulator, cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.catalog import Input
-from penstock.errors import EngineError
+from penstock.errors import DataError, EngineError
 from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
@@ -20,6 +21,7 @@ from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import fingerprint
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
+from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query_frame import QueryFrame
 from penstock.spark.relay.fingerprint import Fingerprint
@@ -89,7 +91,11 @@ def program(plan: PhysicalPlan, number: int) -> Program:
 
 def table(source: TableInput) -> pa.Table:
     """A static table's pushed columns and rows, read once."""
-    rows = exchange.project(source.columns, source.filter, source.alias, source.table.source.df).toArrow()
+    df = exchange.project(source.columns, source.filter, source.alias, source.table.source.df)
+    try:
+        rows = df.toArrow()
+    except PySparkException as error:
+        raise DataError(f"table {source.table.name!r} cannot be read: {sentence(error)}") from None
     # The first column only keeps the number of rows if no other column is needed.
     shown = zip(source.columns, rows.columns[1:], strict=True)
     named = {name: column.cast(e.type) for (name, e), column in shown}

@@ -10,9 +10,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError, QueryFailed
+from penstock.spark.map_side.bad_rows import with_line
 
 _RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
 """A Penstock error raised in a Python worker, within the text of Spark's exception."""
+_REJECTED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: .*)?$", re.MULTILINE)
+"""A bad row that Catalyst has rejected."""
 _PREAMBLE = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
 
 
@@ -23,9 +26,9 @@ def sentence(failure: BaseException) -> str:
     'the query failed: no space'
     """
     text = str(failure)
-    raised = _RAISED.findall(text)
+    raised = _RAISED.findall(text) or _REJECTED.findall(text)
     if raised or isinstance(failure, PenstockError):
-        return str(raised[-1]).strip() if raised else text
+        return with_line(str(raised[-1]).strip()) if raised else text
     lines = _PREAMBLE.sub("", text.strip()).splitlines() or [type(failure).__name__]
     return f"the query failed: {lines[0]}"
 

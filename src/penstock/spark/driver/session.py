@@ -212,11 +212,12 @@ class Session:
         """
         return self._measurements.latest()
 
-    def late_rows(self, name: str) -> DataFrame:
+    def late_rows(self, name: str, query: StreamingQuery | None = None) -> DataFrame:
         """The rows of a stream that came too late for a query, as a streaming DataFrame.
 
-        They are of the queries that were made since ``SET penstock.late_rows = 'directory'``. The timestamp
-        and the columns that such a query reads are filled, and rows that its filter drops are not among them.
+        They are of the queries that were made since ``SET penstock.late_rows = 'directory'``, or of the given
+        one. The timestamp and the columns that such a query reads are filled, and rows that its filter drops
+        are not among them.
         """
         known = self._catalog.known(name)
         stream = self._catalog[known] if known else None
@@ -226,8 +227,10 @@ class Session:
             raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
         directory = f"{self.settings.late_rows}/{stream.name}"
         opened(directory)
-        schema = from_arrow_schema(late_schema(stream))
-        return self.spark.readStream.schema(schema).parquet(directory)
+        reader = self.spark.readStream.schema(from_arrow_schema(late_schema(stream)))
+        if query is not None:
+            reader = reader.option("pathGlobFilter", f"{query.id}-*")
+        return reader.parquet(directory)
 
     def skew(self) -> list[Skew]:
         """How evenly rows are distributed: for each input of a stage, the rows that each partition received.

@@ -15,9 +15,10 @@ from penstock import cql
 from penstock.catalog import Input, InputOptions, TableDef
 from penstock.errors import CatalogError
 from penstock.schema import TIMESTAMP
+from penstock.spark.driver.file_columns import check_columns
 from penstock.spark.driver.file_options import check_options, report_options
 from penstock.spark.map_side import messages
-from penstock.spark.map_side.bad_rows import without_bad_rows
+from penstock.spark.map_side.bad_rows import CORRUPT, marked_files, with_corrupt, without_bad_rows
 from penstock.spark.map_side.catalyst import quote
 
 
@@ -58,8 +59,16 @@ def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: Inpu
     assert options.timestamp is not None
     time = ticks(options.timestamp, schema.field(options.timestamp).type)
     sign = None if options.change is None else signs(options.change)
-    df = without_bad_rows(name, df, [time] if sign is None else [time, sign], options.bad_rows)
+    needed = {options.timestamp: time}
+    if sign is not None and options.change is not None:
+        needed[options.change] = sign if options.heartbeat is None else _or_heartbeat(sign, options.heartbeat)
+    df = without_bad_rows(kind, name, df, needed, options.bad_rows)
     return Input.over(schema, name, kind, options, InputFrame(df, time, sign))
+
+
+def _or_heartbeat(sign: Column, heartbeat: str) -> Column:
+    """The sign of a row; a heartbeat needs none."""
+    return F.coalesce(sign, F.when(F.expr(quote(heartbeat)), F.lit(1)).cast("tinyint"))
 
 
 def signs(change: str) -> Column:
@@ -78,7 +87,7 @@ def table(name: str, df: DataFrame) -> TableDef:
 def declared_table(statement: cql.CreateTable, spark: SparkSession) -> TableDef:
     """A table that DDL declares."""
     df = _read(spark.read, statement.source, statement.schema, f"table {statement.name!r}")
-    return statement.definition(InputFrame(df))
+    return statement.definition(InputFrame(without_bad_rows("table", statement.name, df, {}, "error")))
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:
@@ -100,12 +109,21 @@ def ticks(timestamp: str, kind: pa.DataType) -> Column:
 
 def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> DataFrame:
     check_options(source.format, source.options, what)
-    reader = reader.format(source.format).options(**source.options)
-    if source.format != "rate":
-        reader = reader.schema(from_arrow_schema(schema))
+    if source.path:
+        check_columns(source.format, source.path, schema.names, source.options, what)
+    reader, declared = reader.format(source.format).options(**source.options), from_arrow_schema(schema)
+    marked = source.format in ("json", "csv") and not _READ_OTHERWISE & {o.lower() for o in source.options}
+    if marked:
+        reader = reader.schema(with_corrupt(declared)).option("columnNameOfCorruptRecord", CORRUPT)
+    elif source.format != "rate":
+        reader = reader.schema(declared)
     try:
         df: DataFrame = reader.load(source.path) if source.path else reader.load()
     except (AnalysisException, PySparkException) as error:
         first = str(error).splitlines()[0]
         raise CatalogError(f"{what} cannot be read from {source.path or source.format}: {first}") from None
-    return df
+    return marked_files(df, declared, source.format, source.options) if marked else df
+
+
+_READ_OTHERWISE = frozenset({"mode", "columnnameofcorruptrecord"})
+"""Options by which a user decides what Spark does with bad rows."""

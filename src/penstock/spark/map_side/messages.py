@@ -6,11 +6,11 @@ from difflib import get_close_matches
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from penstock.errors import CatalogError
 from penstock.spark.map_side import kafka
-from penstock.spark.map_side.bad_rows import MALFORMED, POSITION
+from penstock.spark.map_side.bad_rows import CORRUPT, PLACE, WRONG, json_text, with_corrupt, wrong_value
 
 PREFIX = "kafka_"
 """With JSON, columns named ``kafka_key``, ``kafka_timestamp``... are the message's own."""
@@ -18,7 +18,7 @@ FORMATS = ("json", "raw")
 JSON_OPTIONS = ("timestampFormat", "timestampNTZFormat", "dateFormat")
 OPTIONS = ("format", *JSON_OPTIONS, "startingOffsets", "maxOffsetsPerTrigger", "timeoutSeconds")
 
-_ROW, _CORRUPT = "__row", "__corrupt"
+_ROW = "__row"
 
 
 def read(
@@ -57,15 +57,17 @@ def _messages(
 
 def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str]) -> DataFrame:
     inside = [f for f in schema if not f.name.startswith(PREFIX)]
-    parsed = StructType([*inside, StructField(_CORRUPT, StringType())])
+    parsed = with_corrupt(StructType(inside))
     reader_options = {k: v for k, v in options.items() if k in JSON_OPTIONS}
-    reader_options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    reader_options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     text = F.col("value").cast("string")
     # Spark's JSON reader silently replaces invalid UTF-8.
-    rows = messages.withColumn(_ROW, F.from_json(F.when(F.is_valid_utf8(text), text), parsed, reader_options))
-    malformed = F.col(_ROW).isNull() | F.col(_ROW)[_CORRUPT].isNotNull()
-    place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
-    return rows.select(*map(_shown, schema), malformed.alias(MALFORMED), place.alias(POSITION))
+    readable = F.when(F.is_valid_utf8(text), text)
+    rows = messages.withColumn(_ROW, F.from_json(readable, parsed, reader_options))
+    malformed = F.col(_ROW).isNull() | F.col(_ROW)[CORRUPT].isNotNull()
+    wrong = F.when(malformed, wrong_value(inside, lambda name: F.col(_ROW)[name], json_text(readable)))
+    place = F.concat(F.lit("the message at partition "), "partition", F.lit(", offset "), "offset")
+    return rows.select(*map(_shown, schema), wrong.alias(WRONG), place.alias(PLACE))
 
 
 def _shown(field: StructField) -> Column:

@@ -23,7 +23,7 @@ from penstock.spark.process import (
     keep_freed_memory,
     quiet_worker,
 )
-from penstock.spark.settings import BLOB_BYTES
+from penstock.spark.settings import BLOB_BYTES, SHOWN_ROW_CHARS
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, binary_column
 
@@ -116,11 +116,18 @@ class Packer:
         ts = rows.column(TS)
         if ts.null_count:
             raise DataError(
-                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp; mend "
-                "them, or declare the stream ON BAD ROWS COUNT to leave such rows out and count them"
+                f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp, the first "
+                f"of them is {self._shown(rows, ts.is_null())}; mend them, or declare the stream ON BAD ROWS "
+                "COUNT to leave such rows out and count them"
             )
         bounds = pc.min_max(ts)
         return bounds["min"].as_py(), bounds["max"].as_py()
+
+    def _shown(self, rows: pa.RecordBatch, bad: pa.Array) -> str:
+        """The first bad row, as far as it was sent."""
+        (row,) = rows.filter(bad).slice(0, 1).to_pylist()
+        sent = {n.removeprefix("__key ").partition(".")[2]: v for n, v in row.items()}
+        return ", ".join(f"{n} = {v!r}" for n, v in sent.items() if n)[:SHOWN_ROW_CHARS] or "without columns"
 
     def _typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = zip(rows.columns, self.schema, strict=True)
@@ -133,9 +140,11 @@ class Packer:
         if KEEP in names:
             rows = rows.filter(rows.column(KEEP))
         if SIGN in names and rows.column(SIGN).null_count:
+            unmarked = rows.column(SIGN).is_null()
             raise DataError(
                 f"relation {self.stream!r}: {rows.column(SIGN).null_count} rows are marked neither '+' nor "
-                "'-'; mend the column that CHANGE BY names"
+                f"'-', the first of them is {self._shown(rows, unmarked)}; mend the column that CHANGE BY "
+                "names"
             )
         shown = [n for n in names if n != KEEP and not n.startswith((PART, "__key"))]
         where = [self._where(rows, number) for number in range(len(self.split))]

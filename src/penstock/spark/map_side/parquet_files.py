@@ -93,7 +93,20 @@ class ParquetPacker:
     @generator_without_traceback
     def _rows(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
         for file in files:
-            yield from read(unquote(urlparse(file).path), self.columns)
+            row, path = 0, unquote(urlparse(file).path)
+            for batch in read(path, self.columns):
+                self._check_time(batch.column(0), path, row)
+                row += batch.num_rows
+                yield batch
+
+    def _check_time(self, time: pa.Array, path: str, before: int) -> None:
+        """Reject a row without a time; the timestamp is the first column."""
+        if time.null_count:
+            row = before + time.is_null().index(True).as_py() + 1
+            raise DataError(
+                f"stream {self.packer.stream!r}: {path}, row {row}: column {self.columns[0].name!r} is NULL; "
+                "mend it, or declare the stream ON BAD ROWS COUNT to leave such rows out"
+            )
 
 
 @dataclass(frozen=True)
