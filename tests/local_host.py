@@ -157,7 +157,7 @@ def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], 
 
 
 def _with_tables(planned: PlannedStage, case: Case) -> Stage:
-    tables = {}
+    tables = dict(planned.stage.tables)
     for source in planned.inputs:
         if isinstance(source, TableInput):
             rows = case.inputs[source.table.name]

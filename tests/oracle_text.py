@@ -50,6 +50,7 @@ def take_apart(cql: str) -> Query:
 
     After a comment ``/* then ... */`` rows of equal keys are ordered, as CQL orders them without saying so.
     """
+    cql = re.sub(r"\* EXCEPT \((?=\w+\))", "* EXCLUDE (", cql)
     cql = re.sub(r"/\* then (.*?) \*/", r", \1", cql)
     return _query(in_duckdb([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()]))
 
@@ -195,7 +196,7 @@ class Scanner:
 def _is_query(words: list[str]) -> bool:
     """Whether a query stands in these parentheses, and not FROM items."""
     if words[0] != "(":
-        return words[0].upper() in ("SELECT", "WITH")
+        return words[0].upper() in ("SELECT", "WITH", "VALUES")
     closing = closed_at(words, 0)
     after = words[closing + 1 : closing + 2]
     if not after:

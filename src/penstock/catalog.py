@@ -65,11 +65,15 @@ class Input:
 
 @dataclass(frozen=True)
 class ViewDef:
-    """A registered view, or stream defined by a query: CQL text that replaces its name in FROM."""
+    """A registered view, or stream defined by a query: CQL text that replaces its name in FROM.
+
+    ``columns`` names its columns, if the definition does.
+    """
 
     name: str
     text: str
     kind: str = "view"
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -106,9 +106,12 @@ def _tail(text: str, where: list[str]) -> str:
 def _star(ctx: Context, found: sources.From, tail: str, static: bool) -> Select:
     """``*`` or ``r.*``; of several items only where nobody asks for the columns by name."""
     last = found.items[-1]
-    if len(found.items) == 1:
-        return Select("*", tail, last.columns, ctx.chance(6))
-    return Select(f"{last.alias}.*", tail, last.columns, ctx.chance(6))
+    star, columns = "*" if len(found.items) == 1 else f"{last.alias}.*", last.columns
+    if len(columns) > 1 and ctx.chance(3):
+        left_out = ctx.pick(*columns)
+        columns = {name: type_ for name, type_ in columns.items() if name != left_out}
+        star = f"{star} EXCEPT ({left_out})"
+    return Select(star, tail, columns, ctx.chance(6))
 
 
 def _plain(ctx: Context, scope: Scope, depth: int, types: tuple[str, ...] | None) -> list[Typed]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from strategies import selects
-from strategies.data import TABLE
-from strategies.expressions import condition, link, test
+from strategies.data import COLUMNS, INT, TABLE
+from strategies.expressions import condition, constant, link, test
 from strategies.scope import Context, Item, Scope
 from strategies.windows import BY_TIME, FORMS, window
 
@@ -101,7 +101,7 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
     if ctx.relations:
         kinds += ["relation"] * 2
     if static:
-        kinds.append("table")
+        kinds += ["table", "values"]
     if depth > 0:
         kinds += ["subquery"] * 3 + ["derived"] * 3
     kind = ctx.pick(*kinds)
@@ -114,6 +114,8 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
         return Part(f"({query}) AS {alias}", [Item(alias, columns)])
     if kind == "derived":
         return _derived(ctx, depth)
+    if kind == "values":
+        return _values(ctx)
     names = {"stream": "STU", "relation": "RQ", "table": "D"}[kind]
     return _named(ctx, ctx.pick(*names))
 
@@ -126,6 +128,20 @@ def _named(ctx: Context, name: str) -> Part:
         text = f"{name} {under}".rstrip()
     timed = None if source.kind in (TABLE, "relation") else True
     return Part(f"{text} AS {alias}", [Item(alias, columns, timed)])
+
+
+def _values(ctx: Context) -> Part:
+    """A table of constants."""
+    columns = {"a": INT, **{c: COLUMNS[c] for c in ctx.some("bst", 0, 2)}}
+    first = ", ".join(constant(ctx, t) for t in columns.values())
+    rows = [", ".join(_constant(ctx, t) for t in columns.values()) for _ in range(ctx.pick(1, 0, 2, 3))]
+    alias = ctx.alias()
+    every = ", ".join(f"({row})" for row in (first, *rows))
+    return Part(f"(VALUES {every}) AS {alias} ({', '.join(columns)})", [Item(alias, columns, None)])
+
+
+def _constant(ctx: Context, type_: str) -> str:
+    return "NULL" if ctx.chance(6) else constant(ctx, type_)
 
 
 def _derived(ctx: Context, depth: int) -> Part:

@@ -74,4 +74,10 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
             statement.expression,
             "write ISTREAM( ) around its SELECT list, or CREATE VIEW",
         )
-    return ViewDef(statement.name, statement.text, statement.kind)
+    names, count = statement.columns, len(root.schema)
+    if names and len(names) != count:
+        message = f"view '{statement.name}' has {len(names)} column name(s) for {count} columns"
+        raise error(message, statement.expression)
+    if len({n.casefold() for n in names}) < len(names):
+        raise error(f"view '{statement.name}' names a column twice", statement.expression)
+    return ViewDef(statement.name, statement.text, statement.kind, names)

@@ -60,6 +60,7 @@ class CreateView:
     kind: str
     text: str
     expression: exp.Expr = field(compare=False)
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ def _create_view(node: ViewDefinition) -> CreateView:
     query = node.args["query"]
     if not isinstance(query, exp.Query | RelationToStream):
         raise error(f"CREATE {node.args['kind'].upper()} takes AS and a query", node)
-    return CreateView(node.name, node.args["kind"], node.args["text"], query)
+    columns = tuple(c.name for c in node.args.get("columns") or ())
+    return CreateView(node.name, node.args["kind"], node.args["text"], query, columns)
 
 
 def _schema(node: exp.Expr, what: str) -> pa.Schema:

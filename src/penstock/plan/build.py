@@ -56,6 +56,7 @@ class Builder:
     budgeted: Callable[[logical.Budgeted, Node], Node] = lambda node, join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
+    constants: dict[str, pa.Table] = field(default_factory=dict)
 
     def build(self, node: logical.Logical, needed: Needed) -> Node:
         """Operators whose output has at least the needed columns."""
@@ -102,6 +103,13 @@ class Builder:
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
         self.host_inputs.append(TableInput(name, node.alias, node.definition, shipped, filter))
         return Source(name, pa.schema(fields), table=True)
+
+    def constant(self, name: str, rows: pa.Table) -> Node:
+        """A table that the query itself contains."""
+        name = self._new_name(name)
+        self.stage_inputs.append(StageInput(name, rows.schema, "table"))
+        self.constants[name] = rows
+        return Source(name, rows.schema, table=True)
 
     def own_rows(self, source: logical.Source) -> tuple[Expression, ...]:
         """The predicate that a row is the partition's own, if the stream built last sends places."""

@@ -84,7 +84,7 @@ class _Compiler:
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:
         root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
-        stage = Stage({RESULT: root}, taken, scheduling=self._scheduling)
+        stage = Stage({RESULT: root}, taken, builder.constants, self._scheduling)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 

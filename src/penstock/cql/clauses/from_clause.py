@@ -9,15 +9,24 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef, Input, TableDef, ViewDef
+from penstock.cql.clauses.grouping import row_binder
 from penstock.cql.clauses.joins import Joined, join
-from penstock.cql.clauses.queries import common_table, derived_table, has_first_rows, view
+from penstock.cql.clauses.queries import (
+    column_names,
+    columns_of,
+    common_table,
+    derived_table,
+    has_first_rows,
+    view,
+)
 from penstock.cql.clauses.windows import windowed
+from penstock.cql.expressions.coercion import unify
 from penstock.cql.names.context import Catalog, Context
-from penstock.cql.names.scope import Item, lookup
+from penstock.cql.names.scope import Item, Scope, lookup
 from penstock.cql.syntax.ddl_parser import DEFINED
 from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.cql.syntax.foreign import is_window_function, window_function
-from penstock.plan.logical import RelationSource, StreamSource, TableSource
+from penstock.plan.logical import RelationSource, StreamSource, TableSource, Values
 
 __all__ = ["Catalog", "Context", "bind_from", "bind_item"]
 
@@ -175,13 +184,30 @@ def _item_as(inside: exp.Expr, alias: exp.Expr | None, window: exp.Expr | None) 
     return item
 
 
+# constants
+
+
+def _values(node: exp.Values, context: Context) -> Joined:
+    """VALUES: a static table of constants, with columns col1, col2, ... unless the alias names them."""
+    binder = row_binder(Scope(functions=context.functions), "VALUES")
+    rows = [[binder.bind(e) for e in row.expressions] for row in node.expressions]
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise error("the rows of VALUES have different numbers of columns", node)
+    columns = [unify(column, node, "a column of VALUES has") for column in zip(*rows, strict=True)]
+    alias = node.alias or context.new_alias()
+    own = tuple(f"col{n + 1}" for n in range(len(columns)))
+    root = Values(alias, own, tuple(zip(*columns, strict=True)))
+    names = column_names(root, columns_of(node), node)
+    return Joined.of(Item.of(alias, replace(root, names=tuple(f"{alias}.{n}" for n in names))), node)
+
+
 ITEMS: dict[type[exp.Expr], Callable[[Any, Context], Joined]] = {
     exp.Table: _named,
     exp.Subquery: _parenthesised,
+    exp.Values: _values,
 }
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.Lateral: "LATERAL",
     exp.Unnest: "UNNEST",
-    exp.Values: "VALUES in FROM",
 }

@@ -104,7 +104,8 @@ def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
     join_kind = KINDS.get(words)
     if join_kind is None or node.method not in ("", "NATURAL"):
         written = " ".join(w for w in (node.method, node.side, node.kind) if w)
-        raise unsupported(f"{written} JOIN", node)
+        hint = "exchange the sides and write LEFT" if node.kind in ("SEMI", "ANTI") else None
+        raise unsupported(f"{written} JOIN", node, hint)
     merge = _MERGED.get(words, _left_one)
     return join_kind(left, right, node, _condition(left, right, node, merge))
 

@@ -176,12 +176,12 @@ RELATIONS: dict[type[exp.Expr], Callable[[Any, Context], Logical]] = {
 def derived_table(node: exp.Subquery, query: exp.Expr, context: Context) -> Item:
     """A subquery in FROM."""
     alias = node.alias or context.new_alias()
-    return _item(bind_query(query, context), alias, _columns(node), node, context)
+    return _item(bind_query(query, context), alias, columns_of(node), node, context)
 
 
 def common_table(node: exp.Table, table: CommonTable, context: Context) -> Item:
     """A query that WITH named, where its name stands."""
-    names = _columns(node) or _columns(table.node)
+    names = columns_of(node) or columns_of(table.node)
     inside = replace(table.context, outer=context.outer)
     root = bind_query(table.node.this, inside.apart("a query of WITH"))
     return _item(root, node.alias or table.node.alias, names, node, context)
@@ -198,23 +198,25 @@ def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
         line, column = place(node)
         message = f"in view '{view.name}': {failure.message}"
         raise type(failure)(message, line=line, column=column, hint=failure.hint) from None
-    return _item(root, node.alias or view.name, _columns(node), node, context)
+    names = columns_of(node) or [exp.to_identifier(n) for n in view.columns]
+    return _item(root, node.alias or view.name, names, node, context)
 
 
 def _item(root: Logical, alias: str, names: Sequence[exp.Expr], node: exp.Expr, context: Context) -> Item:
     window = node.args.get("window")
     if window is not None and not root.is_stream:
         root = as_stream(root, alias, window, context)
-    item = Item.of(alias, requalified(root, alias, _column_names(root, names, node)))
+    item = Item.of(alias, requalified(root, alias, column_names(root, names, node)))
     return windowed(item, window, context) if root.is_stream else item
 
 
-def _columns(node: exp.Expr) -> Sequence[exp.Expr]:
+def columns_of(node: exp.Expr) -> Sequence[exp.Expr]:
+    """The column names after an alias."""
     alias = node.args.get("alias")
     return (alias.args.get("columns") or ()) if alias else ()
 
 
-def _column_names(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[str]:
+def column_names(root: Logical, names: Sequence[exp.Expr], node: exp.Expr) -> list[str]:
     """The names of the columns: those of the alias, if it has any."""
     own = root.schema.names
     if not names:

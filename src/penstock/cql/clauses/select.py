@@ -21,7 +21,7 @@ from penstock.cql.expressions.binder import ExpressionBinder
 from penstock.cql.names.context import Context
 from penstock.cql.names.results import text_of
 from penstock.cql.names.scope import Named, Scope, outer_columns
-from penstock.cql.syntax.errors import error, unsupported
+from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nesting import chain
 from penstock.expression import Call, Expression, Literal, columns, conjuncts
 from penstock.plan.logical import Logical, Select
@@ -217,7 +217,16 @@ def _name_of_subquery(item: exp.Subquery) -> str:
 
 def _star(item: exp.Expr, scope: Scope) -> list[Named]:
     star = item.this if isinstance(item, exp.Column) else item
-    for arg, words in (("except_", "* EXCEPT"), ("replace", "* REPLACE"), ("rename", "* RENAME")):
+    for arg, words in (("replace", "* REPLACE"), ("rename", "* RENAME")):
         if star.args.get(arg):
             raise unsupported(words, item)
-    return scope.star(item)
+    columns = scope.star(item)
+    for left_out in star.args.get("except_") or ():
+        rest = [(n, e) for n, e in columns if n.casefold() != left_out.name.casefold()]
+        if len(rest) == len(columns):
+            hint = did_you_mean(left_out.name, [n for n, _ in columns], scope.columns_hint())
+            raise error(f"* has no column '{left_out.name}' to leave out", left_out, hint)
+        columns = rest
+    if not columns:
+        raise error("* EXCEPT leaves no column", item)
+    return columns

@@ -85,14 +85,15 @@ class DDLParser(SparkParser):
         return self._parse_input_definition(start, name, word)
 
     def _parse_view(self, start: Token, name: exp.Expr, word: str) -> ViewDefinition:
-        if self._match(TokenType.L_PAREN, advance=False):
-            raise unsupported("a view with column names", self._curr, "write AS in its SELECT list")
+        named = self._match(TokenType.L_PAREN, advance=False)
+        columns = self._parse_wrapped_id_vars() if named else []
         if not self._match(TokenType.ALIAS):
             raise error(f"CREATE {word} takes AS and a query", self._curr or self._prev)
         first = self._curr or self._prev
         query = self._parse_statement()
         text = self._find_sql(first, self._prev)
-        return self.expression(ViewDefinition(this=name, kind=word.lower(), query=query, text=text), start)
+        node = ViewDefinition(this=name, kind=word.lower(), query=query, text=text, columns=columns)
+        return self.expression(node, start)
 
     def _parse_input_definition(self, start: Token, name: exp.Expr, word: str) -> InputDefinition:
         node = InputDefinition(this=name, kind=word.lower(), columns=self._parse_column_types())

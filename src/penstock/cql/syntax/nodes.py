@@ -74,7 +74,7 @@ class TableDefinition(exp.Expression):
 class ViewDefinition(exp.Expression):
     """CREATE VIEW, or CREATE STREAM with a query: its ``text`` and its syntax tree."""
 
-    arg_types = {"this": True, "kind": True, "query": True, "text": True}
+    arg_types = {"this": True, "kind": True, "query": True, "text": True, "columns": False}
 
 
 class Setting(exp.Expression):

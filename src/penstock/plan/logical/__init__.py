@@ -27,6 +27,7 @@ from penstock.plan.logical.sources import (
     sources,
 )
 from penstock.plan.logical.to_stream import ToStream
+from penstock.plan.logical.values import Values
 from penstock.plan.logical.window import Window, WindowSpec
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "StreamSource",
     "TableSource",
     "ToStream",
+    "Values",
     "Window",
     "WindowSpec",
     "leaves",
