@@ -174,6 +174,13 @@ def bench_network(context: typer.Context) -> None:
         _bench("bench.streamon.network")(context.args)
 
 
+@bench_app.command("schedulers", **_FORWARDED)
+def bench_schedulers(context: typer.Context) -> None:
+    """Queues of the engine under a bursty feed, by scheduler; --plot draws them."""
+    with _one_line_errors():
+        _bench("bench.engine.schedulers")(context.args)
+
+
 @bench_app.command("rebuild", **_FORWARDED)
 def bench_rebuild(context: typer.Context) -> None:
     """How long a partition takes to come back after its engine was killed; --help lists the options."""
