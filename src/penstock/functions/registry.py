@@ -11,6 +11,7 @@ A *signature* such as ``STRING, INT [, STRING] -> STRING`` says what a function 
 ``DATE, TIMESTAMP``    that type, or a STRING, DATE or TIMESTAMP that is converted
 ``number, integer``    any type of the class, or NULL; alike arguments become one type unless a rule decides
 ``time``               a DATE or a TIMESTAMP as it is
+``bytes``              a BINARY, or a STRING as one
 ``T``                  any type; all arguments marked T become their common type
 other words            anything; the function's rule says what fits
 ``...``                any number of further arguments of the kind before it
@@ -50,6 +51,9 @@ def _take(argument: Expression, kind: str) -> Expression | None:
         return None
     if kind in ("DATE", "TIMESTAMP"):
         return types.as_time(argument, SQL_TYPES[kind])
+    if kind == "bytes":
+        fits = types.is_string(argument.type) or argument.type in (types.BINARY, types.NULL)
+        return types.coerce(argument, types.BINARY) if fits else None
     if kind in SQL_TYPES:
         fits = types.common((argument.type, SQL_TYPES[kind])) == SQL_TYPES[kind]
         return types.coerce(argument, SQL_TYPES[kind]) if fits else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -76,12 +75,6 @@ def _initcap(text: str) -> str:
     return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
 
 
-@TEXT.by_row("md5", "STRING -> STRING", "MD5 in hexadecimal",
-             "MD5('Spark') -> '8cde774d6f7333752ed72cacddb05126'")  # fmt: skip
-def _md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
 @TEXT.by_row("ascii", "STRING -> INT", "code of the first character", "ASCII('A') -> 65")
 def _ascii(text: str) -> int:
     return ord(text[0]) if text else 0
@@ -134,7 +127,7 @@ def _levenshtein(left: str, right: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _regex(pattern: str) -> re.Pattern[str]:
+def regex(pattern: str) -> re.Pattern[str]:
     r"""A regular expression, ``\d`` and the like in ASCII as in Java."""
     try:
         return re.compile(pattern, re.ASCII)
@@ -146,7 +139,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
              "whether the regular expression matches some part; also written `s RLIKE p`",
              "'abc' RLIKE 'b.' -> TRUE", aliases=("regexp", "regexp_like"), raises=True)  # fmt: skip
 def _rlike(text: str, pattern: str) -> bool:
-    return _regex(pattern).search(text) is not None
+    return regex(pattern).search(text) is not None
 
 
 @TEXT.by_row("regexp_replace", "STRING, STRING, STRING -> STRING",
@@ -156,7 +149,7 @@ def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
     """Java writes a group as ``$1``, and a backslash quotes the next character."""
     parts = re.sub(r"\\(.)|\$(\d+)", _python_group, replacement, flags=re.DOTALL)
     try:
-        return _regex(pattern).sub(parts, text)
+        return regex(pattern).sub(parts, text)
     except (re.error, IndexError) as failure:
         raise DataError(f"{replacement!r} is not a replacement for {pattern!r}: {failure}") from None
 
@@ -168,10 +161,10 @@ def _python_group(part: re.Match[str]) -> str:
 
 
 def _regexp_extract(text: str, pattern: str, group: int) -> str:
-    regex = _regex(pattern)
-    if not 0 <= group <= regex.groups:
-        raise DataError(f"the regular expression {pattern!r} has no group {group}, only {regex.groups}")
-    found = regex.search(text)
+    compiled = regex(pattern)
+    if not 0 <= group <= compiled.groups:
+        raise DataError(f"the regular expression {pattern!r} has no group {group}, only {compiled.groups}")
+    found = compiled.search(text)
     return (found[group] or "") if found else ""
 
 
@@ -240,7 +233,15 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
     return parts[position] if 0 <= position < len(parts) else ""
 
 
-def _locate(part: str, text: str, start: int) -> int:
+def _locate(call: Call, args: Sequence[Datum]) -> pa.Array:
+    return pa.array([_place_of(*row) for row in rows(args)], INT)
+
+
+def _place_of(part: str | None, text: str | None, start: int | None) -> int | None:
+    if start is None:
+        return 0
+    if part is None or text is None:
+        return None
     if start <= 0:
         return 0
     return text.find(part, start - 1) + 1 if part else 1
@@ -248,7 +249,7 @@ def _locate(part: str, text: str, start: int) -> int:
 
 @TEXT.by_rule("locate", "STRING, STRING [, INT] -> INT",
               "position of the first in the second, from the third on; 0 if nowhere. Also `POSITION(p IN s)`",
-              "LOCATE('b', 'abcb', 3) -> 4", kernel=by_row(_locate))  # fmt: skip
+              "LOCATE('b', 'abcb', 3) -> 4", kernel=_locate)  # fmt: skip
 def _from_start(part: Expression, text: Expression, start: Expression = ONE) -> Expression:
     return Call("locate", (part, text, start), INT)
 

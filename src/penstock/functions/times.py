@@ -216,15 +216,9 @@ for _unit_name, _micros, _text in (
 
 
 @TIMES.by_rule("unix_timestamp", "TIMESTAMP -> BIGINT", "seconds since 1970",
-               "UNIX_TIMESTAMP('1970-01-01 00:01:00') -> 60L")  # fmt: skip
+               "UNIX_TIMESTAMP('1970-01-01 00:01:00') -> 60L", aliases=("to_unix_timestamp",))  # fmt: skip
 def _unix_timestamp(moment: Expression) -> Expression:
     return Call("unix_seconds", (moment,), BIGINT)
-
-
-@TIMES.by_rule("from_unixtime", "BIGINT -> STRING", "the time that many seconds after 1970, as text",
-               "FROM_UNIXTIME(1) -> '1970-01-01 00:00:01'")  # fmt: skip
-def _from_unixtime(seconds: Expression) -> Expression:
-    return Call("cast", (Call("timestamp_seconds", (seconds,), TIMESTAMP),), STRING)
 
 
 def _cast_to(type_: pa.DataType) -> Callable[[Expression], Expression | None]:

@@ -239,6 +239,14 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     return functions.call(node.name, args, node, registered)
 
 
+def _bitwise_not(binder: ExpressionBinder, node: exp.BitwiseNot) -> Expression:
+    return functions.operator("~", [binder.bind(node.this)], node)
+
+
+def _shift(name: str) -> Callable[[ExpressionBinder, Any], Expression]:
+    return lambda binder, node: functions.call(name, [binder.bind(node.left), binder.bind(node.right)], node)
+
+
 def _after_aggregate(clause: str) -> Callable[[ExpressionBinder, Any], Expression]:
     def bind(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         if not is_aggregate(node, binder.scope.functions):
@@ -285,6 +293,9 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.BitwiseAnd: operators.bitwise("&"),
     exp.BitwiseOr: operators.bitwise("|"),
     exp.BitwiseXor: operators.bitwise("^"),
+    exp.BitwiseNot: _bitwise_not,
+    exp.BitwiseLeftShift: _shift("shiftleft"),
+    exp.BitwiseRightShift: _shift("shiftright"),
     exp.Neg: operators.negative,
     exp.Case: _case,
     exp.Cast: _cast,
