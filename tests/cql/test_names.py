@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from penstock import cql
+from penstock.catalog import Input
 from penstock.cql.clauses.from_clause import Catalog
 from penstock.cql.names.results import unique
+from penstock.errors import UnsupportedError
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,12 @@ def test_names_of_a_join(catalog: Catalog) -> None:
 
 def test_a_suffix_may_be_taken_too() -> None:
     assert unique(["A", "A_1", "A", "A"]) == ["A", "A_1", "A_2", "A_3"]
+
+
+@pytest.mark.parametrize("items", ("point", "S.point", "*", "COUNT(tags)"))
+def test_a_nested_column_is_refused_where_it_is_read(items: str) -> None:
+    nested = {"point": pa.struct([("x", pa.int32())]), "tags": pa.map_(pa.string(), pa.string())}
+    stream = Input("S", pa.schema([("a", pa.int32()), *nested.items()]))
+    assert cql.bind("SELECT a FROM S", {"S": stream})
+    with pytest.raises(UnsupportedError, match=r"the nested column '\w+' is not supported; select its parts"):
+        cql.bind(f"SELECT {items} FROM S", {"S": stream})

@@ -224,6 +224,8 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     if whole:
         forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
+        pair = f"({ctx.pick(*whole)}, {ctx.pick(*whole)})"
+        forms += [(f"{ctx.pick('COVAR_POP', 'COVAR_SAMP', 'CORR')}{pair}", ROUGH)]
     if texts:
         forms += [(f"STRING_AGG(DISTINCT {ctx.pick(*texts)}, '-')", STRING)]
     if timed:

@@ -85,6 +85,10 @@ def _double(type_: pa.DataType) -> pa.DataType | None:
     return DOUBLE if types.is_numeric(type_) or type_ == types.NULL else None
 
 
+def _double_of_two(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    return DOUBLE
+
+
 def _same(type_: pa.DataType) -> pa.DataType | None:
     return type_ if types.is_ordered(type_) else None
 
@@ -264,6 +268,13 @@ AGGREGATES: dict[str, Aggregate] = {
                   _double, aliases=("stddev_samp", "std")),
         Aggregate("stddev_pop", "DOUBLE -> DOUBLE", "standard deviation of the whole",
                   "ROUND(STDDEV_POP(v), 3) -> 0.829", _double),
+        Aggregate("covar_pop", "DOUBLE, DOUBLE -> DOUBLE", "covariance of the whole, of pairs without NULL",
+                  "COVAR_POP(v, 2 * v) -> 1.375", _double_of_two),
+        Aggregate("covar_samp", "DOUBLE, DOUBLE -> DOUBLE", "covariance of a sample",
+                  "COVAR_SAMP(DISTINCT v, -v) -> -1.0", _double_of_two),
+        Aggregate("corr", "DOUBLE, DOUBLE -> DOUBLE",
+                  "correlation, from -1 to 1; NaN if one does not vary, NULL of a single pair",
+                  "CORR(v, -v) -> -1.0", _double_of_two),
     )
 }  # fmt: skip
 ALIASES = {alias: aggregate.name for aggregate in AGGREGATES.values() for alias in aggregate.aliases}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.errors import error, unsupported
 from penstock.errors import CQLError
 from penstock.expression import Expression, Literal, shown
 from penstock.functions import types
@@ -22,6 +22,10 @@ _PARSED_AS = {
 """SQL's names of the types that sqlglot names otherwise."""
 
 
+NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT", "JSON")
+FLATTEN = "select its parts as columns of their own before the stream or table is registered"
+
+
 def from_sql(node: exp.Expr) -> pa.DataType:
     """The Arrow type of a type as written in CAST or in a column definition."""
     kind = node.this.value if isinstance(node.this, exp.DType) else ""
@@ -33,6 +37,8 @@ def from_sql(node: exp.Expr) -> pa.DataType:
         return pa.decimal128(precision, scale)
     type_ = SQL_TYPES.get(_PARSED_AS.get(kind, kind), types.NULL)
     if type_ == types.NULL:
+        if kind in NESTED:
+            raise unsupported(f"the type {node.sql('spark')}", node, FLATTEN)
         raise error(f"unknown type '{node.sql('spark')}'", node, "types are Spark's, e.g. BIGINT or STRING")
     return type_
 

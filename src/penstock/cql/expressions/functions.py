@@ -23,7 +23,7 @@ REFUSED = dict.fromkeys(
     CHANGING,
 )
 
-NOT_DONE = """any_value bit_and bit_or bit_xor corr covar_pop covar_samp group_concat kurtosis mode product
+NOT_DONE = """any_value bit_and bit_or bit_xor group_concat kurtosis mode product
     skewness""".split()
 """Aggregates of Spark and others that CQL does not have."""
 

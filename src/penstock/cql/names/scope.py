@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import FunctionDef
@@ -118,6 +119,7 @@ class Scope:
         found = self.own(node) or (self.outer.find(node) if self.outer else None)
         if found is None:
             raise self._unknown(node)
+        _refuse_nested(*found, node)
         return found
 
     def own(self, node: exp.Column) -> Named | None:
@@ -143,11 +145,15 @@ class Scope:
         """The columns of ``*`` or ``S.*`` with their own names."""
         table = node.args.get("table") if isinstance(node, exp.Column) else None
         if table is None:
-            return list(self.visible)
-        item = self.item(table.name)
-        if item is None:
-            raise self._unknown_item(table)
-        return list(item.columns.items())
+            found = list(self.visible)
+        else:
+            item = self.item(table.name)
+            if item is None:
+                raise self._unknown_item(table)
+            found = list[Named](item.columns.items())
+        for name, column in found:
+            _refuse_nested(name, column, node)
+        return found
 
     def item(self, alias: str) -> Item | None:
         return lookup({i.alias: i for i in self.items}, alias)
@@ -182,6 +188,14 @@ class Scope:
         aliases = [i.alias for i in self.items]
         hint = did_you_mean(table.name, aliases, f"{self.clause} has {', '.join(aliases)}")
         return error(f"'{table.name}' is not in {self.clause}", table, hint)
+
+
+def _refuse_nested(name: str, column: Expression, node: exp.Expr) -> None:
+    """Reject a column that is a struct, a map or an array of those."""
+    type_ = column.type.value_type if pa.types.is_list(column.type) else column.type
+    if pa.types.is_nested(type_):
+        hint = "select its parts as columns of their own before the stream or table is registered"
+        raise unsupported(f"the nested column '{name}'", node, hint)
 
 
 def _columns_hint(items: Sequence[Item]) -> str:

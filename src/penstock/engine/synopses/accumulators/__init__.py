@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
+from penstock.engine.synopses.accumulators.co_moments import Corr, CovarPop, CovarSamp
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
 from penstock.engine.synopses.accumulators.extremes import Max, Min
 from penstock.engine.synopses.accumulators.own import own_accumulator
@@ -41,6 +42,9 @@ ACCUMULATORS: dict[str, type[Accumulator]] = {
     "var_pop": SpreadOfAll,
     "stddev": Deviation,
     "stddev_pop": DeviationOfAll,
+    "covar_pop": CovarPop,
+    "covar_samp": CovarSamp,
+    "corr": Corr,
     "percentile": Percentile,
     "percentile_disc": PercentileDisc,
     "approx_percentile": ApproxPercentile,
