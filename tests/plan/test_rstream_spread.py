@@ -34,6 +34,12 @@ WITHOUT_PLACES = {
     "RSTREAM(SELECT DISTINCT a FROM R [NOW] UNION SELECT b FROM S [NOW])": "by",
     "SELECT RSTREAM(a, COUNT(*) AS n) EVERY 3 FROM R [RANGE 5] GROUP BY a": "by hash of R.a",
 }
+TWO_STAGES = {
+    "SELECT RSTREAM(COUNT(*) AS n, SUM(b) AS s) FROM R [RANGE 5]": "by row",
+    "SELECT RSTREAM(COUNT(*) AS n) FROM R [RANGE 3] WHERE b > 1": "by row",
+    "SELECT RSTREAM(MAX(R.b) AS m) FROM R [RANGE 3], S [RANGE 4] WHERE R.a = S.a": "by hash of S.a",
+    "SELECT RSTREAM(a, b) FROM R [RANGE 4] ORDER BY b DESC NULLS LAST, a NULLS FIRST LIMIT 2": "to 6",
+}
 WITH_PLACES = {
     "SELECT RSTREAM(R.a, S.b) FROM R [RANGE 3], S [RANGE 3] WHERE R.a = S.a": "by hash of S.a, places",
     "SELECT RSTREAM(a, COUNT(*) AS n) FROM R [RANGE 5] WHERE b > 1 GROUP BY a": "by hash of R.a, places",
@@ -50,7 +56,7 @@ def lines(query: str) -> list[str]:
     return explain(compile(bind(query, TIMED), 6), costs=False).splitlines()
 
 
-@pytest.mark.parametrize("query", [*AT_ONCE, *WITHOUT_PLACES, *WITH_PLACES])
+@pytest.mark.parametrize("query", [*AT_ONCE, *WITHOUT_PLACES, *WITH_PLACES, *TWO_STAGES])
 @pytest.mark.parametrize("partitions", (1, 3, 6))
 def test_the_answer_is_the_oracles(query: str, partitions: int) -> None:
     case = Case(query, data(2), dict.fromkeys([*"RSTUQX"], SCHEMA), 20, "timestamps")
@@ -76,6 +82,9 @@ def test_what_is_there_for_an_instant_is_output_at_once(query: str) -> None:
     assert not compile(bind(query, TIMED), 6).stages[0].stage.waits
 
 
-def test_a_second_stage_does_not_see_the_instants() -> None:
-    query = "SELECT RSTREAM(COUNT(*) AS n) FROM R [RANGE 5]"
-    assert any("1 partition: RSTREAM outputs the relation at every instant" in line for line in lines(query))
+@pytest.mark.parametrize(("query", "route"), TWO_STAGES.items())
+def test_a_second_stage_gets_the_instants_of_the_first(query: str, route: str) -> None:
+    found = lines(query)
+    assert any(route in line and "places" not in line for line in found if line.startswith("spark"))
+    assert any("instants with input, for the next stage" in line for line in found)
+    assert any(line.startswith("stage 2  on 1 partition") for line in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def write(directory: Path) -> str:
             "v": pa.array([v for _, _, v in some], pa.int64()),
         }
         pq.write_table(pa.table(columns), directory / f"{number}.parquet")
+        os.utime(directory / f"{number}.parquet", (1_700_000_000 + number,) * 2)  # the older first
     return str(directory)
 
 
@@ -67,12 +69,14 @@ def test_tumbling_sessions_and_rstream(spark: Any, tmp_path: Path) -> None:
             "GROUP BY k, window_start"
         )
         shown = run("SELECT RSTREAM(k, COUNT(*) AS n) FROM S [RANGE 5 SECONDS] WHERE v < 20 GROUP BY k")
+        whole = run("SELECT RSTREAM(COUNT(*) AS n) FROM S [RANGE 5 SECONDS] WHERE v < 20")
         paired = run(
             "SELECT RSTREAM(a.v, b.v AS w) FROM S [RANGE 10 SECONDS] AS a, S [NOW] AS b WHERE a.k = b.k"
         )
     assert counted == [(b, b - 10, b, n) for b, n in ((10, 3), (20, 3), (30, 3))]
     assert sessions == _sessions()
     assert shown == _shown()
+    assert whole == [(now, sum(now - 5 <= s <= now and v < 20 for s, _, v in ROWS)) for now, _, _ in ROWS]
     pairs = [(s, v, w) for s, k, w in ROWS for t, j, v in ROWS if j == k and s - 10 <= t <= s]
     assert paired == sorted([*pairs, (LAST, 0, 0)])  # the last one does not wait
 

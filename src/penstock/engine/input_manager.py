@@ -91,11 +91,16 @@ class InputManager(Stateful):
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._inputs}
         p = self.progress
-        return Clock(before, now, p.first, self._instants_of(released), p.share), released
+        if not self._instants:
+            return Clock(before, now, p.first, share=p.share), released
+        clock = Clock(before, now, p.first, self._instants_of(released), p.share)
+        return clock, {name: chunk.where(chunk.sign != 0) for name, chunk in released.items()}
 
     def _instants_of(self, released: dict[str, Chunk]) -> Int64s:
-        sources = [released[n].ts for n, i in self._inputs.items() if i.kind == "source"]
-        return np.unique(np.concatenate(sources)) if self._instants and sources else np.empty(0, np.int64)
+        """The instants with input; an earlier stage sends those of its input as elements of sign 0."""
+        exchanged = {name for name, i in self._inputs.items() if i.kind == "exchange"}
+        found = [c.ts[c.sign == 0] if name in exchanged else c.ts for name, c in released.items()]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
     def _note(self, arrival: Arrival) -> None:
         p = self.progress

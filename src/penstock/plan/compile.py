@@ -9,6 +9,7 @@ from penstock.cost import weights
 from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
 from penstock.engine.operators.changelog import Changelog
+from penstock.engine.operators.instants import Instants
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import RESULT, Scheduling, Stage, StageInput
 from penstock.plan import logical
@@ -60,7 +61,10 @@ class _Compiler:
         self._scheduling = Scheduling(settings.scheduler, settings.slice_rows)
         self._chooser = ByCost(weights.load())
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
-        self._host_filters = not any(n.reads_instants(query.time) for n in logical.walk(root))
+        self._host_filters = not self._clocked(root)
+
+    def _clocked(self, root: logical.Logical) -> bool:
+        return any(n.reads_instants(self._query.time) for n in logical.walk(root))
 
     def stages(self) -> Iterator[PlannedStage]:
         """The stages in order; each reads the streams it names and the stages before it."""
@@ -70,6 +74,8 @@ class _Compiler:
             builder = self._builder(exchanges)
             last = number == len(relations) - 1
             root = _result(builder, stage.relation) if last else builder.exact(stage.relation)
+            if any(self._clocked(later.relation) for later in relations[number + 1 :]):
+                root = Instants(builder.changing(root))
             yield self._planned(root, builder, stage) if number else self._first(root, builder)
             exchanges[stage_name(number)] = Source(
                 stage_name(number), root.schema, root.pattern, grows=root.accumulates

@@ -55,7 +55,7 @@ def choose(
         try:
             candidate = _candidate(distribution, body, chain, nets)
             if clocked:
-                candidate = _with_instants(candidate, distribution, top, len(chain), time)
+                candidate = _with_instants(candidate, distribution, top, chain, time)
             candidates.append(candidate)
             places |= distribution.places
         except SpreadError as reason:
@@ -89,14 +89,21 @@ def _candidate(distribution: Distribution, body: Logical, chain: Chain, nets: bo
 
 
 def _with_instants(
-    candidate: Candidate, distribution: Distribution, top: Logical | None, chain: int, time: TimeDomain
+    candidate: Candidate, distribution: Distribution, top: Logical | None, chain: Chain, time: TimeDomain
 ) -> Candidate:
-    """The candidate if partitions must know the instants of all rows: split streams send places."""
-    if top is not None and top.reads_instants(time) and candidate.cut <= chain:
-        raise SpreadError(
-            "RSTREAM outputs the relation at every instant with input, which a second stage does not see; "
-            "write EVERY after RSTREAM(...)"
-        )
+    """The candidate where some RSTREAM outputs at the instants of all rows.
+
+    In the first stage each partition must know them: split streams send places. A second stage gets them
+    from the first one, if it has one partition.
+    """
+    if top is not None and top.reads_instants(time) and candidate.cut < len(chain):
+        if chain[candidate.cut].two_phases(joins=True).meets:
+            raise SpreadError(
+                "RSTREAM outputs the relation at every instant with input, which the partitions of a second "
+                "stage do not know; write EVERY after RSTREAM(...)"
+            )
+        if not any(node.reads_instants(time) for node in walk(top.inputs[0])):
+            return candidate
     for number in distribution.dimension.streams:
         distribution.places.setdefault(number, ())
     return replace(candidate, places=frozenset(distribution.places))

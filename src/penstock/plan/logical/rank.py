@@ -56,6 +56,10 @@ class Rank(Unary):
         return grows_if(self.is_static)
 
     @property
+    def is_momentary(self) -> bool:
+        return self.input.is_momentary
+
+    @property
     def _group_columns(self) -> Named:
         return tuple((name, Column(name, self.schema.field(name).type)) for name in self.groups)
 
