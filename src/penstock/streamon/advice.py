@@ -94,11 +94,17 @@ def _held_back(name: str, engines: list[Measurements]) -> tuple[float, str]:
     )
 
 
-def late(found: Measurements) -> dict[tuple[str, str], str]:
-    """A sentence per query and input with late rows."""
+def late_rows(found: Measurements) -> dict[tuple[str, str], int]:
+    """How many rows came too late, per query and input."""
     counts: Counter[tuple[str, str]] = Counter()
     for m in found.of(Property.LATE):
         counts[m.query, name_of(m.entity)] += int(m.value)
+    return dict(counts)
+
+
+def late(found: Measurements) -> dict[tuple[str, str], str]:
+    """A sentence per query and input with late rows."""
+    counts = late_rows(found)
     kept = {m.query for m in found.of(Property.LATE_ROWS_KEPT) if m.value}
     return {
         (query, name): _late(name, rows, query in kept)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError, QueryFailed
 from penstock.spark.map_side.bad_rows import with_line
@@ -46,24 +45,9 @@ class Failure(QueryFailed, StreamingQueryException):
         return failure if isinstance(failure, Failure) else Failure(sentence(failure), str(failure))
 
 
-class Query(StreamingQuery):
-    """Spark's handle of a running query; its failure is reported as a sentence."""
-
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:
-        with _as_a_sentence():
-            return super().awaitTermination(timeout)
-
-    def processAllAvailable(self) -> None:
-        with _as_a_sentence():
-            super().processAllAvailable()
-
-    def exception(self) -> StreamingQueryException | None:
-        failure = super().exception()
-        return None if failure is None else Failure.of(failure)
-
-
 @contextmanager
-def _as_a_sentence() -> Iterator[None]:
+def as_a_sentence() -> Iterator[None]:
+    """Raise the failure of a query as a sentence."""
     try:
         yield
     except StreamingQueryException as failure:

@@ -13,6 +13,7 @@ from pyspark import SparkContext
 
 from penstock.measurement import Measurement, Measurements, decode, measured
 from penstock.spark.relay.processor import Latest, Published
+from penstock.streamon.advice import late_rows
 
 
 class Registry:
@@ -20,6 +21,7 @@ class Registry:
 
     def __init__(self, context: SparkContext) -> None:
         self.accumulator = context.accumulator(Published(), Latest())
+        self._late: dict[str, dict[str, int]] = {}
 
     @staticmethod
     def of(context: SparkContext) -> Registry:
@@ -33,8 +35,14 @@ class Registry:
                 found += measured(decode(readings), run, stage, partition, time)
         return Measurements(found)
 
+    def late_rows(self, run_id: str) -> dict[str, int]:
+        """How many rows of each input came too late for a run, also if it has ended."""
+        counts = {name: rows for (_, name), rows in late_rows(self.latest(run_id)).items()}
+        return counts or self._late.get(run_id, {})
+
     def forget(self, run_id: str) -> None:
-        """Drop the measurements of a run that has ended."""
+        """Drop the measurements of a run that has ended, but for its late rows."""
+        self._late[run_id] = self.late_rows(run_id)
         kept = {place: own for place, own in self.accumulator.value.items() if place[0] != run_id}
         self.accumulator.value = kept
 

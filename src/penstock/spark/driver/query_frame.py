@@ -19,7 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
 from penstock.spark.driver.commands import CommandStream
-from penstock.spark.driver.failures import Query
+from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.relay.fingerprint import Fingerprint
 
@@ -91,7 +92,7 @@ class _Writer(DataStreamWriter):
         return super().queryName(queryName)
 
     def _sq(self, jsq: Any) -> StreamingQuery:
-        return Query(jsq)
+        return Query(jsq, Registry.of(self._spark.sparkContext))
 
     def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
         self._check(_named(args, given), given)
