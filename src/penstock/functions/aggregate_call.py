@@ -1,19 +1,19 @@
 """Bound calls of aggregate functions, and how two phases share them.
 
 In two phases every partition computes partial columns, further aggregates combine those, and an expression
-over them is the result. Sums of doubles are sent as two doubles, so that the total does not depend on how
-rows were spread.
+over them is the result, which does not depend on how rows were spread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.expression import Call, Column, Expression, Literal, OwnAggregate
+from penstock.functions.types import MAX_PRECISION
 
 
 @dataclass(frozen=True)
@@ -75,32 +75,38 @@ def by(final: str | None = None) -> TwoPhases:
     return parts
 
 
+def by_state(state: str) -> TwoPhases:
+    """Partitions send a state, which another function returns; the function itself combines states."""
+
+    def parts(name: str, call: AggregateCall) -> Parts:
+        partial = replace(call, function=state, type=pa.binary())
+        whole = AggregateCall(call.function, Column(name, pa.binary()), call.type)
+        return Parts((Phase(name, partial),), (Phase(name, whole),), Column(name, call.type))
+
+    return parts
+
+
 def of_sum(name: str, call: AggregateCall) -> Parts | None:
-    """A sum of doubles is sent as a sum and its rounding error, both of which are summed."""
-    if not pa.types.is_floating(call.type):
-        return by()(name, call)
-    high, low, rest = name, f"{name}#low", f"{name}#rest"
-    total = _plus(Column(high, call.type), _plus(Column(rest, call.type), Column(low, call.type)))
-    sent = Column(high, call.type)
-    return Parts(
-        (Phase(high, call), Phase(low, AggregateCall("sum_low", call.argument, call.type))),
-        (
-            Phase(high, AggregateCall("sum", sent, call.type)),
-            Phase(rest, AggregateCall("sum_low", sent, call.type)),
-            Phase(low, AggregateCall("sum", Column(low, call.type), call.type)),
-        ),
-        total,
-    )
+    """Of doubles, exact states; of integers, sums that do not overflow; of wide DECIMALs, the rows."""
+    assert call.argument is not None
+    if pa.types.is_floating(call.type):
+        return by_state("sum_state")(name, call)
+    if pa.types.is_decimal(call.type):
+        return None if call.argument.type.precision > MAX_PRECISION - 10 else by()(name, call)
+    partial = replace(call, type=pa.decimal128(MAX_PRECISION, 0))
+    whole = AggregateCall("sum", Column(name, partial.type), call.type)
+    return Parts((Phase(name, partial),), (Phase(name, whole),), Column(name, call.type))
 
 
 def of_average(name: str, call: AggregateCall) -> Parts | None:
-    """A sum over a count, unless the sum would have to be a DECIMAL of more digits than there are."""
+    """A sum over a count; of DECIMALs, whose sum may have more digits than there are, the rows."""
     assert call.argument is not None
     if pa.types.is_decimal(call.type):
         return None
-    floats = pa.types.is_floating(call.argument.type)
-    summed = AggregateCall("sum", call.argument, pa.float64() if floats else pa.int64())
-    total = of_sum(f"{name}#sum", summed)
+    if pa.types.is_floating(call.argument.type):
+        return by_state("sum_state")(name, call)
+    summed = AggregateCall("sum", call.argument, pa.decimal128(MAX_PRECISION, 0))
+    total = by()(f"{name}#sum", summed)
     count = by("sum")(f"{name}#count", AggregateCall("count", call.argument, pa.int64()))
     assert total is not None and count is not None
     n = count.result
@@ -108,10 +114,6 @@ def of_average(name: str, call: AggregateCall) -> Parts | None:
     none = Call("=", (n, Literal(0, pa.int64())), pa.bool_())
     result = Call("case", (none, Literal(None, pa.float64()), quotient), pa.float64())
     return Parts((*total.partial, *count.partial), (*total.final, *count.final), result)
-
-
-def _plus(left: Expression, right: Expression) -> Expression:
-    return Call("+", (left, right), left.type)
 
 
 def _double(e: Expression) -> Expression:

@@ -13,7 +13,16 @@ import pyarrow as pa
 
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.functions import types
-from penstock.functions.aggregate_call import AggregateCall, Parts, Phase, TwoPhases, by, of_average, of_sum
+from penstock.functions.aggregate_call import (
+    AggregateCall,
+    Parts,
+    Phase,
+    TwoPhases,
+    by,
+    by_state,
+    of_average,
+    of_sum,
+)
 from penstock.functions.registry import Described
 from penstock.functions.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
 
@@ -262,12 +271,13 @@ AGGREGATES: dict[str, Aggregate] = {
                   "STRING_AGG(CAST(v AS STRING), '-') -> '1-2-3-3'", aliases=("listagg",),
                   rule=_string_agg, in_order=True),
         Aggregate("variance", "DOUBLE -> DOUBLE", "variance of a sample", "VARIANCE(DISTINCT v) -> 1.0",
-                  _double, aliases=("var_samp",)),
-        Aggregate("var_pop", "DOUBLE -> DOUBLE", "variance of the whole", "VAR_POP(v) -> 0.6875", _double),
+                  _double, by_state("spread_state"), ("var_samp",)),
+        Aggregate("var_pop", "DOUBLE -> DOUBLE", "variance of the whole", "VAR_POP(v) -> 0.6875", _double,
+                  by_state("spread_state")),
         Aggregate("stddev", "DOUBLE -> DOUBLE", "standard deviation of a sample", "STDDEV(DISTINCT v) -> 1.0",
-                  _double, aliases=("stddev_samp", "std")),
+                  _double, by_state("spread_state"), ("stddev_samp", "std")),
         Aggregate("stddev_pop", "DOUBLE -> DOUBLE", "standard deviation of the whole",
-                  "ROUND(STDDEV_POP(v), 3) -> 0.829", _double),
+                  "ROUND(STDDEV_POP(v), 3) -> 0.829", _double, by_state("spread_state")),
         Aggregate("covar_pop", "DOUBLE, DOUBLE -> DOUBLE", "covariance of the whole, of pairs without NULL",
                   "COVAR_POP(v, 2 * v) -> 1.375", _double_of_two),
         Aggregate("covar_samp", "DOUBLE, DOUBLE -> DOUBLE", "covariance of a sample",

@@ -7,7 +7,7 @@ partial results combine; a class with ``update`` in a file here; and a line in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
 from penstock.engine.synopses.accumulators.co_moments import Corr, CovarPop, CovarSamp
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
+from penstock.engine.synopses.accumulators.doubles import DOUBLES
 from penstock.engine.synopses.accumulators.extremes import Max, Min
 from penstock.engine.synopses.accumulators.own import own_accumulator
 from penstock.engine.synopses.accumulators.sketches import ApproxCountDistinct, ApproxPercentile
@@ -27,21 +28,27 @@ from penstock.engine.synopses.accumulators.sorted_bags import (
     PercentileDisc,
     StringAgg,
 )
-from penstock.engine.synopses.accumulators.spread import Deviation, DeviationOfAll, Spread, SpreadOfAll
-from penstock.engine.synopses.accumulators.sums import Avg, Count, Sum, SumLow
+from penstock.engine.synopses.accumulators.sums import Count, WholeAverage, WholeSum
 from penstock.expression import OwnAggregate
 
-ACCUMULATORS: dict[str, type[Accumulator]] = {
+
+def _by_type(function: str, whole: type[Accumulator]) -> Callable[..., Accumulator]:
+    """A function of integers and decimals, or of doubles (or states of them)."""
+
+    def start(arguments: tuple[pa.DataType, ...], *more: Any) -> Accumulator:
+        doubles = pa.types.is_floating(arguments[0]) or pa.types.is_binary(arguments[0])
+        return DOUBLES[function](arguments, *more) if doubles else whole(arguments, *more)
+
+    return start
+
+
+ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {
+    **DOUBLES,
     "count": Count,
-    "sum": Sum,
-    "sum_low": SumLow,
-    "avg": Avg,
+    "sum": _by_type("sum", WholeSum),
+    "avg": _by_type("avg", WholeAverage),
     "min": Min,
     "max": Max,
-    "variance": Spread,
-    "var_pop": SpreadOfAll,
-    "stddev": Deviation,
-    "stddev_pop": DeviationOfAll,
     "covar_pop": CovarPop,
     "covar_samp": CovarSamp,
     "corr": Corr,

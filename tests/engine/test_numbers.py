@@ -1,0 +1,120 @@
+"""Aggregates of numbers that are large, far apart, infinite or at the limits of their type."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import DataError
+
+
+def last_values(query: str, values: list[Any], schema: str, partitions: int = 1) -> list[tuple[Any, ...]]:
+    """The result at each instant; a row at every second."""
+    rows = [(ts, {"k": ts % 5, "v": v}) for ts, v in enumerate(values)]
+    schemas = {"S": f"k INT, v {schema}"}
+    found = penstock.evaluate(query, {"S": rows}, schemas, until=len(rows) - 1, partitions=partitions)
+    now: dict[int, tuple[Any, ...]] = {ts: tuple(row.values()) for ts, op, row in found if op == "+"}
+    shown: list[tuple[Any, ...]] = []
+    for ts in range(len(rows)):
+        shown.append(now.get(ts, shown[-1] if shown else ()))
+    return shown
+
+
+def windows(values: list[Any], size: int) -> Iterator[list[Any]]:
+    return (values[max(0, end - size) : end] for end in range(1, len(values) + 1))
+
+
+def nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def drawn(seed: int) -> list[float]:
+    rng = random.Random(seed)
+    kinds = [
+        lambda: rng.gauss(1e9, 1),
+        lambda: float(10**12 + rng.randrange(9)),
+        lambda: rng.choice((-1, 1)) * 1.7e308,
+        lambda: rng.uniform(-1, 1) * 10.0 ** rng.randint(-300, 300),
+        lambda: 5e-324 * rng.randrange(9),
+        lambda: float(rng.randrange(-3, 4)),
+    ]
+    some = rng.sample(kinds, rng.randint(1, 3))
+    return [rng.choice(some)() for _ in range(40)]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_doubles(seed: int, partitions: int) -> None:
+    values = drawn(seed)
+    items = "SUM(v) AS s, AVG(v) AS a, VARIANCE(v) AS v, VAR_POP(v) AS p, STDDEV(v) AS d"
+    query = f"SELECT {items} FROM S [ROWS 4]"
+    shown = last_values(query, values, "DOUBLE", partitions)
+    for held, (total, mean, variance, of_all, deviation) in zip(windows(values, 4), shown, strict=True):
+        exact, n = [Fraction(v) for v in held], len(held)
+        assert total == nearest(sum(exact, Fraction(0)))
+        assert mean == total / n
+        off = sum((v - sum(exact, Fraction(0)) / n) ** 2 for v in exact)
+        assert math.isclose(of_all, nearest(off / n), rel_tol=1e-13, abs_tol=1e-320)
+        if n > 1:
+            assert math.isclose(variance, nearest(off / (n - 1)), rel_tol=1e-13, abs_tol=1e-320)
+            assert math.isclose(deviation, _root(off / (n - 1)), rel_tol=1e-13, abs_tol=1e-320)
+
+
+def _root(square: Fraction) -> float:
+    return nearest(Fraction(math.isqrt(int(square * 10**800)), 10**400))
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_what_is_infinite_leaves_again(partitions: int) -> None:
+    values = [1.0, math.inf, -math.inf, math.nan, 2.0, 1.7e308, 1.7e308, 3.0, 4.0, 0.5]
+    query = "SELECT SUM(v) AS s, AVG(v) AS a FROM S [ROWS 2]"
+    sums = [s for s, _ in last_values(query, values, "DOUBLE", partitions)]
+    expected = [1.0, math.inf, math.nan, math.nan, math.nan, 1.7e308, math.inf, 1.7e308, 7.0, 4.5]
+    assert [repr(s) for s in sums] == [repr(s) for s in expected]
+
+
+@pytest.mark.parametrize("query", ["SUM(v)", "AVG(v)", "STDDEV(v)"])
+def test_a_group_that_was_empty_begins_anew(query: str) -> None:
+    rows = [(1, {"v": 1.7e308}), (1, {"v": 1.7e308}), (9, {"v": 1.0}), (9, {"v": 2.0})]
+    found = penstock.evaluate(f"SELECT {query} AS x FROM S [RANGE 1]", {"S": rows}, until=9)
+    want = {"SUM(v)": 3.0, "AVG(v)": 1.5, "STDDEV(v)": math.sqrt(0.5)}[query]
+    assert found[-1][2]["x"] == want or found[-2][2]["x"] == want
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_decimals_of_38_digits(partitions: int) -> None:
+    most, least = Decimal(10**38 - 1), Decimal(1 - 10**38)
+    query = "SELECT SUM(v) AS s FROM S [ROWS 2]"
+    shown = last_values(query, [most, least, Decimal(7), Decimal(8)], "DECIMAL(38, 0)", partitions)
+    assert [s for (s,) in shown] == [most, Decimal(0), Decimal(8 - 10**38), Decimal(15)]
+    with pytest.raises(DataError, match=r"a SUM is too large for DECIMAL\(38, 0\); cast its argument to"):
+        last_values(query, [most, most], "DECIMAL(38, 0)", partitions)
+    with pytest.raises(DataError, match=r"an AVG is too large for DECIMAL\(38, 4\)"):
+        last_values("SELECT AVG(v) AS a FROM S [ROWS 2]", [most], "DECIMAL(38, 0)", partitions)
+    values = [Decimal("12345678901234567890123456.78"), Decimal("0.01"), Decimal("-0.02")]
+    shown = last_values("SELECT AVG(v) AS a FROM S [ROWS 3]", values, "DECIMAL(28, 2)", partitions)
+    assert [a for (a,) in shown] == [
+        Decimal("12345678901234567890123456.780000"),
+        Decimal("6172839450617283945061728.395000"),
+        Decimal("4115226300411522630041152.256667"),
+    ]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_integers_at_their_limit(partitions: int) -> None:
+    most = 2**63 - 1
+    query = "SELECT SUM(v) AS s, AVG(v) AS a FROM S [ROWS 3]"
+    shown = last_values(query, [most, -most, most, -most, 5], "BIGINT", partitions)
+    assert [s for s, _ in shown] == [most, 0, most, -most, 5]
+    with pytest.raises(DataError, match="a SUM is too large for BIGINT"):
+        last_values("SELECT SUM(v) AS s FROM S [ROWS 2]", [most, most], "BIGINT", partitions)
