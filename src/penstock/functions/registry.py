@@ -246,6 +246,21 @@ def _raises(call: Call) -> bool:
 
 
 def for_catalyst(expression: Expression) -> bool:
-    """Whether Catalyst can evaluate an expression; a user's function runs in the engine."""
-    found = (FUNCTIONS.get(call.function) for call in _calls(expression))
-    return all(function is not None and function.spark is not None for function in found)
+    """Whether Catalyst can evaluate an expression; a user's function runs in the engine.
+
+    So does what Catalyst would compute in the session's time zone: here all times are in UTC.
+    """
+    found = ((FUNCTIONS.get(call.function), call) for call in _calls(expression))
+    return all(f is not None and f.spark is not None and _in_any_zone(call) for f, call in found)
+
+
+_IN_ANY_ZONE = frozenset(
+    "= <> < <= > >= <=> in and or not isnull isnotnull case coalesce nullif if greatest least "
+    "unix_seconds unix_millis unix_micros timestamp_seconds timestamp_millis timestamp_micros".split()
+)
+"""Functions whose result for a TIMESTAMP is the same in every time zone of a session."""
+
+
+def _in_any_zone(call: Call) -> bool:
+    zoned = TIMESTAMP in (call.type, *(e.type for e in call.args))
+    return not zoned or call.function in _IN_ANY_ZONE

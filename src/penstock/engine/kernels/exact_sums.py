@@ -321,10 +321,10 @@ def _spread(
     exponent += 2 * _UNIT + 128 * max(first, 0)
     spread = mantissa / float(held) / divisor
     if kind < DEVIATION:
-        return math.ldexp(spread, exponent)
+        return math.ldexp(spread, int(exponent))
     if exponent & 1:
         spread, exponent = spread * 2.0, exponent - 1
-    return math.ldexp(math.sqrt(spread), exponent // 2)
+    return math.ldexp(math.sqrt(spread), int(exponent // 2))
 
 
 @njit(cache=True)
@@ -445,7 +445,7 @@ def rounded(row: np.ndarray, first: int) -> float:
     rest, integer, half = lead & np.uint64(0x7FF), lead >> np.uint64(11), np.uint64(0x400)
     if rest > half or (rest == half and (sticky or integer & _ONE)):
         integer += _ONE
-    number = math.ldexp(float(integer), exponent + 11)
+    number = math.ldexp(float(integer), int(exponent + 11))
     return -number if negative else number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
+from penstock.schema import TIMESTAMP
 from penstock.spark.driver import dataframe
 from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.session import connect
 from penstock.spark.driver.sources import InputFrame
 
-HEARTBEAT = "__heartbeat"
+HEARTBEAT = "#heartbeat"
 
 
 def run(
@@ -85,11 +86,19 @@ def _write_file(directory: Path, number: int, rows: pa.Table) -> None:
 
 
 def _collect(df: DataFrame, root: Path) -> list[Any]:
+    """The rows; by way of Arrow, since ``collect`` shows times in the zone of the machine."""
     rows: list[Any] = []
-    writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+    writer = df.writeStream.foreachBatch(lambda batch, _: rows.extend(_rows(batch.toArrow())))
     writer = writer.option("checkpointLocation", str(root / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
     return rows
+
+
+def _rows(table: pa.Table) -> Iterable[tuple[Any, ...]]:
+    zoned = (pa.types.is_timestamp(f.type) and f.type.tz is not None for f in table.schema)
+    fields = [f.with_type(TIMESTAMP) if z else f for f, z in zip(table.schema, zoned, strict=True)]
+    typed = table.cast(pa.schema(fields))
+    return zip(*(column.to_pylist() for column in typed.columns), strict=True)
 
 
 def _changes(rows: list[Any], plan: PhysicalPlan) -> list[Change]:

@@ -111,7 +111,10 @@ def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> 
     check_options(source.format, source.options, what)
     if source.path:
         check_columns(source.format, source.path, schema.names, source.options, what)
-    reader, declared = reader.format(source.format).options(**source.options), from_arrow_schema(schema)
+    # Times without a zone are in UTC, whatever the session's zone is.
+    zone = {"timeZone": "UTC"} if source.format in ("json", "csv") else {}
+    reader = reader.format(source.format).options(**{**zone, **source.options})
+    declared = from_arrow_schema(schema)
     marked = source.format in ("json", "csv") and not _READ_OTHERWISE & {o.lower() for o in source.options}
     if marked:
         reader = reader.schema(with_corrupt(declared)).option("columnNameOfCorruptRecord", CORRUPT)

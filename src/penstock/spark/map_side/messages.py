@@ -59,7 +59,7 @@ def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str])
     inside = [f for f in schema if not f.name.startswith(PREFIX)]
     parsed = with_corrupt(StructType(inside))
     reader_options = {k: v for k, v in options.items() if k in JSON_OPTIONS}
-    reader_options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    reader_options |= {"timeZone": "UTC", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     text = F.col("value").cast("string")
     # Spark's JSON reader silently replaces invalid UTF-8.
     readable = F.when(F.is_valid_utf8(text), text)
