@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from oracle_windows import Change, Row, normalise
@@ -63,6 +64,8 @@ def _close(got: Any, wanted: Any) -> bool:
         return True
     if isinstance(got, bool) or isinstance(wanted, bool):
         return False
-    if isinstance(got, int | float) and isinstance(wanted, int | float):
+    if isinstance(got, Decimal) and isinstance(wanted, Decimal):
+        return got == wanted
+    if isinstance(got, int | float | Decimal) and isinstance(wanted, int | float | Decimal):
         return math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9)
     return type(got) is type(wanted) and bool(got == wanted)

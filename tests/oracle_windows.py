@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
@@ -190,13 +189,11 @@ def value(row: Row, name: str) -> Any:
 
 
 def normalise(values: Iterable[Any]) -> tuple:
-    """Values in one form, whoever computed them: decimals as floats, one NaN, no minus zero."""
+    """Values in one form, whoever computed them: one NaN, no minus zero."""
     return tuple(map(_normal, values))
 
 
 def _normal(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        value = float(value)
     if isinstance(value, list):
         return normalise(value)
     if isinstance(value, float):

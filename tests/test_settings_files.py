@@ -24,11 +24,15 @@ FIXED = {
     "cli/main.py": {"USER_ERROR", "INTERRUPTED"},  # exit codes
     "cql/expressions/times.py": {"DAY"},  # microseconds
     "functions/casts.py": {"_SECOND"},  # microseconds
+    "functions/numbers.py": {"_DIGITS", "_EXACT_DIGITS"},  # of a double
     "functions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
     "schema.py": {"MOST_TICKS"},  # ticks in 64 bits
     "engine/engine.py": {"HEADER_FORMAT", "SNAPSHOT_FORMAT"},
     "engine/joins/drop_probing.py": {"_UNSEEN"},
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},
+    "engine/kernels/exact_sums.py": {
+        "NEAR", "FAR", "NEAR_SQUARES", "FAR_SQUARES", "WIDE", "HEAD", "UNPLACED", "_UNIT",
+    },  # words of sums
     "engine/kernels/ordered.py": {"BLOCK"},  # compiled in: Numba's cache does not see other files
     "engine/kernels/probing.py": {"_BLOCK"},
     "engine/kernels/ranking.py": {"NO_LIMIT"},

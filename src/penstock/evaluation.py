@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock import cql as language
 from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef, check_count
 from penstock.engine.stage import SIGN, TS
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, DataError
 from penstock.in_process import InProcessRun
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
@@ -165,10 +165,18 @@ def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) ->
 def changes(batch: pa.RecordBatch, names: Sequence[str]) -> Iterable[Change]:
     """A batch of elements as Python values."""
     stamps, signs = batch.column(TS).to_pylist(), batch.column(SIGN).to_pylist()
-    columns = [batch.column(name).to_pylist() for name in names]
+    columns = [_values(batch.column(name), name) for name in names]
     rows = zip(*columns, strict=True) if names else [()] * len(stamps)
     for ts, sign, row in zip(stamps, signs, rows, strict=True):
         yield ts, "+" if sign > 0 else "-", dict(zip(names, row, strict=True))
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        instead = f"cast it to STRING or write UNIX_MICROS({name})"
+        raise DataError(f"column {name!r} has a time outside the years 1 to 9999; {instead}") from None
 
 
 def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str], time: TimeDomain) -> Finite:

@@ -118,3 +118,27 @@ def test_integers_at_their_limit(partitions: int) -> None:
     assert [s for s, _ in shown] == [most, 0, most, -most, 5]
     with pytest.raises(DataError, match="a SUM is too large for BIGINT"):
         last_values("SELECT SUM(v) AS s FROM S [ROWS 2]", [most, most], "BIGINT", partitions)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("TRY_CAST('1e400' AS DECIMAL(5, 2))", None),
+        ("TRY_CAST('9e9999999999999999999' AS DECIMAL(5, 2))", None),
+        ("TRY_CAST(1e300 AS DECIMAL(38, 0))", None),
+        ("ROUND(v, 400)", 1.5),
+        ("ROUND(v, -2147483648)", 0.0),
+        ("ROUND(v / 3, 320)", 0.5),
+        ("ROUND(9223372036854775807, -1)", "it is out of range"),
+        ("CAST('1e400' AS DECIMAL(5, 2))", "cannot cast '1e400' to DECIMAL"),
+        ("LPAD('x', 2147483647, 'y')", "over 2 GB of text in a batch"),
+        ("TIMESTAMP_MICROS(9223372036854775807)", "has a time outside the years 1 to 9999"),
+    ],
+)
+def test_at_the_limits(expression: str, value: Any) -> None:
+    query = f"SELECT {expression} AS x FROM S"
+    if not isinstance(value, str):
+        assert penstock.evaluate(query, {"S": [(1, {"v": 1.5})]}) == [(1, "+", {"x": value})]
+        return
+    with pytest.raises(DataError, match=value):
+        penstock.evaluate(query, {"S": [(1, {"v": 1.5})]})

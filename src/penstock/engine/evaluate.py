@@ -90,6 +90,10 @@ def _call(call: Call, args: list[Datum]) -> Datum:
         result = _typed(function.kernel(call, args), call.type)
     except pa.ArrowInvalid as error:
         raise DataError(f"{shown(call)} cannot be computed: {error}") from None
+    except ArithmeticError:
+        raise DataError(f"{shown(call)} cannot be computed: it is out of range") from None
+    except pa.lib.ArrowCapacityError:
+        raise DataError(f"{shown(call)} cannot be computed: over 2 GB of text in a batch") from None
     return result[0] if constant else result
 
 

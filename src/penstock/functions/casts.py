@@ -93,8 +93,14 @@ def _each_distinct(
 
     def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
         encoded = array.dictionary_encode()
-        values = [None if v is None else function(v, target) for v in encoded.dictionary.to_pylist()]
+        values = [None if v is None else one(v, target) for v in encoded.dictionary.to_pylist()]
         return pa.array(values, target).take(encoded.indices)
+
+    def one(value: Any, target: pa.DataType) -> Any:
+        try:
+            return function(value, target)
+        except ArithmeticError:
+            raise _fail(value, target) from None
 
     return convert
 

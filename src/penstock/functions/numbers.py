@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
 
@@ -134,6 +134,10 @@ NUMBERS.define("ceil", "number -> number", "the smallest whole number not below"
                _rounded(pc.ceil), rule=_to_whole("ceil"), aliases=("ceiling",), raises=True)  # fmt: skip
 
 
+_WIDEST = Context(prec=800, rounding=ROUND_HALF_UP)
+"""Room for all digits of a double."""
+
+
 def _round(call: Call, args: Sequence[Datum]) -> pa.Array:
     value, digits = args[0], call.args[1].value if isinstance(call.args[1], Literal) else None
     if digits is None:
@@ -150,19 +154,26 @@ def _number(value: Decimal, type_: pa.DataType) -> Any:
     return to_decimal(value, type_) if pa.types.is_decimal(type_) else int(value)
 
 
+_DIGITS, _EXACT_DIGITS = 400, 15
+"""The most digits that matter; how many a double has."""
+
+
 def _round_floats(value: pa.Array, digits: int) -> pa.Array:
     """Half up in decimal: values near a tie, and very large ones, are rounded by their decimal text."""
     values = value.to_numpy(zero_copy_only=False).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.abs(values) * 10.0**digits
-        whole = np.floor(scaled + 0.5)
-        near_tie = np.abs(scaled - np.floor(scaled) - 0.5) <= 1e-6
-        result = np.copysign(whole / 10.0**digits if digits >= 0 else whole * 10.0**-digits, values)
-    result[~np.isfinite(values)] = values[~np.isfinite(values)]
-    for i in np.flatnonzero((near_tie | (scaled >= 2.0**50) | (abs(digits) > 15)) & np.isfinite(values)):
+    result, by_text = values.copy(), np.isfinite(values)
+    if abs(digits) <= _EXACT_DIGITS:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.abs(values) * 10.0**digits
+            whole = np.floor(scaled + 0.5)
+            near_tie = np.abs(scaled - np.floor(scaled) - 0.5) <= 1e-6
+            rounded = np.copysign(whole / 10.0**digits if digits >= 0 else whole * 10.0**-digits, values)
+        result[by_text] = rounded[by_text]
+        by_text &= near_tie | (scaled >= 2.0**50)
+    for i in np.flatnonzero(by_text):
         number = Decimal(repr(float(values[i])))
         exponent = int(number.as_tuple().exponent)
-        result[i] = WIDE.quantize(number, Decimal(1).scaleb(-digits)) if -exponent > digits else number
+        result[i] = _WIDEST.quantize(number, Decimal(1).scaleb(-digits)) if -exponent > digits else number
     return pa.array(result, mask=value.is_null().to_numpy(zero_copy_only=False)).cast(value.type)
 
 
@@ -173,6 +184,8 @@ def _round_floats(value: pa.Array, digits: int) -> pa.Array:
 def _round_rule(value: Expression, digits: Expression = ZERO) -> Expression | None:
     if not isinstance(digits, Literal) or not isinstance(digits.value, int):
         return None
+    # Digits beyond these are all zero.
+    digits = Literal(max(-_DIGITS, min(_DIGITS, digits.value)), INT)
     type_ = value.type
     if types.is_decimal(type_):
         scale = min(type_.scale, max(digits.value, 0))
