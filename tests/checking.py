@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import local_host
@@ -10,6 +11,8 @@ from local_host import Manner
 from strategies import Case
 
 import penstock
+from penstock.engine.element import Pattern
+from penstock.engine.operators.mjoin import MJoin
 
 
 class Skip(Exception):
@@ -33,6 +36,30 @@ def check_manner(case: Case, manner: Manner, expected: list[oracle.Change] | Non
     except local_host.Hasty:
         raise Skip("rows that come late may cancel what ISTREAM has shown") from None
     compare(actual, expected, case, f"{case}\n{manner}")
+
+
+def check_versions(case: Case, manner: Manner) -> None:
+    """A table that changes is, where all streams have windows, a relation that changes at those instants."""
+    nodes = local_host.nodes(local_host.plan_of(case, manner))
+    if any(isinstance(n, MJoin) and n.tables and n.pattern is Pattern.APPEND for n in nodes):
+        raise Skip("each row of a stream without window meets the table as of its own instant")
+    try:
+        actual, instants = local_host.run_versions(case, manner)
+    except local_host.Hasty:
+        raise Skip("rows that come late may cancel what ISTREAM has shown") from None
+    stamps = [e[0] for n, rows in case.inputs.items() if n != "D" for e in rows]
+    if not stamps:
+        raise Skip("nothing happens")
+    end = max([*stamps, *([] if case.until is None else [case.until])])
+    elements = [(min(stamps), "+", row) for row in case.inputs["D"]]
+    old = case.inputs["D"]
+    for instant, (_, rows) in zip(instants, manner.versions, strict=True):
+        at = max(instant, min(stamps))
+        if at <= end:
+            elements += [(at, "-", row) for row in old] + [(at, "+", row) for row in rows]
+        old = list(rows)
+    changing = replace(case, inputs={**case.inputs, "D": sorted(elements, key=lambda e: e[0])})
+    compare(actual, expect(changing), changing, f"{case}\n{manner}\nthe table changes at {instants}")
 
 
 def expect(case: Case) -> list[oracle.Change]:

@@ -18,10 +18,12 @@ from strategies import Case
 
 from penstock.catalog import Input, InputOptions, TableDef
 from penstock.cql.query import bind
+from penstock.engine.command import Command
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.operator import Node
 from penstock.engine.stage import SIGN, TS, Arrival, Snapshot, Stage, StepOutput
+from penstock.engine.tables import as_batch, difference, payload
 from penstock.in_process import coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
@@ -56,6 +58,8 @@ class Manner:
     heavy: tuple[str, ...] = ()
     scheduler: str = "fifo"
     slice_rows: int | None = None
+    versions: tuple[tuple[int, tuple[dict[str, Any], ...]], ...] = ()
+    """By step, the rows that the table D has from then on."""
 
 
 @dataclass
@@ -64,18 +68,22 @@ class Partition:
 
     stage: Stage
     engine: Engine = field(init=False)
-    log: list[list[Arrival]] = field(default_factory=list)
+    log: list[tuple[list[Arrival], list[Command]]] = field(default_factory=list)
     header: bytes | None = None
+    tables: bytes = b""
+    tables_version: int | None = None
     needs_from: int = 0
     base: Snapshot | None = None
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.stage)
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
-        self.log.append(arrivals)
-        out = self.engine.step(arrivals)
+    def step(self, arrivals: list[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
+        self.log.append((arrivals, list(commands)))
+        out = self.engine.step(arrivals, commands)
         self.needs_from, self.header = out.needs_from, self.engine.header()
+        if self.engine.tables_version() != self.tables_version:
+            self.tables_version, self.tables = self.engine.tables_version(), self.engine.tables()
         return out
 
     def snapshot(self, whole: bool) -> None:
@@ -90,26 +98,37 @@ class Partition:
         else:
             start, self.engine = self.needs_from, Engine(self.stage)
             if self.header is not None:
-                self.engine.restore_header(self.header)
-        for arrivals in self.log[start:]:
-            self.engine.step(arrivals)
+                self.engine.restore_header(self.header, self.tables)
+        for arrivals, commands in self.log[start:]:
+            self.engine.step(arrivals, commands)
 
 
 class Hasty(Exception):
     """Results are shown at once, and what comes late could still cancel one of them."""
 
 
-def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
-    """All changes of a case's query, in timestamp order."""
+def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
+    """The plan of a case's query."""
     catalog = {n: _definition(n, s, case, manner) for n, s in case.schemas.items()}
     settings = Settings(scheduler=manner.scheduler, slice_rows=manner.slice_rows)
-    plan = compile(bind(case.cql, catalog), manner.partitions, settings)
-    if manner.skew and any("less what leaves" in n.describe() for n in _nodes(plan)):
+    return compile(bind(case.cql, catalog), manner.partitions, settings)
+
+
+def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
+    """All changes of a case's query, in timestamp order."""
+    return run_versions(case, manner)[0]
+
+
+def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
+    """All changes, and the instants at which the table D gets the rows of ``manner.versions``."""
+    plan = plan_of(case, manner)
+    if manner.skew and any("less what leaves" in n.describe() for n in nodes(plan)):
         raise Hasty
     stages = [
         [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
     ]
     changes: list[Change] = []
+    versions, held, instants = dict(manner.versions), case.inputs.get("D", []), []
     for number, step in enumerate(_steps(plan.stages[0], case, manner)):
         how = manner.before[number] if number < len(manner.before) else ""
         for partition in (p for stage in stages for p in stage):
@@ -117,14 +136,32 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
                 partition.snapshot("whole" in how)
             if "rebuild" in how:
                 partition.rebuild()
-        outputs = [p.step(arrivals) for p, arrivals in zip(stages[0], step, strict=True)]
+        commands = []
+        if number in versions:
+            commands.append(_refresh(plan.stages[0], len(instants) + 1, held, versions[number]))
+            held = versions[number]
+        outputs = [p.step(arrivals, commands) for p, arrivals in zip(stages[0], step, strict=True)]
+        if commands:
+            (instant,) = {p.engine.groups[0].inputs.progress.changed for p in stages[0]}
+            instants.append(instant)
         for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
-            outputs = [p.step(_exchanged(planned, outputs, k)) for k, p in enumerate(partitions)]
+            outputs = [p.step(_exchanged(planned, outputs, k), commands) for k, p in enumerate(partitions)]
         changes += [c for out in outputs for c in _changes(out.only.batch, plan.schema.names)]
-    return sorted(changes, key=lambda c: c[0])
+    return sorted(changes, key=lambda c: c[0]), instants
 
 
-def _nodes(plan: PhysicalPlan) -> Iterator[Node]:
+def _refresh(planned: PlannedStage, sequence: int, old: Sequence[Any], new: Sequence[Any]) -> Command:
+    """The command that changes the table from one version to the next."""
+    changes = {}
+    for source in (i for i in planned.inputs if isinstance(i, TableInput)):
+        schema = next(i.schema for i in planned.stage.inputs if i.name == source.name)
+        batches = [as_batch(_table(source, rows), schema) for rows in (old, new)]
+        changes[source.name] = difference(*batches)
+    return Command(sequence, "tables", payload(changes))
+
+
+def nodes(plan: PhysicalPlan) -> Iterator[Node]:
+    """The operators of a plan."""
     waiting = [planned.stage.root for planned in plan.stages]
     while waiting:
         node = waiting.pop()
@@ -160,12 +197,15 @@ def _with_tables(planned: PlannedStage, case: Case) -> Stage:
     tables = dict(planned.stage.tables)
     for source in planned.inputs:
         if isinstance(source, TableInput):
-            rows = case.inputs[source.table.name]
-            kept, shown, _ = _prepared(source, rows, source.table.schema)
-            # A column that is dropped again keeps the number of rows where no other is needed.
-            table = pa.table({"": pa.array(range(len(rows)), pa.int64()), **shown}).filter(pa.array(kept))
-            tables[source.name] = table.drop_columns([""])
+            tables[source.name] = _table(source, case.inputs[source.table.name])
     return dataclasses.replace(planned.stage, tables=tables)
+
+
+def _table(source: TableInput, rows: Sequence[Any]) -> pa.Table:
+    kept, shown, _ = _prepared(source, rows, source.table.schema)
+    # A column that is dropped again keeps the number of rows where no other is needed.
+    table = pa.table({"": pa.array(range(len(rows)), pa.int64()), **shown}).filter(pa.array(kept))
+    return table.drop_columns([""])
 
 
 def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:

@@ -53,6 +53,12 @@ def test_steps_partitions_and_rebuilding(part: int, seed: int) -> None:
     hold(PARTS * seed + part, trials.hosted)
 
 
+@some(0.2)
+@given(seeds)
+def test_tables_that_change(seed: int) -> None:
+    hold(seed, trials.refreshed)
+
+
 @some(0.03)
 @given(seeds)
 def test_long_streams(seed: int) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
+from typing import Any
 
-from checking import Skip, check, check_manner, expect_something
+from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
 from restless import PLANNERS, planned_by
 from strategies import Case, Choices, draw_case, draw_long_case, minimal
+from strategies.data import VALUES
 from strategies.windows import BOUNDED
 
 SNIPPET = """\
 import sys; sys.path.insert(0, "tests")
 from math import inf, nan
-from checking import check, check_manner
+from checking import check, check_manner, check_versions
 from local_host import Manner
 from restless import planned_by
 from strategies import Case
@@ -49,6 +51,9 @@ class Trial:
 
     def run(self) -> None:
         """Raises if the result is not the oracle's."""
+        if self.manner is not None and self.manner.versions:
+            with planned_by(self.planner):
+                return check_versions(self.case, self.manner)
         expected = expect_something(self.case)
         with planned_by(self.planner):
             if self.manner is None:
@@ -61,7 +66,8 @@ class Trial:
         case = self.case
         call = f"check(case, partitions={self.partitions}, batches={self.batches})"
         if self.manner is not None:
-            call = f"check_manner(case, {self.manner!r})"
+            how = "check_versions" if self.manner.versions else "check_manner"
+            call = f"{how}(case, {self.manner!r})"
         rows = "".join(f"        {name!r}: {elements!r},\n" for name, elements in case.inputs.items())
         return SNIPPET.format(
             cql=case.cql,
@@ -95,6 +101,32 @@ def hosted(choices: Choices, depth: int | None = None) -> Trial:
     return Trial(case, manner, planner=planner)
 
 
+def refreshed(choices: Choices, depth: int | None = None) -> Trial:
+    """A case with a table that changes once or more, between steps and rebuilds."""
+    trial = hosted(choices, depth)
+    assert trial.manner is not None
+    rows = trial.case.inputs.get("D")
+    if rows is None:
+        raise Skip("no table")
+    versions, columns = [], new_rows(choices, trial.case.schemas["D"])
+    for number in range(len(trial.manner.cuts) + 2):
+        if choices.chance(2):
+            rows = [r for r in rows if not choices.chance(3)] + [
+                next(columns) for _ in range(choices.pick(1, 0, 2))
+            ]
+            versions.append((number, tuple(rows or [next(columns)])))
+    if not versions:
+        raise Skip("the table stays")
+    return replace(trial, manner=replace(trial.manner, versions=tuple(versions)))
+
+
+def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
+    """Rows for a table."""
+    types = dict(column.split() for column in schema.split(", "))
+    while True:
+        yield {name: choices.pick(*VALUES[type_]) for name, type_ in types.items()}
+
+
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
     return Trial(draw_long_case(choices), _manner(choices), planner=choices.pick(*PLANNERS))
@@ -102,7 +134,7 @@ def long(choices: Choices) -> Trial:
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
     """One of them all."""
-    draw = choices.pick(evaluated, hosted, hosted)
+    draw = choices.pick(evaluated, hosted, hosted, refreshed)
     return draw(choices, depth)
 
 
@@ -140,7 +172,10 @@ def hold(seed: int, draw: Draw, seconds: float = 60) -> None:
 def _failure(seed: int, draw: Draw, seconds: float) -> str | None:
     """None: it holds; "": it says nothing; else what went wrong."""
     choices = Choices(random=Random(seed))
-    trial = draw(choices)
+    try:
+        trial = draw(choices)
+    except Skip:
+        return ""
     failure = _run(trial)
     if failure is None or isinstance(failure, Skip):
         return None if failure is None else ""
@@ -148,7 +183,10 @@ def _failure(seed: int, draw: Draw, seconds: float) -> str | None:
 
     def fails(made: list[int]) -> list[int] | None:
         shorter = Choices(made)
-        return shorter.made if isinstance(_run(draw(shorter)), kind) else None
+        try:
+            return shorter.made if isinstance(_run(draw(shorter)), kind) else None
+        except Skip:
+            return None
 
     smallest = draw(Choices(minimal(choices.made, fails, seconds)))
     said = "".join(traceback.format_exception_only(_run(smallest) or failure))

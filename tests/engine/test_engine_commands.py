@@ -27,7 +27,7 @@ def test_commands_are_applied_in_sequence_and_once() -> None:
 
 
 def test_an_unknown_kind_is_rejected_by_name() -> None:
-    with pytest.raises(EngineError, match="command 7 is of the kind 'dance'.*it knows: memory"):
+    with pytest.raises(EngineError, match="command 7 is of the kind 'dance'.*it knows: memory, tables"):
         CommandState().apply([Command(7, "dance", {})])
 
 
@@ -85,7 +85,7 @@ def test_a_header_of_another_format_is_refused() -> None:
 
 
 def test_every_kind_has_a_handler_that_changes_state_alone() -> None:
-    payloads = {"memory": {"bytes": 1}}
+    payloads = {"memory": {"bytes": 1}, "tables": {"changes": {}}}
     assert set(payloads) == set(HANDLERS)
     for kind, payload in payloads.items():
         before = CommandState()

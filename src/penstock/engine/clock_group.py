@@ -11,13 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, batch_of
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, Stage, StageInput, waits
+from penstock.engine.tables import Tables
 from penstock.measurement import Kind, Property, Reading, under
 
 
@@ -28,16 +29,15 @@ class ClockGroup:
         self,
         roots: dict[str, Node],
         inputs: Sequence[StageInput],
-        tables: dict[str, pa.Table],
         context: StartContext,
         first: int,
         slice_rows: int | None = None,
     ) -> None:
         self.graph = Graph(roots, context, first)
         nodes = [e.node for e in self.graph.entities]
-        self._waits = any(map(waits, roots.values()))
+        self._waits = any(map(waits, roots.values())) or any(i.waits for i in inputs)
         self._lag = sum(n.lag for n in nodes)
-        self._tables = [(i, tables[i.name]) for i in inputs if i.kind == "table"]
+        self._tables = [i.name for i in inputs if i.kind == "table"]
         self._fed = False
         self._slice_rows = slice_rows
         self._names = {i.name for i in inputs}
@@ -47,36 +47,47 @@ class ClockGroup:
         """The arrivals of this group's inputs."""
         return [a for a in arrivals if a.input in self._names]
 
-    def step(self, own: Sequence[Arrival], memory: int | None, scheduler: Scheduler) -> dict[str, RootOutput]:
-        """Process a step's arrivals; returns the output of each root."""
+    def step(
+        self,
+        own: Sequence[Arrival],
+        memory: int | None,
+        scheduler: Scheduler,
+        tables: Tables,
+        changes: Tables,
+    ) -> dict[str, RootOutput]:
+        """Process a step's arrivals, and the changes that led to ``tables``; the output of each root."""
+        if self._fed and any(name in changes for name in self._tables):
+            self.inputs.change(changes)
         clock, released = self.inputs.accept(own)
         clock = replace(clock, memory=memory)
+        # Rows of any slice may meet a change of a table, unless slices are in the order of time.
+        whole = {} if self._waits else {name: released.pop(name) for name in self._tables}
         for now, part in slices(clock, released, self._slice_rows, self._waits):
-            self._open(now)
-            for name, chunk in part.items():
+            self._open(now, tables)
+            for name, chunk in (whole | dict(part)).items():
                 self.graph.feed(name, chunk)
+            whole = {}
         scheduler.step(self.graph)
         # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
         chunks = self.graph.take()
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
 
-    def _open(self, clock: Clock) -> None:
+    def _open(self, clock: Clock, tables: Tables) -> None:
         """Begin a slice. Static rows are part of the first; if nodes wait, of that of the first instant."""
         begun = clock.first is not None and clock.first < clock.now
         feed = not self._fed and (begun or not self._waits)
         self._fed |= feed
         self.graph.open(replace(clock, tables=self._fed))
-        for input, table in self._tables if feed else ():
-            columns = [table.column(f.name).combine_chunks() for f in input.schema]
-            ts = np.full(table.num_rows, BEFORE_TIME)
-            self.graph.feed(input.name, Chunk.of(ts, batch_of(columns, input.schema, len(ts))))
+        for name in self._tables if feed else ():
+            ts = np.full(tables[name].num_rows, BEFORE_TIME)
+            self.graph.feed(name, Chunk.of(ts, tables[name]))
 
-    def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler) -> None:
+    def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler, tables: Tables) -> None:
         """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
         # A row that exists over no input since the first instant exists again; it is not returned twice.
-        self._open(Clock(p.now, p.now, p.first, share=p.share, memory=memory))
+        self._open(Clock(p.now, p.now, p.first, share=p.share, memory=memory), tables)
         scheduler.step(self.graph)
         self.graph.take()
 
@@ -123,7 +134,7 @@ def clock_groups(stage: Stage) -> list[ClockGroup]:
         inputs = [i for i in stage.inputs if i.kind != "keys" and i.name in names | unread]
         first = sum(len(g.graph.entities) for g in groups)
         context, rows = StartContext(), stage.scheduling.slice_rows
-        groups.append(ClockGroup(roots, inputs, stage.tables, context, first, rows))
+        groups.append(ClockGroup(roots, inputs, context, first, rows))
     return groups
 
 

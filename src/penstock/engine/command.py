@@ -5,7 +5,7 @@ of every snapshot; operators see it through the clock. So an engine that is rebu
 makes the same decisions again. A kind of command is a function from state and payload to state.
 
 >>> CommandState().apply([Command(1, "memory", {"bytes": 4096})])
-CommandState(applied=1, memory=4096)
+CommandState(applied=1, memory=4096, tables=0)
 """
 
 from __future__ import annotations
@@ -34,18 +34,23 @@ class CommandState:
     """The effect of all commands so far.
 
     ``applied`` is the last sequence number that was applied; ``memory`` is the number of bytes that the query
-    may use of a memory shared by several queries, None if it shares none.
+    may use of a memory shared by several queries, None if it shares none. ``tables`` counts the changes of
+    static tables; the rows themselves are large, and kept beside this (:mod:`penstock.engine.tables`).
     """
 
     applied: int = 0
     memory: int | None = None
+    tables: int = 0
+
+    def new(self, commands: Iterable[Command]) -> list[Command]:
+        """The commands that are not applied yet, in sequence."""
+        found = [c for c in commands if not c.sequence or c.sequence > self.applied]
+        return sorted(found, key=lambda c: c.sequence)
 
     def apply(self, commands: Iterable[Command]) -> CommandState:
         """The state after the commands, in sequence; those already applied are skipped."""
         state = self
-        for command in sorted(commands, key=lambda c: c.sequence):
-            if command.sequence and command.sequence <= state.applied:
-                continue
+        for command in self.new(commands):
             state = _handler(command)(state, command.payload)
             state = replace(state, applied=max(state.applied, command.sequence))
         return state
@@ -62,7 +67,12 @@ def _set_memory(state: CommandState, payload: dict[str, Any]) -> CommandState:
     return replace(state, memory=int(payload["bytes"]))
 
 
-HANDLERS: dict[str, Handler] = {"memory": _set_memory}
+def _change_tables(state: CommandState, payload: dict[str, Any]) -> CommandState:
+    return replace(state, tables=state.tables + 1)
+
+
+TABLES = "tables"
+HANDLERS: dict[str, Handler] = {"memory": _set_memory, TABLES: _change_tables}
 """The effect of each kind of command."""
 
 

@@ -4,10 +4,12 @@ An element is a tuple with a timestamp and a sign: + enters a relation, − leav
 Three things travel beside them where the plan says so:
 
 * ``end``: under a time window a tuple's end of life is known when it arrives. A chunk with ``end`` has only +
-elements; each is in the relation at the instants ``ts <= τ < end`` and no − element follows. * ``rid``: under
-a row window the end is learned later. The − element names its + by this row id. * ``rows``: where the tuples
-are in the store of the plan's window (``Node.stored``), for operators that read it there instead of keeping a
-copy. Valid within a step.
+  elements; each is in the relation at the instants ``ts <= τ < end`` and no − element follows. The exception
+  are ends that are corrected (``Node.corrects``): a − element says that a tuple that was to leave at ``end``
+  leaves at ``ts``.
+* ``rid``: under a row window the end is learned later. The − element names its + by this row id.
+* ``rows``: where the tuples are in the store of the plan's window (``Node.stored``), for operators that read
+  it there instead of keeping a copy. Valid within a step.
 """
 
 from __future__ import annotations

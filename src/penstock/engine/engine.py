@@ -27,22 +27,26 @@ from penstock.engine.input_manager import Progress
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
+from penstock.engine.tables import Tables, after, as_batch, changes_of, from_bytes, to_bytes
 from penstock.errors import EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
 HEADER_FORMAT = 1
 """Raised when a header of the previous version can no longer be read."""
-SNAPSHOT_FORMAT = 1
+SNAPSHOT_FORMAT = 2
 """The same for the parts of a snapshot other than operator states, which have their own formats."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A step that the state may depend on: its largest timestamp per clock group; the header before it."""
+    """A step that the state may depend on: its largest timestamp per clock group; the header before it, and
+    the tables.
+    """
 
     tops: list[int]
     progress: list[Progress]
     commands: CommandState
+    tables: Tables
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ class Engine:
         self.entities = [e for g in self.groups for e in g.graph.entities]
         self._steps = 0
         self._commands = CommandState()
+        self._tables: Tables = {
+            i.name: as_batch(stage.tables[i.name], i.schema) for i in stage.inputs if i.kind == "table"
+        }
         self._history: dict[int, _Step] = {}
         self._base: _Base | None = None
         self._loading: State = None
@@ -72,15 +79,20 @@ class Engine:
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Process one micro-batch: the commands first, then the rows."""
-        progress, before = [g.inputs.progress.copy() for g in self.groups], self._commands
-        self._commands = before.apply(commands)
+        progress = [g.inputs.progress.copy() for g in self.groups]
+        before, tables = self._commands, self._tables
+        changes = changes_of(before.new(commands))
+        self._commands, self._tables = before.apply(commands), after(tables, changes)
         arrivals = self._sources.check(arrivals)
         self._received.note(arrivals)
         own = [g.own(arrivals) for g in self.groups]
         found: dict[str, RootOutput] = {}
         for group, its in zip(self.groups, own, strict=True):
-            found |= group.step(its, self._commands.memory, self._scheduler)
-        self._history[self._steps] = _Step([_highest(its) for its in own], progress, before)
+            found |= group.step(its, self._commands.memory, self._scheduler, self._tables, changes)
+        tops = [_highest(its) for its in own]
+        if changes:
+            tops = [max(t, g.inputs.progress.changed) for t, g in zip(tops, self.groups, strict=True)]
+        self._history[self._steps] = _Step(tops, progress, before, tables)
         self._steps += 1
         self._load()
         outputs = {name: found[name] for name in self.stage.roots}
@@ -114,30 +126,42 @@ class Engine:
         return self._first_needed(horizons)
 
     def header(self) -> bytes:
-        """What a replay of the steps from ``needs_from`` on needs besides the arrivals."""
+        """What a replay of the steps from ``needs_from`` on needs besides the arrivals and the tables."""
         return json.dumps(self._header_at(min(self._history, default=self._steps))).encode()
 
+    def tables(self) -> bytes:
+        """The tables that go with the header; they change with ``tables_version``."""
+        return to_bytes(self._before(min(self._history, default=self._steps)).tables)
+
+    def tables_version(self) -> int | None:
+        """The number of changes in what ``tables`` returns; None if the stage has no tables."""
+        before = self._before(min(self._history, default=self._steps))
+        return before.commands.tables if self._tables else None
+
+    def _before(self, step: int) -> _Step:
+        now = _Step([], [g.inputs.progress for g in self.groups], self._commands, self._tables)
+        return self._history.get(step, now)
+
     def _header_at(self, step: int) -> dict[str, State]:
-        now = _Step([], [g.inputs.progress for g in self.groups], self._commands)
-        before = self._history.get(step, now)
+        before = self._before(step)
         progress = [p.state() for p in before.progress]
         return {
             "format": HEADER_FORMAT, "step": step, "progress": progress, "commands": before.commands.state()
         }  # fmt: skip
 
-    def restore_header(self, header: bytes) -> None:
+    def restore_header(self, header: bytes, tables: bytes = b"") -> None:
         """Prepare a new engine to replay the steps from ``needs_from`` on."""
-        self._begin_at(json.loads(header))
+        self._begin_at(json.loads(header), from_bytes(tables) if tables else self._tables)
 
-    def _begin_at(self, header: dict[str, State]) -> None:
+    def _begin_at(self, header: dict[str, State], tables: Tables) -> None:
         if header["format"] != HEADER_FORMAT:
             raise EngineError(
                 f"the header of the log has format {header['format']}; this version reads {HEADER_FORMAT}"
             )
         self._steps = header["step"]
-        self._commands = CommandState(**header["commands"])
+        self._commands, self._tables = CommandState(**header["commands"]), tables
         for group, progress in zip(self.groups, header["progress"], strict=True):
-            group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler)
+            group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler, tables)
 
     def snapshot(self, whole: bool = True) -> Snapshot:
         """The state of the operators that cannot be replayed, or of all operators: then no step before it is
@@ -155,6 +179,7 @@ class Engine:
             "version": self._steps,
             "tops": self._base.tops,
             "header": self._header_at(start),
+            "tables": dict(self._before(start).tables),
             "inputs": [g.inputs for g in self.groups] if whole else None,
             "sources": self._sources,
             "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
@@ -178,7 +203,7 @@ class Engine:
         for number, _, _ in state["operators"]:
             self.entities[number].loading = True
         self._base = _Base(state["version"], state["header"]["step"], state["tops"])
-        self._begin_at(state["header"])
+        self._begin_at(state["header"], state["tables"])
         self._loading = state
         self._load()
 

@@ -6,11 +6,14 @@ input declared ``IDLE AFTER x`` that falls more than x behind the furthest one i
 follows at that distance; everything is in stream time, so a replay sees the same.
 
 Rows older than the query's time are late: they are counted and returned separately.
+
+Changes of static tables come by commands and hold no time back. They happen at the first instant that is not
+complete; where results do not wait for that, at the first that is later than every row so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any
@@ -39,6 +42,8 @@ class Progress:
     late: dict[str, int] = field(default_factory=dict)
     own: float = 0.0
     total: float = 0.0
+    changed: int = int(BEFORE_TIME)
+    """The instant of the last change of a table."""
 
     def copy(self) -> Progress:
         up = {k: dict(v) for k, v in self.upstream.items()}
@@ -74,7 +79,9 @@ class InputManager(Stateful):
     def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
         self._inputs = {i.name: i for i in inputs if i.kind in ("source", "exchange")}
         self._waits, self._instants = waits, instants
-        self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._inputs}
+        tables = {i.name: i.schema for i in inputs if i.kind == "table"}
+        self._schemas = tables | {name: i.schema for name, i in self._inputs.items()}
+        self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._schemas}
         self.progress = Progress()
         self.late: dict[str, list[Chunk]] = {}
 
@@ -89,12 +96,24 @@ class InputManager(Stateful):
                 self._waiting[arrival.input].append(self._in_time(arrival, arrival.batch))
         now = max(before, self._now())
         self.progress.now = now
-        released = {name: self._release(name, now) for name in self._inputs}
+        released = {name: self._release(name, now) for name in self._schemas}
         p = self.progress
         if not self._instants:
             return Clock(before, now, p.first, share=p.share), released
         clock = Clock(before, now, p.first, self._instants_of(released), p.share)
         return clock, {name: chunk.where(chunk.sign != 0) for name, chunk in released.items()}
+
+    def change(self, changes: Mapping[str, pa.RecordBatch]) -> None:
+        """Take in changes of tables (``SIGN``, then the rows), before the arrivals of the step."""
+        p = self.progress
+        seen = [] if self._waits else [h + 1 for h in p.highest.values()]
+        p.changed = max(p.now, *seen) if seen else p.now
+        for name, batch in changes.items():
+            if name in self._schemas:
+                columns = [batch.column(f.name) for f in self._schemas[name]]
+                payload = batch_of(columns, self._schemas[name], batch.num_rows)
+                ts, sign = np.full(batch.num_rows, p.changed), np.asarray(batch.column(SIGN))
+                self._waiting[name].append(Chunk(ts, sign, payload))
 
     def _instants_of(self, released: dict[str, Chunk]) -> Int64s:
         """The instants with input; an earlier stage sends those of its input as elements of sign 0."""
@@ -145,7 +164,7 @@ class InputManager(Stateful):
         return int(BEFORE_TIME) if highest is None else highest - i.skew
 
     def _release(self, name: str, now: int) -> Chunk:
-        chunk = Chunk.concat(self._waiting[name], self._inputs[name].schema)
+        chunk = Chunk.concat(self._waiting[name], self._schemas[name])
         if not self._waits:
             self._waiting[name] = []
             return chunk
@@ -167,8 +186,10 @@ class InputManager(Stateful):
         return {name: Chunk.concat(found, self._inputs[name].schema) for name, found in self.late.items()}
 
     def horizon(self) -> int:
-        """The smallest timestamp in the buffer."""
+        """The smallest timestamp in the buffer; that of a table's change while rows before it may come."""
         waiting = [int(c.ts.min()) for chunks in self._waiting.values() for c in chunks if len(c)]
+        if self.progress.changed >= self.progress.now > BEFORE_TIME:
+            waiting.append(self.progress.changed)
         return min(waiting, default=int(FOREVER))
 
     def rows(self) -> int:

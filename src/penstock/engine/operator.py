@@ -114,6 +114,17 @@ class Node(ABC):
         """Whether its relation grows without end as rows arrive, so that an operator that keeps it does."""
         return any(i.accumulates for i in self.inputs)
 
+    @property
+    def corrects(self) -> bool:
+        """Whether ends of life that were known are corrected when a table changes (see ``Chunk``)."""
+        return self.pattern is Pattern.EXPIRING and any(i.corrects for i in self.inputs)
+
+    @property
+    def is_momentary(self) -> bool:
+        """Whether a row is there at the instant of its timestamp only, so that no change can end it early."""
+        expires = self.pattern is Pattern.EXPIRING and bool(self.inputs)
+        return expires and all(i.is_momentary for i in self.inputs)
+
     def growth(self) -> Iterator[Growth]:
         """What it keeps that grows without end."""
         return iter(())

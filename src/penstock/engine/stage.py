@@ -38,7 +38,8 @@ class StageInput:
     seen less ``skew``), ``"exchange"`` (elements of an earlier stage: rows carry ``TS`` and ``SIGN``; each of
     its ``upstream`` partitions reports its progress), ``"table"`` (static rows, handed over when the engine
     is built) or ``"keys"`` (the keys in each partition of a source declared as partitioned, in the dimension
-    ``axis``). ``key`` is the column that a stream is split by, if it is a single one.
+    ``axis``). ``key`` is the column that a stream is split by, if it is a single one. ``waits``: the query
+    shows complete instants, so that all stages must wait for them if the table changes.
     """
 
     name: str
@@ -49,6 +50,7 @@ class StageInput:
     upstream: int = 1
     axis: int = 0
     key: str | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Stage:
     @property
     def waits(self) -> bool:
         """Whether some root waits for safe time."""
-        return any(map(waits, self.roots.values()))
+        return any(map(waits, self.roots.values())) or any(i.waits for i in self.inputs)
 
 
 def waits(node: Node) -> bool:

@@ -102,7 +102,7 @@ class Builder:
         self.stage_inputs.append(StageInput(name, pa.schema(fields), "table"))
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
         self.host_inputs.append(TableInput(name, node.alias, node.definition, shipped, filter))
-        return Source(name, pa.schema(fields), table=True)
+        return Source(name, pa.schema(fields), Pattern.CHANGING, table=True)
 
     def constant(self, name: str, rows: pa.Table) -> Node:
         """A table that the query itself contains."""
@@ -159,7 +159,8 @@ class Builder:
         """The arguments of a join operator."""
         graph = join_graph([p.schema.names for p in parts], conjuncts)
         keyed = [self._with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
-        changing = [p.pattern is Pattern.CHANGING for p in keyed]
+        # An end that was wrong is corrected by values, so such rows become changes.
+        changing = [p.pattern is Pattern.CHANGING or p.corrects for p in keyed]
         if any(c and not p.is_static for c, p in zip(changing, keyed, strict=True)):
             keyed = [self._with_ids(p) for p in keyed]
         elif any(changing):  # rows of tables alone are ended by their ids
@@ -183,7 +184,7 @@ class Builder:
     def _with_ids(self, node: Node) -> Node:
         """The node with − elements that identify the row that leaves."""
         if node.pattern is Pattern.EXPIRING:
-            return Expire(node, ids=True)
+            return Identify(Expire(node)) if node.corrects else Expire(node, ids=True)
         return Identify(node) if node.pattern is Pattern.CHANGING and not node.has_ids else node
 
     def identified(self, node: Node, id: str) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from penstock.cost import weights
@@ -36,10 +37,24 @@ def compile(
         root, _ = sampled(root)
     root = logical.numbered(root)
     scheme = _spread(query, root, partitions, rates)
-    stages = tuple(_Compiler(query, root, scheme, settings or Settings()).stages())
+    stages = _waiting(tuple(_Compiler(query, root, scheme, settings or Settings()).stages()))
     kind = "stream" if root.is_stream else "relation"
     shared = settings.memory if settings and any(b.within.shared for b in budgets(root)) else None
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
+
+
+def _waiting(stages: tuple[PlannedStage, ...]) -> tuple[PlannedStage, ...]:
+    """If a stage waits for whole instants, those with tables do: a table changes at the same instant however
+    the query is spread.
+    """
+    if not any(s.stage.waits for s in stages):
+        return stages
+    return tuple(replace(s, stage=_with_waiting_tables(s.stage)) for s in stages)
+
+
+def _with_waiting_tables(stage: Stage) -> Stage:
+    inputs = (replace(i, waits=True) if i.kind == "table" else i for i in stage.inputs)
+    return replace(stage, inputs=tuple(inputs))
 
 
 def _spread(
@@ -78,7 +93,7 @@ class _Compiler:
                 root = Instants(builder.changing(root))
             yield self._planned(root, builder, stage) if number else self._first(root, builder)
             exchanges[stage_name(number)] = Source(
-                stage_name(number), root.schema, root.pattern, grows=root.accumulates
+                stage_name(number), root.schema, root.pattern, grows=root.accumulates, revised=root.corrects
             )
 
     def _builder(self, exchanges: Mapping[str, Node]) -> Builder:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.indexes.index import Index, RangeIndex
 from penstock.engine.joins.bands import Band, Side
 from penstock.engine.joins.tuples import Tuples
@@ -172,6 +172,11 @@ class JoinInputs(Stateful):
             stub.advance(now)
         if self._passing is not None:
             self.stubs[self._passing].store.clear()
+
+    def tables_changed(self) -> bool:
+        """Whether an input made of tables alone has rows that were not there from the beginning."""
+        stores = (s.store for s, static in zip(self.stubs, self._static, strict=True) if static)
+        return any(store.latest > BEFORE_TIME for store in stores)
 
     def oldest(self) -> int:
         """A lower bound of the timestamps of the streams' rows."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.tuples import Tuples
@@ -56,22 +56,42 @@ class JoinOperator(Operator):
         """
         gone = [c.where(c.sign < 0) if self._ends_later[i] else c.slice(0, 0) for i, c in enumerate(inputs)]
         ended = [self._inputs.end(i, chunk) for i, chunk in enumerate(gone)]
-        chunks = []
+        chunks = list(self._corrections([rows for rows, _ in ended])) if self._node.corrects else []
         for i in (*self._node.tables, *self._node.moving):
             new = self._inputs.insert(i, inputs[i].where(inputs[i].sign > 0))
             # Rows that arrived and left in this step are found only now.
             here = self._inputs.end(i, gone[i].where(~ended[i][1]))
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
-            probing = self._probing_rows(i, new)
-            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, probing)]
+            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, self._probing(i, new))]
         for i, (rows, _) in enumerate(ended if self._changing else ()):
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]
         out = Chunk.concat(chunks, self._schema)
         return out.in_order() if self._changing else out
 
-    def _probing_rows(self, i: int, new: Int64s) -> Int64s:
-        """The new rows of input i that probe: tables come before all rows of streams."""
-        return new[:0] if i in self._node.tables else new
+    def _probing(self, i: int, new: Int64s) -> Int64s:
+        """The new rows of input i that probe. Rows of a table do so if they entered it later than the others,
+        and if results belong to every instant at which their rows are there.
+        """
+        if i not in self._node.tables:
+            return new
+        if self._node.pattern is Pattern.APPEND:
+            return new[:0]
+        return new[self._inputs.life(i, new)[0] > BEFORE_TIME]
+
+    def _corrections(self, ended: Sequence[Int64s]) -> Iterator[Chunk]:
+        """− elements of the results that end earlier than was known when they were returned, since rows left
+        tables in this step; a result of several such rows is found by the first of them.
+        """
+        tables = self._node.tables
+        for i in (i for i in tables if len(ended[i])):
+            for tuples in self._pipeline(i, ended[i]):
+                known, first = np.full(len(tuples), FOREVER), np.ones(len(tuples), np.bool_)
+                for j, rows in tuples.rows.items():
+                    leaves = np.isin(rows, ended[j]) if j in tables else np.zeros(len(rows), np.bool_)
+                    known = np.where(leaves, known, np.minimum(known, self._inputs.life(j, rows)[1]))
+                    first &= ~leaves if j < i else True
+                wrong = first & (known > tuples.ends)
+                yield self._chunk(tuples.where(wrong), tuples.ends[wrong], -1, end=known[wrong])
 
     def _ended_by(self, i: int, clock: Clock) -> list[int]:
         """For ended rows of input i: rows of inputs before it must be alive, so a combination ends once."""
@@ -79,13 +99,27 @@ class JoinOperator(Operator):
 
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
         """Join rows of input i with all others."""
-        return self._pipelines[i].run(rows, min_ends or [int(BEFORE_TIME)] * len(self._inputs))
+        found = self._pipelines[i].run(rows, min_ends or [int(BEFORE_TIME)] * len(self._inputs))
+        looks_up = self._node.pattern is Pattern.APPEND and self._inputs.tables_changed()
+        return list(map(self._as_of_their_instant, found)) if looks_up else found
 
-    def _chunk(self, tuples: Tuples, ts: Int64s, sign: int, more: Sequence[pa.Array] = ()) -> Chunk:
-        """Tuples as elements; ``more``: further columns."""
+    def _as_of_their_instant(self, tuples: Tuples) -> Tuples:
+        """The tuples whose rows of tables are there at the instant of the last other row."""
+        starts = [self._inputs.life(j, tuples.rows[j])[0] for j in self._node.moving]
+        return tuples.where(tuples.starts == np.maximum.reduce(starts))
+
+    def _chunk(
+        self, tuples: Tuples, ts: Int64s, sign: int, more: Sequence[pa.Array] = (), end: Int64s | None = None
+    ) -> Chunk:
+        """Tuples as elements; ``more``: further columns. ``end``: of a correction, the end that was known
+        before.
+        """
         columns = [*(self._inputs.gather(tuples, c) for c in self._node.output), *more]
         payload = batch_of(columns, self._schema, len(ts))
-        end = tuples.ends if self._node.pattern is Pattern.EXPIRING else None
+        if self._node.pattern is not Pattern.EXPIRING:
+            end = None
+        elif end is None:
+            end = tuples.ends
         return Chunk(ts, np.full(len(ts), sign, np.int8), payload, end)
 
     def horizon(self) -> int:

@@ -72,7 +72,8 @@ class _Expire(Operator):
         if not len(due):
             return born.in_order()
         assert due.end is not None
-        gone = Chunk(due.end, np.full(len(due), -1, np.int8), due.columns, rid=due.rid, rows=due.rows)
+        # At the end that was known before, a correction takes back the − element that comes with it.
+        gone = Chunk(due.end, -due.sign, due.columns, rid=due.rid, rows=due.rows)
         return Chunk.concat([born, gone], self._schema).in_order()
 
     def horizon(self) -> int:

@@ -61,7 +61,8 @@ class IStream(Unary):
 
 class _PassOn(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        return replace(inputs[0], end=None)
+        # Without the corrections of ends.
+        return replace(inputs[0].where(inputs[0].sign > 0), end=None)
 
 
 class _Net(Operator):

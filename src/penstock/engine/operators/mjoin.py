@@ -17,8 +17,12 @@ If equalities lead from an input to two or more others, its rows first pass drop
 each of those whether the path to it has a match, in an order that adapts to the stream (thesis 5.2). Output
 generation continues from the matches that drop probing found.
 
-Inputs made of tables alone come first in a step, so only the rows of the others probe them. If there is one
-other input and its rows never leave, nothing has to be kept of it: each row looks up its matches and passes.
+Inputs made of tables alone come first in a step, so that the rows of the others find them whole. A table may
+change at some instant. If rows of the others leave, the result is again the join at every instant: rows that
+enter the table probe, rows that leave it end their results, and where ends of results were known already they
+are corrected. If the other inputs only grow, a result belongs to the instant of its last row: it meets the
+table as it is at that instant, and a change of the table has no effect on results before. Then nothing has to
+be kept of a single other input: each row looks up its matches and passes.
 """
 
 from __future__ import annotations
@@ -95,6 +99,14 @@ class MJoin(Node):
         """The input whose rows meet only tables: they look up their matches, and none is kept."""
         passes = len(self.moving) == 1 and self.tables and self.pattern is Pattern.APPEND
         return self.moving[0] if passes and self.budget is None else None
+
+    @property
+    def corrects(self) -> bool:
+        return self.pattern is Pattern.EXPIRING and bool(self.tables) and not self.is_momentary
+
+    @property
+    def is_momentary(self) -> bool:
+        return self.pattern is Pattern.EXPIRING and any(self.parts[i].is_momentary for i in self.moving)
 
     @property
     def accumulates(self) -> bool:

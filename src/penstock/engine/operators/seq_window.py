@@ -59,6 +59,10 @@ class SeqWindow(Unary):
         return Pattern.EXPIRING if self.kind == "range" else Pattern.CHANGING
 
     @property
+    def is_momentary(self) -> bool:
+        return self.kind == "range" and self.size == 0 and self.slide is None
+
+    @property
     def accumulates(self) -> bool:
         return self.size is None
 

@@ -16,7 +16,7 @@ class Source(Node):
     """An input of the stage, by name: a stream, a static table or an earlier stage's relation.
 
     ``of`` are the columns that are read; ``table``: whether it is a static table. ``grows``: whether its
-    relation grows without end.
+    relation grows without end; ``revised``: whether ends are corrected.
     """
 
     input: str
@@ -24,6 +24,7 @@ class Source(Node):
     changes: Pattern = Pattern.APPEND
     table: bool = False
     grows: bool = False
+    revised: bool = False
 
     name = "source"
 
@@ -46,6 +47,10 @@ class Source(Node):
     @property
     def accumulates(self) -> bool:
         return self.grows
+
+    @property
+    def corrects(self) -> bool:
+        return self.revised
 
     def describe(self) -> str:
         return self.input

@@ -90,6 +90,8 @@ class Store(Stateful):
         self.schema = schema
         self.stubs: list[Stub] = []
         self.base = self.next = self.inserted = 0
+        self.latest = int(BEFORE_TIME)
+        """The latest start of a row so far."""
         self.capacity = MIN_STORE_ROWS
         self.lives = np.zeros((self.capacity, 2), np.int64)
         self.keys = [np.zeros(self.capacity, np.int64) for _ in range(keys)]
@@ -166,6 +168,7 @@ class Store(Stateful):
         self.next += count
         if count:
             self._insertions.append((self.next, int(starts.min())))
+            self.latest = max(self.latest, int(starts.max()))
         for index in self._indexes.values():
             index.insert(self, first, count)
         return np.arange(first, self.next)

@@ -100,7 +100,9 @@ class Join(AnyJoin):
         return replace(rows, node=replace(self, parts=parts, conjuncts=conjuncts))
 
     def determines_life(self, shown: Collection[str]) -> bool:
-        return all(i.determines_life(shown) for i in self.parts)
+        """Rows that are there for one instant meet a table as it is at that instant."""
+        parts = [i for i in self.parts if not (i.is_static and self.longest_life == 1)]
+        return all(i.determines_life(shown) for i in parts)
 
     @property
     def is_momentary(self) -> bool:

@@ -127,7 +127,8 @@ class TableSource(FilteredByHost, Leaf):
         return True
 
     def determines_life(self, shown: Collection[str]) -> bool:
-        return True
+        """A row that a refresh replaces leaves; what is not shown of the new one may be all that differs."""
+        return set(self.schema.names) <= set(shown)
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return EVERYWHERE

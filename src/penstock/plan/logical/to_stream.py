@@ -93,7 +93,8 @@ class ToStream(Unary):
         below = context.exact(self.input)
         match self.kind:
             case "istream":
-                return i_stream.IStream(below, self._distinct_lives)
+                apart = self._distinct_lives or not below.corrects
+                return i_stream.IStream(below if apart else context.changing(below), self._distinct_lives)
             case "dstream":
                 return d_stream.DStream(context.changing(below))
         if self.every is None and self.input.is_momentary and below.pattern is Pattern.EXPIRING:

@@ -16,8 +16,8 @@ from penstock.plan.logical import Distinct, Join, Logical, Project, SemiJoin
 
 def semijoin_to_join(node: Logical) -> Logical:
     """SemiJoin (not anti) on equalities between its sides: Project over Join with Distinct."""
-    if not isinstance(node, SemiJoin) or node.anti:
-        return node
+    if not isinstance(node, SemiJoin) or node.anti or (node.left.is_static and not node.right.is_static):
+        return node  # rows of a table that have met one of a stream: the table's rows are enough to know
     left, right = over(node.left.schema.names), over(node.right.schema.names)
     sides = [equal_sides(c, left, right) for c in node.conjuncts]
     pairs = [s for s in sides if s is not None]
