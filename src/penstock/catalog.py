@@ -88,11 +88,12 @@ class FunctionDef:
 
 @dataclass(frozen=True)
 class TableDef:
-    """A registered static table."""
+    """A registered static table; running queries read it again every ``refresh_every`` seconds, if given."""
 
     name: str
     schema: pa.Schema
     source: Any = field(default=None, compare=False)
+    refresh_every: float | None = field(default=None, compare=False)
     kind: ClassVar[str] = "table"
 
 

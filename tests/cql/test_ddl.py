@@ -212,3 +212,13 @@ def test_schema_of() -> None:
 def test_durations(text: str, unit: str, ticks: int) -> None:
     schema = pa.schema([("t", pa.int64())])
     assert cql.input_options("stream", "S", schema, timestamp="t", unit=unit, skew=text).skew == ticks
+
+
+def test_a_table_is_refreshed() -> None:
+    every, once = cql.parse("CREATE TABLE t (a INT) FROM CSV 'd' REFRESH EVERY 5 MINUTES; REFRESH TABLE t")
+    assert isinstance(every, CreateTable) and every.refresh_every == 300
+    assert once == cql.Refresh("t")
+    with pytest.raises(CQLError, match="REFRESH EVERY needs a unit"):
+        cql.parse("CREATE TABLE t (a INT) FROM CSV 'd' REFRESH EVERY 5")
+    with pytest.raises(CQLError, match="it must be at least one tick"):
+        cql.refresh_period("0 SECONDS")

@@ -31,12 +31,13 @@ from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, changes, own_columns, read_inputs
 from penstock.plan import compile
-from penstock.plan.physical import PhysicalPlan, SourceInput
+from penstock.plan.physical import PhysicalPlan, SourceInput, TableInput
 from penstock.schema import TimeDomain
 from penstock.spark.driver import dataframe, exchange
 from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.evaluate import HEARTBEAT
 from penstock.spark.driver.sources import InputFrame
+from penstock.spark.driver.tables import read
 from penstock.spark.map_side.packer import Packer
 from penstock.spark.relay.processor import Finish, Relay
 from penstock.spark.relay.result import Forward, Rows
@@ -71,7 +72,8 @@ class Member:
     def relay(self, stage: int) -> Relay:
         last = stage == len(self.plan.stages) - 1
         finish: Finish = Packed(self.number) if last else Forward(self.keys(stage + 1))
-        program = cloudpickle.dumps(dataframe.program(self.plan, stage))
+        tables = {i.name: read(i) for i in self.plan.stages[0].inputs if isinstance(i, TableInput)}
+        program = cloudpickle.dumps(dataframe.program(self.plan, stage, tables))
         said = dataframe.fingerprint(self.plan.stages[stage], stage)
         return Relay(program, self.number * 10 + stage, self.keys(stage), said, finish)
 

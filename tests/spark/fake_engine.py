@@ -65,6 +65,12 @@ class CountingEngine:
     def state_bytes(self) -> int:
         return 0
 
+    def tables(self) -> bytes:
+        return b""
+
+    def tables_version(self) -> int | None:
+        return None
+
     def snapshot(self, whole: bool) -> Snapshot:
         self.recent = []
         return Snapshot(self.steps, self.steps, pickle.dumps(vars(self)))

@@ -15,11 +15,13 @@ from penstock.cql.statements import (
     CreateTable,
     CreateView,
     Drop,
+    Refresh,
     SelectStatement,
     Set,
     SourceSpec,
     Statement,
     parse,
+    refresh_period,
     schema_of,
 )
 
@@ -28,6 +30,7 @@ __all__ = [
     "CreateTable",
     "CreateView",
     "Drop",
+    "Refresh",
     "SelectStatement",
     "Set",
     "SourceSpec",
@@ -38,5 +41,6 @@ __all__ = [
     "define_view",
     "input_options",
     "parse",
+    "refresh_period",
     "schema_of",
 ]

@@ -1,7 +1,8 @@
-"""Statements: CREATE, DROP, SET, and a query, as plain data."""
+"""Statements: CREATE, DROP, REFRESH, SET, and a query, as plain data."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,9 +13,11 @@ from penstock.catalog import Input, InputOptions, TableDef
 from penstock.cql.expressions.coercion import from_sql
 from penstock.cql.inputs import declared_options
 from penstock.cql.syntax.ddl_parser import STATEMENTS
+from penstock.cql.syntax.duration import is_bare, ticks
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import (
     DropDefinition,
+    Duration,
     InputDefinition,
     RelationToStream,
     Setting,
@@ -23,7 +26,7 @@ from penstock.cql.syntax.nodes import (
     ViewDefinition,
 )
 from penstock.cql.syntax.parser import parse_expressions
-from penstock.schema import TIMESTAMP
+from penstock.schema import TIMESTAMP, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
 
@@ -65,15 +68,23 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """A static table in files."""
+    """A static table in files; ``refresh_every`` is in seconds."""
 
     name: str
     schema: pa.Schema
     source: SourceSpec
+    refresh_every: float | None = None
 
     def definition(self, source: object = None) -> TableDef:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
-        return TableDef(self.name, self.schema, self.source if source is None else source)
+        return TableDef(self.name, self.schema, self.source if source is None else source, self.refresh_every)
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """Running queries read a static table again."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Set:
     value: str
 
 
-Statement = CreateInput | CreateTable | CreateView | Drop | Set | SelectStatement
+Statement = CreateInput | CreateTable | CreateView | Drop | Refresh | Set | SelectStatement
 
 
 def parse(text: str) -> list[Statement]:
@@ -121,7 +132,12 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, Setting):
         return Set(node.name, node.args["value"])
     if isinstance(node, TableDefinition):
-        return CreateTable(node.name, _schema(node, "CREATE TABLE"), _source(node, "CREATE TABLE"))
+        what = "CREATE TABLE"
+        return CreateTable(
+            node.name, _schema(node, what), _source(node, what), refresh_period(node.args.get("refresh"))
+        )
+    if isinstance(node, exp.Refresh) and node.args.get("kind") == "TABLE":
+        return Refresh(node.this.name)
     if isinstance(node, DropDefinition):
         return Drop(node.args["kind"], node.name, bool(node.args.get("exists")))
     if isinstance(node, exp.Query | RelationToStream):
@@ -129,7 +145,7 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, exp.Alias | exp.Column):
         # Words that start no statement read like a column and its other name.
         word = next(node.find_all(exp.Identifier, bfs=False)).name
-        hint = did_you_mean(word, ("SELECT", "CREATE", "DROP", "SET"), STATEMENTS)
+        hint = did_you_mean(word, ("SELECT", "CREATE", "DROP", "REFRESH", "SET"), STATEMENTS)
         raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
     raise unsupported(f"the statement {word}", node, STATEMENTS)
@@ -170,6 +186,24 @@ def _schema(node: exp.Expr, what: str) -> pa.Schema:
     if not fields:
         raise error(f"{what} '{node.name}' needs its columns", node, "write (name TYPE, ...) after the name")
     return pa.schema(fields.values())
+
+
+def refresh_period(length: str | dt.timedelta | Duration | None) -> float | None:
+    """The period of REFRESH EVERY in seconds.
+
+    >>> refresh_period("5 minutes")
+    300.0
+    """
+    what = "REFRESH EVERY"
+    if length is None or isinstance(length, dt.timedelta):
+        return None if length is None else length.total_seconds()
+    if isinstance(length, str):
+        (table,) = parse_expressions(f"CREATE TABLE t {what} {length}")
+        return refresh_period(table.args["refresh"])
+    if is_bare(length):
+        raise error(f"{what} needs a unit", length, f"write e.g. {what} 5 MINUTES")
+    time = TimeDomain("integer", "milliseconds")
+    return ticks(length, time, what, least=1) / time.ticks_per_second
 
 
 def _source(node: exp.Expr, what: str) -> SourceSpec:

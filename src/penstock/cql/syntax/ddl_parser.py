@@ -28,7 +28,7 @@ from penstock.cql.syntax.nodes import (
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
 DROPPED = (*DEFINED, "FUNCTION")
-STATEMENTS = "write SELECT, CREATE, DROP or SET"
+STATEMENTS = "write SELECT, CREATE, DROP, REFRESH or SET"
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
 
@@ -121,6 +121,8 @@ class DDLParser(SparkParser):
             raise unsupported("CREATE TABLE ... AS", self._prev, "write CREATE VIEW ... AS")
         if self._match(TokenType.FROM):
             node.set("source", self._parse_source(FILE_FORMATS))
+        if self._match_text_seq("REFRESH", "EVERY"):
+            node.set("refresh", self._parse_duration("REFRESH EVERY"))
         return self.expression(node, start)
 
     def _parse_defined_name(self, after: str) -> exp.Expr:

@@ -66,9 +66,9 @@ class HeavyValues(exp.Expression):
 
 
 class TableDefinition(exp.Expression):
-    """CREATE TABLE."""
+    """CREATE TABLE; ``refresh`` is the Duration of REFRESH EVERY."""
 
-    arg_types = {"this": True, "columns": False, "source": False}
+    arg_types = {"this": True, "columns": False, "source": False, "refresh": False}
 
 
 class ViewDefinition(exp.Expression):

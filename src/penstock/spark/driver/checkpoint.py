@@ -22,7 +22,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.errors import CatalogError
 from penstock.plan.explain import explain_stage
-from penstock.plan.physical import PlannedStage, SourceInput
+from penstock.plan.physical import PlannedStage, SourceInput, TableInput
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
 from penstock.spark.relay.state_log import FORMAT, check_format
 
@@ -31,17 +31,18 @@ _FREE = frozenset({"filters"})
 """Fields of operators that may differ after a restart."""
 
 
-def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> None:
+def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> bool:
     """Reject a checkpoint that another query has written; write the fingerprints into a new one.
 
-    As long as no batch has been committed there is no state, and any query may start.
+    As long as no batch has been committed there is no state, and any query may start: then it returns True.
     """
     if any(name.isdigit() for name in place.names("commits")):
         written = _decode(place.read(FILE))
         if written is not None:
             check_all(query, written)
-    else:
-        place.write(FILE, _encode(query))
+        return False
+    place.write(FILE, _encode(query))
+    return True
 
 
 def check_unused(place: Directory, running: Iterable[StreamingQuery]) -> None:
@@ -151,6 +152,8 @@ _PASS = frozenset({"IStream", "DStream", "RStream", "Changelog"})
 
 def _input(source: Any) -> Any:
     """An input with the declaration of its stream, without its source."""
+    if isinstance(source, TableInput):
+        return type(source).__name__, source.name, source.table.name, source.columns, source.filter
     if not isinstance(source, SourceInput):
         return type(source).__name__, source.name, getattr(source, "partition_by", ())
     own = {f.name: getattr(source, f.name) for f in fields(source) if f.name != "stream"}

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.command import Command, CommandState
+from penstock.engine.command import TABLES, Command, CommandState
+from penstock.engine.tables import payload
 from penstock.errors import CatalogError, EngineError
 from penstock.spark.driver.checkpoint import Directory
 from penstock.spark.wire.record import command_from_json, command_to_json
@@ -53,15 +55,20 @@ class CommandStream:
         each = F.explode(F.array(*(F.lit(key) for key in keys)))
         return self._df.select(each, F.col("value"), F.lit(b""))
 
-    def open(self, directory: Directory | None) -> None:
-        """Before a start: deliver the stored commands at their offsets."""
+    def open(self, directory: Directory | None, new: bool = False) -> None:
+        """Before a start: deliver the stored commands at their offsets.
+
+        ``new``: no batch was committed, so the query begins with the tables as they are now, and changes
+        of tables that were sent before have no meaning.
+        """
         if self._query is not None and self._query.isActive:
             self._writers += 1  # a second start of one writer: which query a command is for is unknown
             return
         self._directory, self._writers, self._last = directory, 1, 0
         self._source.reset()
         for command in stored(directory) if directory is not None else []:
-            self._deliver(command)
+            void = new and command.kind == TABLES
+            self._deliver(replace(command, payload=payload({})) if void else command)
 
     def started(self, query: StreamingQuery) -> None:
         """After a start: commands for this query are accepted from now on."""
@@ -78,7 +85,7 @@ class CommandStream:
     def run_id(self) -> str:
         return str(self._query.runId) if self._query is not None else ""
 
-    def append(self, kind: str, payload: dict[str, Any]) -> Command:
+    def append(self, kind: str, content: dict[str, Any]) -> Command:
         """Write the next command to the checkpoint, then hand it to the source."""
         if self._writers > 1:
             raise CatalogError(
@@ -86,7 +93,7 @@ class CommandStream:
                 "own df.writeStream"
             )
         with self._lock:
-            command = Command(self._last + 1, kind, payload)
+            command = Command(self._last + 1, kind, content)
             CommandState().apply([command])  # what an engine would reject must not get into the stream
             if self._directory is not None:
                 self._directory.write(_file(command.sequence), command_to_json(command))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import Accumulator, cloudpickle
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.catalog import Input
-from penstock.errors import DataError, EngineError
+from penstock.errors import EngineError
 from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.settings import Settings
@@ -21,9 +20,9 @@ from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import fingerprint
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
-from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query_frame import QueryFrame
+from penstock.spark.driver.tables import QueryTables, read
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Published, Relay
 from penstock.spark.relay.result import Forward, Rows
@@ -38,7 +37,9 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
     fingerprints = [fingerprint(s, number) for number, s in enumerate(plan.stages)]
     spark = _sources(plan.stages[0])[0].stream.source.df.sparkSession
     measurements = Registry.of(spark.sparkContext).accumulator
-    relays = _relays(plan, fingerprints, settings or Settings(), measurements, engine)
+    first = plan.stages[0]
+    tables = {i.name: read(i) for i in first.inputs if isinstance(i, TableInput)}
+    relays = _relays(plan, fingerprints, settings or Settings(), measurements, tables, engine)
     schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result_schema(plan))]
 
     def build(commands: CommandStream) -> DataFrame:
@@ -50,7 +51,7 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
         return df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
-    return QueryFrame(spark, build, fingerprints, plan.shared_memory, grows)
+    return QueryFrame(spark, build, fingerprints, QueryTables(first, tables), plan.shared_memory, grows)
 
 
 def _relays(
@@ -58,6 +59,7 @@ def _relays(
     fingerprints: Sequence[Fingerprint],
     settings: Settings,
     measurements: Accumulator[Published],
+    tables: Mapping[str, pa.Table],
     engine: dict[str, Any],
 ) -> list[Relay]:
     """The processors of the stages, each with its program."""
@@ -66,7 +68,7 @@ def _relays(
     for number, planned in enumerate(plan.stages):
         last = number == len(plan.stages) - 1
         own = {"late": late_rows(settings.late_rows, planned), **engine}
-        relayed = cloudpickle.dumps(replace(program(plan, number), **own))
+        relayed = cloudpickle.dumps(replace(program(plan, number, tables), **own))
         finish: Finish = Rows(result_schema(plan), plan.kind) if last else Forward(keys[number + 1])
         to_driver, limit = measurements, settings.engine_memory
         relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, to_driver, limit))
@@ -77,29 +79,15 @@ def _sources(planned: PlannedStage) -> list[SourceInput]:
     return [i for i in planned.inputs if isinstance(i, SourceInput)]
 
 
-def program(plan: PhysicalPlan, number: int) -> Program:
-    """The program of a stage's engines, with its tables read."""
+def program(plan: PhysicalPlan, number: int, tables: Mapping[str, pa.Table]) -> Program:
+    """The program of a stage's engines, with the tables that its first stage reads."""
     planned = plan.stages[number]
-    tables = {i.name: table(i) for i in planned.inputs if isinstance(i, TableInput)}
-    stage = replace(planned.stage, tables={**planned.stage.tables, **tables})
+    stage = planned.stage if number else replace(planned.stage, tables={**planned.stage.tables, **tables})
     if number + 1 == len(plan.stages):
         return Program(stage)
     following = plan.stages[number + 1]
     reads = [i for i in following.inputs if isinstance(i, ExchangeInput)]
     return Program(stage, Downstream(reads[0].name, following.partitions, reads[0].partition_by))
-
-
-def table(source: TableInput) -> pa.Table:
-    """A static table's pushed columns and rows, read once."""
-    df = exchange.project(source.columns, source.filter, source.alias, source.table.source.df)
-    try:
-        rows = df.toArrow()
-    except PySparkException as error:
-        raise DataError(f"table {source.table.name!r} cannot be read: {sentence(error)}") from None
-    # The first column only keeps the number of rows if no other column is needed.
-    shown = zip(source.columns, rows.columns[1:], strict=True)
-    named = {name: column.cast(e.type) for (name, e), column in shown}
-    return pa.table({"": rows.column(0), **named}).drop_columns([""])
 
 
 def late_rows(directory: str | None, planned: PlannedStage) -> LateRows | None:

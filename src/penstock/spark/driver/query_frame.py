@@ -1,7 +1,8 @@
 """The DataFrame that ``Session.sql`` returns, and its writer.
 
 Spark has no hook for the start of a query, so the writer is a subclass of Spark's: it finds where the
-checkpoint will be, refuses one of another query, and gives the command stream what the checkpoint has. A
+checkpoint will be, refuses one of another query, gives the command stream what the checkpoint has, and sends
+what static tables have now where that differs from what the query holds. A
 DataFrame derived from this one (``df.filter(...)``) has Spark's own writer; its query runs as well, and gets
 no commands.
 """
@@ -22,6 +23,7 @@ from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
+from penstock.spark.driver.tables import QueryTables
 from penstock.spark.relay.fingerprint import Fingerprint
 
 _log = logging.getLogger("penstock")
@@ -41,10 +43,12 @@ class QueryFrame(ClassicDataFrame):
         spark: SparkSession,
         build: Callable[[CommandStream], DataFrame],
         query: Sequence[Fingerprint],
+        tables: QueryTables,
         memory: int | None = None,
         grows: Sequence[str] = (),
     ) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
+        self._tables = tables
         self._build, self._fingerprints, self._memory, self._grows = build, tuple(query), memory, tuple(grows)
         super().__init__(build(self._commands)._jdf, spark)
 
@@ -52,10 +56,11 @@ class QueryFrame(ClassicDataFrame):
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
         if self._commands is None:
-            again = (self._build, self._fingerprints, self._memory, self._grows)
+            tables = self._tables.for_another_query()
+            again = (self._build, self._fingerprints, tables, self._memory, self._grows)
             return QueryFrame(self.sparkSession, *again).writeStream
         commands, self._commands = self._commands, None
-        return _Writer(self, self._fingerprints, commands, self._memory, self._grows)
+        return _Writer(self, self._fingerprints, commands, self._tables, self._memory, self._grows)
 
 
 class _Writer(DataStreamWriter):
@@ -66,10 +71,12 @@ class _Writer(DataStreamWriter):
         df: DataFrame,
         fingerprints: tuple[Fingerprint, ...],
         commands: CommandStream,
+        tables: QueryTables,
         memory: int | None,
         grows: tuple[str, ...],
     ) -> None:
         super().__init__(df)
+        self._tables = tables
         self._memory, self._grows = memory, grows
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._fingerprints = fingerprints
@@ -106,6 +113,7 @@ class _Writer(DataStreamWriter):
         for sentence in self._grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._commands.started(query)
+        self._tables.started()
         if self._memory is not None:
             self._shared.started(self._commands, self._memory)
         return query
@@ -119,10 +127,12 @@ class _Writer(DataStreamWriter):
         if location is None and base is not None and called is not None:
             location = f"{base}/{called}"
         directory = None if location is None else Directory(self._spark, location)
+        new = False
         if directory is not None:
             check_unused(directory, self._spark.streams.active)
-            check_or_create(directory, self._fingerprints)
-        self._commands.open(directory)
+            new = check_or_create(directory, self._fingerprints)
+        self._commands.open(directory, new)
+        self._tables.open(self._commands, directory, new)
         if self._memory is not None:
             self._shared.open(self._commands, self._memory)
 

@@ -7,6 +7,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pyspark import SparkContext
@@ -15,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
-from penstock.catalog import Catalog, Input, check_count
+from penstock.catalog import Catalog, Input, TableDef, check_count
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
 from penstock.plan.compile import compile
@@ -29,6 +30,7 @@ from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
@@ -172,9 +174,23 @@ class Session:
         """
         self._catalog.add(cql.define_aggregate(name, returns, state, add, merge, finish, remove))
 
-    def create_table(self, name: str, df: DataFrame) -> None:
-        """Register a static DataFrame under a name; it is read when a query over it is made."""
-        self._catalog.add(sources.table(name, df))
+    def create_table(self, name: str, df: DataFrame, refresh_every: str | dt.timedelta | None = None) -> None:
+        """Register a static DataFrame under a name.
+
+        A query reads it when it is made, at every further start, at ``refresh_table`` and, with
+        ``refresh_every`` ("5 minutes"), after every such period. What differs then changes the
+        query's table at the first instant that is not complete.
+        """
+        every = cql.refresh_period(refresh_every)
+        self._catalog.add(replace(sources.table(name, df), refresh_every=every))
+
+    def refresh_table(self, name: str) -> int:
+        """Read a static table again for the running queries over it; returns for how many it has changed."""
+        known = self._catalog.known(name)
+        if known is None or not isinstance(self._catalog[known], TableDef):
+            tables = ", ".join(n for n, d in self._catalog.items() if isinstance(d, TableDef)) or "none"
+            raise CatalogError(f"there is no table {name!r}; tables: {tables}")
+        return refresh(known)
 
     def sql(self, text: str) -> DataFrame | None:
         """Run statements; the streaming DataFrame of the last query among them, if there is one.
@@ -268,6 +284,8 @@ class Session:
                 self.settings = self.settings.changed(statement.name, statement.value)
             case cql.CreateTable():
                 self._catalog.add(sources.declared_table(statement, self.spark))
+            case cql.Refresh():
+                self.refresh_table(statement.name)
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():

@@ -185,6 +185,9 @@ class Visit:
                 self.log.append(parts)
                 self.logged = True
             result = connection.answer(sock)
+            if result.head["tables"] != self.log.control.tables_version:
+                # Before a snapshot, which moves the engine's own header on and has its own tables.
+                self.log.put_tables(result.head["tables"], connection.ask(sock, Kind.TABLES, {}).body)
             snapshot = self._snapshot(sock, result)
         self.log.commit(result.head["header"], result.head["needs_from"])
         if snapshot is not None:
@@ -200,7 +203,8 @@ class Visit:
         """Bring the engine to the version of the log: the base, then every step since."""
         log = self.log
         version, header, snapshot = log.base()
-        head = {"program": self.program, "version": version, "header": header}
+        tables = log.tables() if header else b""
+        head = {"program": self.program, "version": version, "header": header, "tables": tables}
         send(sock, Kind.BUILD, {**head, "snapshot_size": log.control.snapshot_raw}, [snapshot])
         for entry in log.entries():
             send(sock, Kind.REPLAY, {"version": entry.step}, [entry.record])

@@ -2,7 +2,8 @@
 
 One state variable, since opening one costs milliseconds per batch: a map from (step, piece) to bytes. It has
 each step's record as it arrived, cut in pieces of the size at which the state API is fastest; the newest
-snapshot under a negative step; and, under a step of its own, the control: how many steps there were, which
+snapshot under a negative step; the static tables as the newest header has them, rewritten when they change;
+and, under a step of its own, the control: how many steps there were, which
 entries exist with their sizes and checksums, the engine's header, and who wrote it.
 
 To rebuild an engine, a new one gets the newest header and replays the steps from ``needs_from`` on. While a
@@ -33,6 +34,8 @@ FORMAT = 6
 
 _CONTROL = (-(1 << 62), 0)
 """The key of the control."""
+_TABLES = -(1 << 61)
+"""The step under which the static tables are stored."""
 
 
 class MapState(Protocol):
@@ -66,6 +69,8 @@ class Control:
     snapshot: Stored | None = None
     snapshot_raw: int = 0
     steps: tuple[Stored, ...] = ()
+    tables: Stored | None = None
+    tables_version: int | None = None
     header: bytes = b""
 
     def encode(self) -> bytes:
@@ -85,10 +90,11 @@ class Control:
         check_format(fields)
         if fields.pop("header") != zlib.crc32(header):
             raise _damaged("the header of its log has another checksum")
-        snapshot = fields.pop("snapshot")
+        snapshot, tables = fields.pop("snapshot"), fields.pop("tables", None)
         return Control(
             Fingerprint.from_json(fields.pop("fingerprint")),
             snapshot=Stored(*snapshot) if snapshot else None,
+            tables=Stored(*tables) if tables else None,
             steps=tuple(Stored(*s) for s in fields.pop("steps")),
             header=header,
             **fields,
@@ -176,6 +182,16 @@ class StateLog:
             Reading(Property.SNAPSHOT_BYTES, 0 if snapshot is None else snapshot.size),
         ]
         return encode(under("engine", Kind.ENGINE, own))
+
+    def put_tables(self, version: int, data: memoryview) -> None:
+        """Store the tables that go with the header of the step being taken."""
+        if self.control.tables is not None:
+            self._remove([self.control.tables])
+        self.control = replace(self.control, tables=self._write(_TABLES, [data]), tables_version=version)
+
+    def tables(self) -> bytes:
+        """The tables that go with the header; empty if there are none, or no step was taken."""
+        return b"" if self.control.tables is None else bytes(self._read(self.control.tables))
 
     def base(self) -> tuple[int, bytes, memoryview]:
         """Where rebuilding starts: a version, its header, and a snapshot (empty if there is none)."""

@@ -39,8 +39,14 @@ class EngineLike(Protocol):
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""
 
-    def restore_header(self, header: bytes) -> None:
+    def restore_header(self, header: bytes, tables: bytes = b"") -> None:
         """Make a new engine ready for that replay."""
+
+    def tables(self) -> bytes:
+        """The static tables that go with the header."""
+
+    def tables_version(self) -> int | None:
+        """How often these have changed; None if there are none."""
 
 
 def real_engine(stage: Stage) -> EngineLike:

@@ -102,6 +102,7 @@ class ResidentEngine:
             Kind.REPLAY: self._replay,
             Kind.STEP: self._step,
             Kind.SNAPSHOT: self._snapshot,
+            Kind.TABLES: self._tables,
         }[message.kind]
         return handle(message)
 
@@ -118,7 +119,7 @@ class ResidentEngine:
         if len(message.body):
             self.engine.restore(pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True))
         if head["header"]:
-            self.engine.restore_header(head["header"])
+            self.engine.restore_header(head["header"], bytes(head["tables"]))
         self.version = head["version"]
         self.rebuild_ended = time.perf_counter()
 
@@ -142,6 +143,7 @@ class ResidentEngine:
             "replay_from": output.replay_from,
             "header": self.engine.header(),
             "state_bytes": self.engine.state_bytes(),
+            "tables": self.engine.tables_version(),
             "measured": encode([*self.engine.measure(), *self._measure(seconds)]),
             "places": places,
         }
@@ -167,6 +169,10 @@ class ResidentEngine:
         out = list(self.program.outputs(output, self.engine_id.partition))
         places = [(target, envelope.to_json(), data.size) for target, envelope, data in out]
         return places, [memoryview(data) for _, _, data in out]
+
+    def _tables(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
+        assert self.engine is not None
+        return Kind.TABLES, {}, [memoryview(self.engine.tables())]
 
     def _snapshot(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
         assert self.engine is not None

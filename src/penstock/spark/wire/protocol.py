@@ -42,6 +42,8 @@ class Kind(IntEnum):
     """The engine's answer when something went wrong: the error's kind, its sentence, its traceback."""
     START = 8
     """To the host of a machine: start an engine. Answered by the same kind with its process id."""
+    TABLES = 10
+    """Asks for the static tables that go with the header; answered by the same kind with them as the body."""
     QUIT = 9
     """To a host or an engine: end. Answered by the same kind."""
 
