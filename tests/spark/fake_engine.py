@@ -81,7 +81,7 @@ class CountingEngine:
     def header(self) -> bytes:
         return pickle.dumps((self._needs_from(), self.total - sum(self.recent)))
 
-    def restore_header(self, header: bytes) -> None:
+    def restore_header(self, header: bytes, tables: bytes = b"") -> None:
         self.steps, self.total = pickle.loads(header)
 
 

@@ -102,7 +102,9 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
     if isinstance(incoming, SourceInput):
         parts.append(_routed(incoming.route))
     else:
-        parts.append("read once, whole in every partition")
+        every = incoming.table.refresh_every
+        again = "at every start" if every is None else f"every {every:g} seconds"
+        parts.append(f"read {again}, whole in every partition")
     return f"spark    {incoming.alias}: {'; '.join(parts)}"
 
 

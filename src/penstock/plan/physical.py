@@ -33,7 +33,7 @@ class SourceInput:
 
 @dataclass(frozen=True)
 class TableInput:
-    """A static table for a stage: read once by the host, and whole in every partition."""
+    """A static table for a stage: read by the host, and whole in every partition."""
 
     name: str
     alias: str
