@@ -11,6 +11,7 @@ from local_host import Manner, run_versions
 from strategies import Case
 
 from penstock.engine.command import Command
+from penstock.engine.stage import SIGN
 from penstock.engine.tables import changed, changes_of, difference, from_bytes, payload, to_bytes
 from penstock.errors import EngineError
 
@@ -122,7 +123,7 @@ def test_difference_and_change_are_inverse() -> None:
     old = batch(a=[1, 1, None, 2], x=[0.5, 0.5, nan, None])
     new = batch(a=[1, None, 3], x=[0.5, nan, 1.0])
     change = difference(old, new)
-    assert change.column("__sign").to_pylist() == [-1, -1, 1]
+    assert change.column(SIGN).to_pylist() == [-1, -1, 1]
     assert difference(changed(old, change), new).num_rows == 0
     assert difference(new, new).num_rows == 0
     with pytest.raises(EngineError, match="removes rows that the table does not have"):

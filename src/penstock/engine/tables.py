@@ -6,8 +6,8 @@ with the command begins: rows of earlier instants meet the old table, whenever t
 holds of its tables is part of its state: hosts keep it beside the log (``Engine.tables``).
 
 >>> old, new = pa.record_batch({"k": [1, 2, 2]}), pa.record_batch({"k": [2, 3]})
->>> difference(old, new).to_pydict()
-{'__sign': [-1, -1, 1], 'k': [1, 2, 3]}
+>>> [column.to_pylist() for column in difference(old, new).columns]
+[[-1, -1, 1], [1, 2, 3]]
 >>> changed(old, difference(old, new)).to_pydict()
 {'k': [2, 3]}
 """
