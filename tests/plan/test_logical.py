@@ -179,8 +179,6 @@ SELECT S.a, T.c FROM S LEFT JOIN T ON S.a = T.a
 SELECT S.a, T.c FROM T RIGHT JOIN S ON S.a = T.a
 SELECT a FROM S WHERE a NOT IN (SELECT a FROM T)
 SELECT a FROM S WHERE EXISTS (SELECT 1 FROM R WHERE R.a < S.a)
-SELECT a FROM S UNION SELECT a FROM T
-SELECT a FROM S EXCEPT SELECT a FROM T
 SELECT a FROM S INTERSECT ALL SELECT a FROM R
 SELECT S.a FROM S, (SELECT DISTINCT a FROM R) AS r WHERE S.a = r.a
 """.strip().splitlines()
@@ -210,6 +208,17 @@ def test_binder_plan_and_engine_agree_on_what_only_grows(query: str, grows: bool
     assert relation.only_grows == grows
     (planned,) = compile(bound).stages
     assert (node_below_result(planned.stage).pattern is Pattern.APPEND) == grows
+
+
+@pytest.mark.parametrize(
+    "query", ("SELECT a FROM S UNION SELECT a FROM T", "SELECT a FROM S EXCEPT SELECT a FROM T")
+)
+def test_a_table_that_changes_may_take_rows_out_of_a_set_operation(query: str) -> None:
+    """Such a result is a stream by default, and nets what a change of the table moves."""
+    bound = bind(query, CATALOG)
+    assert isinstance(bound.root, logical.ToStream) and not bound.root.shows_at_once
+    (planned,) = compile(bound).stages
+    assert node_below_result(planned.stage).pattern is Pattern.CHANGING
 
 
 def test_results_of_only_growing_relations_do_not_cancel() -> None:

@@ -90,6 +90,11 @@ class Logical(ABC):
         return self.is_static or self.pattern is Pattern.APPEND
 
     @property
+    def holds_on(self) -> bool:
+        """Whether rows of a relation that only grows stay in it also when a table changes."""
+        return all(i.holds_on for i in self.inputs if not i.is_static)
+
+    @property
     def is_static(self) -> bool:
         """Whether it never changes: it reads only tables."""
         return bool(self.inputs) and all(i.is_static for i in self.inputs)

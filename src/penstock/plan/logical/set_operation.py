@@ -85,6 +85,11 @@ class SetOperation(Logical):
         return Estimated(node, below[0].names, True, {}, (WEIGHT, CLUSTER), confidence, joins)
 
     @property
+    def holds_on(self) -> bool:
+        """A row of a table that leaves it, or enters it on the right of EXCEPT, leaves the result."""
+        return super().holds_on and not any(i.is_static for i in self.inputs)
+
+    @property
     def origins(self) -> Origins:
         return self.parts[0].origins
 

@@ -64,8 +64,12 @@ class ToStream(Unary):
         enter and leave together.
         """
         return self.kind == "rstream" or (
-            self.kind == "istream" and (self.input.only_grows or self._distinct_lives)
+            self.kind == "istream" and (self._only_enters or self._distinct_lives)
         )
+
+    @property
+    def _only_enters(self) -> bool:
+        return self.input.only_grows and self.input.holds_on
 
     @property
     def _distinct_lives(self) -> bool:
