@@ -107,8 +107,9 @@ def _star(ctx: Context, found: sources.From, tail: str, static: bool) -> Select:
     """``*`` or ``r.*``; of several items only where nobody asks for the columns by name."""
     last = found.items[-1]
     star, columns = "*" if len(found.items) == 1 else f"{last.alias}.*", last.columns
-    if len(columns) > 1 and ctx.chance(3):
-        left_out = ctx.pick(*columns)
+    plain = [name for name in columns if not name.startswith("window_")]
+    if len(columns) > 1 and plain and ctx.chance(3):
+        left_out = ctx.pick(*plain)
         columns = {name: type_ for name, type_ in columns.items() if name != left_out}
         star = f"{star} EXCEPT ({left_out})"
     return Select(star, tail, columns, ctx.chance(6))
@@ -148,6 +149,9 @@ def _grouped(ctx: Context, scope: Scope, depth: int) -> tuple[list[Typed], str]:
     """A SELECT list with aggregates, and the GROUP BY and HAVING clauses."""
     keys = list({_key(ctx, scope): None for _ in range(ctx.pick(0, 1, 1, 2))})
     calls = [aggregate(ctx, scope) for _ in range(ctx.pick(*range(0 if keys else 1, 4)))]
+    if depth > 0 and ctx.leaves > 0 and ctx.chance(8):
+        test = subqueries.truth(ctx, scope, depth)
+        calls.append((f"SUM(CASE WHEN {test} THEN 1 ELSE 2 END)", NUMBER))
     items = [k for k in keys if ctx.chance(2)] + calls or list(keys)
     by_key = Scope({k: t for k, t in keys if k in scope.types})
     if depth > 0 and ctx.leaves > 0 and ctx.chance(8):

@@ -50,7 +50,7 @@ def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -
     count = min(ctx.pick(1, 1, 1, 1, 2, 2, 2, 3, 3, 4), most, max(ctx.leaves, 1))
     first = item(ctx, depth, static)
     result, group, crossed = From(first.text, first.items), first, False
-    for _ in range(count - 1):
+    for place in range(count - 1):
         other = _nested(ctx, depth) if ctx.leaves > 1 and ctx.chance(10) else item(ctx, depth, True)
         form = ctx.pick("comma", "comma", "comma", "join", "join", "join", "using", "cross")
         if form == "cross" and not crossed:
@@ -59,7 +59,7 @@ def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -
             result.conjuncts.append(link(ctx, result.scope, other.scope))
             result.text, group = f"{result.text}, {other.text}", Part("", [])
         else:
-            sight = _join(ctx, result, group, other, using=form == "using")
+            sight = _join(ctx, result, group, other, form == "using", depth if place == count - 2 else 0)
             group.items, result.items = [*group.items, *sight], [*result.items, *sight]
             continue
         group.items, result.items = [*group.items, *other.items], [*result.items, *other.items]
@@ -68,7 +68,7 @@ def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -
     return result
 
 
-def _join(ctx: Context, result: From, group: Part, other: Part, using: bool) -> list[Item]:
+def _join(ctx: Context, result: From, group: Part, other: Part, using: bool, depth: int) -> list[Item]:
     """Add a join to the last group of items; gives what it puts in sight."""
     kind = ctx.pick(*JOINS)
     if using and all("a" in i.columns for i in (group.items[0], *other.items)) and len(group.items) == 1:
@@ -81,6 +81,9 @@ def _join(ctx: Context, result: From, group: Part, other: Part, using: bool) -> 
         conjuncts.append(link(ctx, group.scope, other.scope))
     if ctx.chance(4):
         conjuncts.append(test(ctx, Scope.of([*group.items, *other.items])))
+    if kind == "JOIN" and depth > 0 and ctx.leaves > 0 and ctx.chance(4):
+        both = Scope.of([*group.items, *other.items])
+        conjuncts.append(selects.subqueries.subquery_condition(ctx, both, depth))
     if kind != "JOIN" and ctx.chance(10):
         conjuncts = [condition(ctx, group.scope if ctx.chance(2) else other.scope)]
     result.text = f"{result.text} {kind} {other.text} ON {' AND '.join(conjuncts)}"

@@ -24,7 +24,9 @@ def subquery_condition(ctx: Context, scope: Scope, depth: int) -> str:
 
 
 def _conjunct(ctx: Context, scope: Scope, depth: int) -> str:
-    kind = ctx.pick("exists", "in", "scalar")
+    kind = ctx.pick("exists", "in", "scalar", "quantified")
+    if kind == "quantified":
+        return _quantified(ctx, scope, depth, ("<", "<>"))
     if kind == "exists":
         signs = ("<", "<=", "<>")
         return f"{ctx.pick('', 'NOT ')}EXISTS ({_rows(ctx, scope, depth, signs)})"
@@ -36,6 +38,8 @@ def _conjunct(ctx: Context, scope: Scope, depth: int) -> str:
 
 def truth(ctx: Context, scope: Scope, depth: int) -> str:
     """A truth value that a subquery gives; correlated by equality if at all."""
+    if ctx.chance(5):
+        return _quantified(ctx, scope, depth, ())
     if ctx.chance(2):
         return f"{ctx.pick('', 'NOT ')}EXISTS ({_rows(ctx, scope, depth, ())})"
     return _in(ctx, scope, depth, ())
@@ -67,6 +71,15 @@ def _in(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) -> str:
         return f"{one} {word} (SELECT {other} FROM {found.text}{where(())}{first})"
     distinct = "DISTINCT " if ctx.chance(6) else ""
     return f"{one} {word} (SELECT {distinct}{other} FROM {found.text}{where(signs)})"
+
+
+def _quantified(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) -> str:
+    """A comparison with ANY or ALL of a subquery."""
+    found, where = _from(ctx, scope, depth)
+    sign, word = ctx.pick("=", "<>", "<", "<=", ">", ">="), ctx.pick("ANY", "ALL")
+    inner = f"SELECT {number(ctx, found.scope)} FROM {found.text}{where(signs)}"
+    test = f"{number(ctx, scope)} {sign} {word} ({inner})"
+    return f"NOT ({test})" if ctx.chance(4) else f"({test})"
 
 
 def scalar(ctx: Context, scope: Scope, depth: int) -> str:

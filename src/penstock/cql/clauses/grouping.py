@@ -46,6 +46,9 @@ class Grouping:
     in_order: bool = False
     """Whether an aggregate depends on the time of rows."""
     sets: GroupingSets | None = None
+    subquery: BindSubquery | None = None
+    """Binds subqueries in arguments of aggregates; ``attach`` adds their joins to the rows."""
+    attach: Callable[[Logical], Logical] = lambda rows: rows
 
     def binder(self, subquery: BindSubquery, over: BindOver = refuse_over) -> ExpressionBinder:
         """A binder for items over the groups; its result must still go through ``over_groups``."""
@@ -64,7 +67,7 @@ class Grouping:
             if written is not node:
                 raise error(f"{written.name.upper()} takes no FILTER", node)
             return self._grouping(written)
-        binder = row_binder(self.scope, "another aggregate")
+        binder = row_binder(self.scope, "another aggregate", self.subquery)
         call = aggregate_call(node, Binding(binder.bind, binder.condition, self._time, self.scope.functions))
         name = _free_name(str(call), call, self.calls)
         self.calls[name] = call
@@ -113,7 +116,7 @@ class Grouping:
         return Call("cast", (bits,), pa.int8()) if one else bits
 
     def over(self, node: Logical) -> Aggregate:
-        node = stamped(node)[0] if self.in_order else node
+        node = self.attach(stamped(node)[0] if self.in_order else node)
         if self.sets is None:
             return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
         expanded, keys = self.sets.expanded(node, self.keys)

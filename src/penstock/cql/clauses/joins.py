@@ -16,6 +16,7 @@ from penstock.cql.clauses.grouping import row_binder
 from penstock.cql.expressions.coercion import comparands
 from penstock.cql.names.scope import Item, Named, Scope
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
+from penstock.cql.syntax.nesting import chain
 from penstock.expression import Call, Expression, columns, conjuncts
 from penstock.functions.types import BOOLEAN
 from penstock.plan.facts import Equivalence
@@ -35,13 +36,15 @@ class JoinInput:
 class Joined:
     """The inputs of one inner join with its conjuncts and its scope.
 
-    ``crossed`` are sets of aliases that CROSS JOIN joins explicitly.
+    ``crossed`` are sets of aliases that CROSS JOIN joins explicitly. ``deferred`` are conditions of ON with
+    subqueries, which an inner join has in common with WHERE.
     """
 
     scope: Scope
     inputs: list[JoinInput]
     conjuncts: list[Expression] = field(default_factory=list)
     crossed: list[set[str]] = field(default_factory=list)
+    deferred: list[exp.Expr] = field(default_factory=list)
 
     @classmethod
     def of(cls, item: Item, at: exp.Expr) -> Joined:
@@ -54,6 +57,7 @@ class Joined:
             self.inputs + other.inputs,
             self.conjuncts + other.conjuncts,
             self.crossed + other.crossed,
+            self.deferred + other.deferred,
         )
 
     def as_one(self, node: Logical, scope: Scope) -> Joined:
@@ -92,10 +96,11 @@ def _aliases(conjunct: Expression, inputs: Sequence[JoinInput]) -> set[str]:
 
 @dataclass(frozen=True)
 class Condition:
-    """The conditions of a join of two sides, and the scope of both together."""
+    """The conditions of a join of two sides, and the scope of both together; see ``Joined.deferred``."""
 
     conjuncts: list[Expression]
     scope: Scope
+    deferred: list[exp.Expr] = field(default_factory=list)
 
 
 def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
@@ -107,7 +112,12 @@ def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
         hint = "exchange the sides and write LEFT" if node.kind in ("SEMI", "ANTI") else None
         raise unsupported(f"{written} JOIN", node, hint)
     merge = _MERGED.get(words, _left_one)
-    return join_kind(left, right, node, _condition(left, right, node, merge))
+    on = _condition(left, right, node, merge)
+    waiting = [*left.deferred, *right.deferred, *on.deferred]
+    if waiting and join_kind is not _inner:
+        hint = "filter that side by a subquery in FROM"
+        raise unsupported("a subquery in ON of an outer join or semijoin, or below one", waiting[0], hint)
+    return join_kind(left, right, node, on)
 
 
 JoinKind = Callable[[Joined, Joined, exp.Join, Condition], Joined]
@@ -117,6 +127,7 @@ def _inner(left: Joined, right: Joined, node: exp.Join, on: Condition) -> Joined
     both = left.beside(right, node.this)
     # ON TRUE means every pair, and ON FALSE none: the condition is there, though it links no columns.
     constant = bool(node.args.get("on")) and not any(columns(c) for c in on.conjuncts)
+    both.deferred.extend(on.deferred)
     crossed = both.crossed + ([{i.alias for i in both.inputs}] if constant else [])
     return replace(both, scope=on.scope, conjuncts=both.conjuncts + on.conjuncts, crossed=crossed)
 
@@ -172,9 +183,13 @@ _MERGED: dict[tuple[str, ...], Merge] = {("RIGHT",): _right_one, ("FULL",): _whi
 def _condition(left: Joined, right: Joined, node: exp.Join, merge: Merge) -> Condition:
     scope = left.scope.joined(right.scope, node.this)
     if node.args.get("on"):
-        sides = replace(scope, clause="this JOIN")
-        bound = row_binder(sides, "ON").condition(node.args["on"], "ON")
-        return Condition(conjuncts(bound), scope)
+        binder = row_binder(replace(scope, clause="this JOIN"), "ON")
+        on = node.args["on"].unnest()
+        parts = [t.unnest() for t in chain(on)] if isinstance(on, exp.And) else [on]
+        deferred = [p for p in parts if p.find(exp.Query)]
+        plain = [p for p in parts if not p.find(exp.Query)]
+        bound = [c for p in plain for c in conjuncts(binder.condition(p, "ON"))]
+        return Condition(bound, scope, deferred)
     names = _common_names(left, right, node) if node.method else node.args.get("using") or ()
     if not names:
         return Condition([], scope)

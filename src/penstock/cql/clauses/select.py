@@ -69,6 +69,8 @@ def _rows(select: exp.Select, context: Context) -> Rows:
     scope, attachments = joined.scope, Attachments(context, joined.scope)
     binder = row_binder(scope, "WHERE", attachments.value)
     every = _conjuncts(where.this, binder, attachments, "WHERE") if where else []
+    for condition in joined.deferred:
+        every += _conjuncts(condition, binder, attachments, "ON")
     own = [c for c in every if not outer_columns(c)]
     plain = [c for c in own if columns(c).isdisjoint(attachments.names)]
     node = _selected(attachments.over(joined.plan(plain)), [c for c in own if c not in plain])
@@ -118,6 +120,8 @@ def _grouped(select: exp.Select, items: Sequence[exp.Expr], rows: Rows, context:
     grouping.rows = rows.node
     if rows.correlated and not grouping.keys:
         return _one_group(select, items, rows, context)
+    below = Attachments(context, rows.scope)
+    grouping.subquery, grouping.attach = below.value, below.over
     parts = key_parts(grouping, rows.correlated, select)
     having = Attachments(context, rows.scope, grouping)
     filters = _having(select, items, grouping, having)

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from penstock.cql.clauses.grouping import Grouping, contains_aggregate
 from penstock.cql.clauses.queries import bind_relation, requalified, unwrapped
-from penstock.cql.expressions.binder import ExpressionBinder
+from penstock.cql.expressions.binder import COMPARISONS, ExpressionBinder, is_quantified
 from penstock.cql.expressions.coercion import comparands
 from penstock.cql.names.context import Context
 from penstock.cql.names.results import unique
@@ -78,6 +78,9 @@ class Attachments:
         anti, test = False, node.unnest()
         while isinstance(test, exp.Not):
             anti, test = not anti, test.this.unnest()
+        if is_quantified(test):
+            self._joins.append(self._quantified_join(test, binder, anti))
+            return True
         if isinstance(test, exp.Exists):
             subquery = self._bind(test, test.this)
             conjuncts = subquery.conjuncts
@@ -102,6 +105,8 @@ class Attachments:
             return self._exists(self._bind(node, node.this), node)
         if isinstance(node, exp.In):
             return self._in(binder, node)
+        if is_quantified(node):
+            return self._quantified(binder, node)
         return self._scalar(node)
 
     # scalar subqueries
@@ -143,6 +148,55 @@ class Attachments:
         unknown = Call("or", (Call("isnull", (values[0],), BOOLEAN), has_null), BOOLEAN)
         return Call("case", (found, TRUE, empty, FALSE, unknown, UNKNOWN, FALSE), BOOLEAN)
 
+    # ANY and ALL
+
+    def _quantified_join(
+        self, node: exp.Expr, binder: ExpressionBinder, anti: bool
+    ) -> Callable[[Logical], Logical]:
+        """``x < ANY (...)`` is a semijoin by x < y; ``x < ALL (...)`` an antijoin by what contradicts it."""
+        sign, every = _sign(node), isinstance(node.expression, exp.All)
+        subquery = self._bind(node, _quantified_query(node))
+        match = self._compared(node, binder, subquery, CONTRARY[sign] if every else sign)
+        anti = every != anti
+        matches = _or_unknown([match]) if anti else [match]
+        conjuncts = (*subquery.conjuncts, *matches)
+        return lambda rows: SemiJoin(rows, subquery.node, conjuncts, anti)
+
+    def _quantified(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
+        """The truth value: ALL is the negation of ANY with the contrary sign."""
+        sign, every = _sign(node), isinstance(node.expression, exp.All)
+        found = self._any(binder, node, CONTRARY[sign] if every else sign)
+        return Call("not", (found,), BOOLEAN) if every else found
+
+    def _any(self, binder: ExpressionBinder, node: exp.Expr, sign: str) -> Expression:
+        """``x < ANY``: x is less than the greatest value; NULLs among the values leave it unknown if not."""
+        query = _quantified_query(node)
+        if sign == "=":
+            return self._in(binder, exp.In(this=node.this.copy(), query=exp.Subquery(this=query.copy())))
+        subquery = self._bind(node, query)
+        (value,) = subquery.columns[:1]
+        extremes = {"<": ("max",), "<=": ("max",), ">": ("min",), ">=": ("min",), "<>": ("min", "max")}[sign]
+        calls = [AggregateCall("count", a, BIGINT) for a in (None, value)]
+        calls += [AggregateCall(name, value, value.type) for name in extremes]
+        rows, known, *bounds = self._aggregated(subquery, node, calls)
+        over = [Subquery(subquery.node, [bound], [], None) for bound in bounds]
+        tests = [self._compared(node, binder, bound, sign) for bound in over]
+        test = tests[0] if len(tests) == 1 else Call("or", tuple(tests), BOOLEAN)
+        empty = Call("=", (_or_zero(rows), Literal(0, BIGINT)), BOOLEAN)
+        has_null = Call("<", (_or_zero(known), _or_zero(rows)), BOOLEAN)
+        left = Call("isnull", (self._adapted(binder.bind(node.this), node),), BOOLEAN)
+        unknown = Call("or", (left, has_null), BOOLEAN)
+        return Call("case", (test, TRUE, empty, FALSE, unknown, UNKNOWN, FALSE), BOOLEAN)
+
+    def _compared(
+        self, node: exp.Expr, binder: ExpressionBinder, subquery: Subquery, sign: str
+    ) -> Expression:
+        if len(subquery.columns) != 1:
+            count = len(subquery.columns)
+            raise error(f"a comparison with ANY or ALL takes one column, not {count}", node)
+        x, y = comparands((binder.bind(node.this), subquery.columns[0]), node)
+        return Call(sign, (self._adapted(x, node.this), y), BOOLEAN)
+
     def _found(self, subquery: Subquery, match: Expression, node: exp.Expr) -> Expression:
         """Whether the value is among the subquery's, by a join with each of them once."""
         (count,) = self._counts(
@@ -154,19 +208,23 @@ class Attachments:
         self, subquery: Subquery, node: exp.Expr, arguments: Sequence[Expression | None]
     ) -> list[Column]:
         """Counts of a subquery's rows, for each value of the expressions that its conjuncts compare."""
+        return self._aggregated(subquery, node, [AggregateCall("count", a, BIGINT) for a in arguments])
+
+    def _aggregated(self, subquery: Subquery, node: exp.Expr, calls: Sequence[AggregateCall]) -> list[Column]:
+        """Aggregates of a subquery's rows, for each value of the expressions that its conjuncts compare."""
         names = subquery.node.schema.names
         pairs = [equal_sides(c, apart_from(names), over(names)) for c in subquery.conjuncts]
         if not all(pairs):
             hint = "make it a conjunct of its own, or correlate it by equality"
-            raise unsupported("EXISTS or IN as a value and not correlated by equality", node, hint)
+            raise unsupported("EXISTS, IN, ANY or ALL as a value and not correlated by equality", node, hint)
         alias = self.context.new_alias()
         keys, conjuncts = list[tuple[str, Expression]](), list[Expression]()
         for number, (outer, inner) in enumerate(p for p in pairs if p):
             keys.append((f"{alias}.key{number}", inner))
             conjuncts.append(Call("=", (outer, Column(keys[-1][0], inner.type)), BOOLEAN))
-        calls = [(f"{alias}.count{i}", AggregateCall("count", a, BIGINT)) for i, a in enumerate(arguments)]
-        self._attach(Aggregate(subquery.node, tuple(keys), tuple(calls)), conjuncts)
-        return [Column(name, BIGINT) for name, _ in calls]
+        named = [(f"{alias}.{call.function}{i}", call) for i, call in enumerate(calls)]
+        self._attach(Aggregate(subquery.node, tuple(keys), tuple(named)), conjuncts)
+        return [Column(name, call.type) for name, call in named]
 
     # binding and joining
 
@@ -212,6 +270,21 @@ class Attachments:
         _check_width(node, values, subquery)
         pairs = [comparands(pair, node) for pair in zip(values, subquery.columns, strict=True)]
         return [Call("=", (self._adapted(x, node.this), y), BOOLEAN) for x, y in pairs]
+
+
+CONTRARY = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""The comparison that is true where another is false."""
+
+
+def _sign(node: exp.Expr) -> str:
+    return COMPARISONS[type(node)]
+
+
+def _quantified_query(node: exp.Expr) -> exp.Expr:
+    query = node.expression.this
+    if not isinstance(query, exp.Query):
+        raise unsupported("ANY or ALL of anything but a subquery", node, "write IN (...)")
+    return query
 
 
 def _row(node: exp.Expr, binder: ExpressionBinder) -> list[Expression]:

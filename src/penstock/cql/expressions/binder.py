@@ -112,8 +112,25 @@ def _compare(binder: ExpressionBinder, function: str, node: exp.Expr, *sides: ex
     return Call(function, tuple(args), BOOLEAN)
 
 
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+
+def is_quantified(node: exp.Expr) -> bool:
+    """Whether a node is a comparison with ANY, SOME or ALL of a subquery."""
+    return type(node) in COMPARISONS and isinstance(node.expression, exp.Any | exp.All)
+
+
 def _comparison(function: str) -> Callable[[ExpressionBinder, Any], Expression]:
     def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        if is_quantified(node):
+            return binder.subquery(binder, node)
         return _compare(binder, function, node, node.left, node.right)
 
     return bind
@@ -266,12 +283,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.And: _logic("and"),
     exp.Or: _logic("or"),
     exp.Not: _not,
-    exp.EQ: _comparison("="),
-    exp.NEQ: _comparison("<>"),
-    exp.LT: _comparison("<"),
-    exp.LTE: _comparison("<="),
-    exp.GT: _comparison(">"),
-    exp.GTE: _comparison(">="),
+    **{kind: _comparison(sign) for kind, sign in COMPARISONS.items()},
     exp.NullSafeEQ: _comparison("<=>"),
     exp.Between: _between,
     exp.In: _in,
@@ -313,8 +325,8 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
 }
 
 UNSUPPORTED: dict[type[exp.Expr], str] = {
-    exp.All: "a comparison with ALL of a subquery",
-    exp.Any: "a comparison with ANY of a subquery",
+    exp.All: "ALL of a subquery other than on the right of = <> < <= > >=",
+    exp.Any: "ANY of a subquery other than on the right of = <> < <= > >=",
     exp.AtTimeZone: "AT TIME ZONE (all times are in UTC)",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
