@@ -23,7 +23,7 @@ def window(
     ctx: Context, columns: dict[str, str], forms: tuple[str, ...] = FORMS
 ) -> tuple[str, dict[str, str]]:
     """Any window, or none, and the columns under it."""
-    form = ctx.pick(*(f for f in forms if "window_start" not in columns or not f.startswith(BOUNDED)))
+    form = ctx.pick(*(f for f in forms if BOUNDS.keys().isdisjoint(columns) or not f.startswith(BOUNDED)))
     keys = ", ".join(ctx.some(list(columns), 1, 2)) if "{keys}" in form else ""
     n = ctx.pick(2, 3, 5, 8, 8, 1)
     text = form.format(n=n, k=ctx.pick(2, 3, 5, 1), m=max(1, n - ctx.pick(1, 2, 4)), keys=keys)
