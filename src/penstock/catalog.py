@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from penstock.errors import CatalogError
-from penstock.schema import RESERVED, TimeDomain
+from penstock.schema import RESERVED, TimeDomain, sql_name
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,18 @@ Definition = Input | TableDef | ViewDef | FunctionDef
 class Catalog(dict[str, Definition]):
     """Definitions by name, ignoring case."""
 
-    def add(self, definition: Definition) -> None:
-        """Register a definition under a name that is free."""
+    def add(self, definition: Definition, if_taken: str = "error") -> None:
+        """Register a definition; a name that is taken is an error, is kept, or is replaced."""
         if not isinstance(definition, FunctionDef | ViewDef):
             _check_names(definition)
         taken = self.known(definition.name)
         if taken is not None:
-            raise CatalogError(f"{taken!r} exists already; drop it first or choose another name")
+            if if_taken == "keep":
+                return
+            if if_taken != "replace":
+                hint = "drop it first, replace it or choose another name"
+                raise CatalogError(f"{taken!r} exists already; {hint}")
+            self.drop(taken, definition.kind)
         self[definition.name] = definition
 
     def drop(self, name: str, kind: str | None = None, if_exists: bool = False) -> None:
@@ -126,9 +131,34 @@ class Catalog(dict[str, Definition]):
             raise CatalogError(f"{known!r} is a {found}, not a {kind}; use DROP {found.upper()}")
         del self[known]
 
+    def listed(self, kind: str) -> list[tuple[str, str]]:
+        """The names of a kind's definitions, and what they are: columns, the text of a query, a type."""
+        return [(d.name, _summary(d)) for d in self.values() if d.kind == kind]
+
     def known(self, name: str) -> str | None:
         """The registered spelling of a name; None if it is not registered."""
         return next((n for n in self if n.casefold() == name.casefold()), None)
+
+
+def _summary(definition: Definition) -> str:
+    match definition:
+        case ViewDef(text=text):
+            return text
+        case Input(schema=schema) | TableDef(schema=schema):
+            return ", ".join(f"{f.name} {sql_name(f.type)}" for f in schema)
+    returns = getattr(definition, "returns", None)
+    return sql_name(returns) if isinstance(returns, pa.DataType) else ""
+
+
+def described(definition: Input) -> dict[str, str]:
+    """What is declared of the columns of an input, by column."""
+    options = definition.options
+    time = "" if options.time.kind == "timestamp" else f" in {options.time.unit}"
+    late = f", out of order by up to {options.skew} ticks" if options.skew else ""
+    idle = f", idle after {options.idle_after} ticks" if options.idle_after is not None else ""
+    found = {options.timestamp: f"the timestamp{time}{late}{idle}"} if options.timestamp else {}
+    heavy = {column: f"heavy: {', '.join(map(str, values))}" for column, values in options.heavy}
+    return {**heavy, **found}
 
 
 def _check_names(definition: Input | TableDef) -> None:

@@ -141,7 +141,7 @@ def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], par
     for statement in statements:
         match statement:
             case language.CreateView():
-                catalog.add(language.define_view(statement, catalog))
+                catalog.add(language.define_view(statement, catalog), statement.if_taken)
             case language.Set():
                 settings = settings.changed(statement.name, statement.value)
             case _:

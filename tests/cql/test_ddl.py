@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock import cql
 from penstock.catalog import Input, InputOptions, TableDef, ViewDef
 from penstock.cql import (
@@ -222,3 +223,37 @@ def test_a_table_is_refreshed() -> None:
         cql.parse("CREATE TABLE t (a INT) FROM CSV 'd' REFRESH EVERY 5")
     with pytest.raises(CQLError, match="it must be at least one tick"):
         cql.refresh_period("0 SECONDS")
+
+
+def test_replace_keep_and_disorder() -> None:
+    text = "CREATE {} STREAM {} s (a INT, t INT) TIMESTAMP BY t DISORDER 3 SECONDS FROM JSON 'd'"
+    for *forms, if_taken in (("", "", "error"), ("OR REPLACE", "", "replace"), ("", "IF NOT EXISTS", "keep")):
+        (statement,) = cql.parse(text.format(*forms))
+        assert isinstance(statement, cql.CreateInput)
+        assert (statement.if_taken, statement.options.skew) == (if_taken, 3)
+
+
+def test_inspections() -> None:
+    show, describe, explain = cql.parse("SHOW VIEWS; DESC s; EXPLAIN SELECT a FROM S [ROWS 1]")
+    assert (show, describe) == (cql.Show("view"), cql.Describe("s"))
+    assert isinstance(explain, cql.Explain)
+
+
+@pytest.mark.parametrize(
+    "length", ["INTERVAL 90 SECONDS", "INTERVAL '90' SECONDS", "INTERVAL '1 minute 30 seconds'"]
+)
+def test_interval_in_a_window(length: str) -> None:
+    rows = {"S": [(0, {"a": 1})]}
+    found = penstock.evaluate(f"SELECT a FROM S [RANGE {length}]", rows, until=100)
+    assert [ts for ts, _, _ in found] == [0, 91]
+
+
+def test_a_replaced_view() -> None:
+    rows = {"S": [(0, {"a": 1})]}
+    views = "CREATE VIEW v AS SELECT a FROM S; CREATE OR REPLACE VIEW v AS SELECT a + 1 AS a FROM S;"
+    assert penstock.evaluate(f"{views} SELECT a FROM v", rows) == [(0, "+", {"a": 2})]
+    kept = "CREATE VIEW v AS SELECT a FROM S; CREATE VIEW IF NOT EXISTS v AS SELECT a + 1 AS a FROM S;"
+    assert penstock.evaluate(f"{kept} SELECT a FROM v", rows) == [(0, "+", {"a": 1})]
+    with pytest.raises(CQLError, match="unknown stream or table 'v'"):
+        penstock.evaluate("CREATE VIEW v AS SELECT a FROM S; CREATE OR REPLACE VIEW v AS SELECT a FROM v; "
+                          "SELECT a FROM v", rows)  # fmt: skip

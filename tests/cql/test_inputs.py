@@ -10,7 +10,7 @@ import pytest
 
 from penstock import cql
 from penstock.catalog import InputOptions
-from penstock.cql.inputs import CHECKS
+from penstock.cql.inputs import CHECKS, _in_python
 from penstock.cql.syntax.nodes import InputDefinition
 from penstock.errors import CatalogError, CQLError
 from penstock.schema import TimeDomain
@@ -57,10 +57,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("TIMESTAMP BY s", {"timestamp": "s"}, "TIMESTAMP BY column 's' is STRING"),
     ("TIMESTAMP BY at IN SECONDS", {"timestamp": "at", "unit": "seconds"}, "IN SECONDS is for integer"),
     ("TIMESTAMP BY t IN weeks", {"timestamp": "t", "unit": "weeks"}, "unknown unit of time 'weeks'"),
-    ("TIMESTAMP BY t SKEW soon", {"timestamp": "t", "skew": "soon"}, "SKEW takes a number"),
+    ("TIMESTAMP BY t SKEW soon", {"timestamp": "t", "skew": "soon"}, "DISORDER takes a number"),
     ("TIMESTAMP BY t SKEW 5 weeks", {"timestamp": "t", "skew": "5 weeks"}, "unknown unit of time 'weeks'"),
-    ("TIMESTAMP BY t SKEW 500 ms", {"timestamp": "t", "skew": "500 ms"}, "SKEW 500 ms is not a whole number"),
-    ("TIMESTAMP BY t SKEW -1", {"timestamp": "t", "skew": -1}, "SKEW -1 is out of bounds"),
+    ("TIMESTAMP BY t DISORDER 500 ms", {"timestamp": "t", "skew": "500 ms"}, "500 ms is not a whole"),
+    ("TIMESTAMP BY t SKEW -1", {"timestamp": "t", "skew": -1}, "DISORDER -1 is out of bounds"),
     ("TIMESTAMP BY t IDLE AFTER 0", {"timestamp": "t", "idle_after": 0}, "IDLE AFTER 0 is out of bounds"),
     ("TIMESTAMP BY t IDLE AFTER x", {"timestamp": "t", "idle_after": "x"}, "IDLE AFTER takes a number"),
     ("TIMESTAMP BY t ON BAD ROWS skip", {"timestamp": "t", "bad_rows": "skip"}, "takes ERROR or COUNT"),
@@ -74,7 +74,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("clauses", "options", "message"), WRONG)
-def test_both_are_rejected_with_the_same_sentence(
+def test_both_are_rejected_each_in_its_own_words(
     clauses: str, options: dict[str, Any], message: str
 ) -> None:
     assert message in rejected("stream", clauses, options)
@@ -104,7 +104,7 @@ def rejected(kind: str, clauses: str, options: dict[str, Any]) -> str:
         cql.input_options(kind, "S", SCHEMA, **options)
     where, sentence = str(by_ddl.value).split(": ", 1)
     assert where.startswith("line 1, column ")
-    assert str(by_python.value) == f"{kind} 'S': {sentence}"
+    assert str(by_python.value) == f"{kind} 'S': {_in_python(sentence)}"
     return sentence
 
 
@@ -116,6 +116,19 @@ def test_options_that_only_python_has() -> None:
     for text in ("5 RATE 3 ROWS PER SECOND", "5; DROP TABLE T", "5 FROM RATE"):
         with pytest.raises(CatalogError, match="is not a length of time"):
             cql.input_options("stream", "S", SCHEMA, timestamp="t", skew=text)
+
+
+def test_python_is_answered_in_python() -> None:
+    wrong = [
+        ({"timestamp": "x"}, "timestamp names an unknown column 'x'"),
+        ({"timestamp": "t", "skew": -1}, "disorder -1 is out of bounds"),
+        ({"timestamp": "t", "bad_rows": "skip"}, "bad_rows takes 'error' or 'count'"),
+        ({"timestamp": "t", "idle_after": 0}, "idle_after 0 is out of bounds"),
+        ({}, "'S' has no timestamp; give timestamp with the column that holds the time"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(CatalogError, match=message):
+            cql.input_options("stream", "S", SCHEMA, **options)
 
 
 def test_a_relation_has_columns_of_its_own() -> None:

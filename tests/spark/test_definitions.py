@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.errors import CatalogError
 
 pytestmark = pytest.mark.spark
 
@@ -89,3 +92,35 @@ def test_a_stream_whose_first_batch_has_no_tasks(spark: SparkSession) -> None:
     finally:
         query.stop()
     assert spark.sql("SELECT * FROM beats WHERE newest = 0 AND op = '+'").count() == 1
+
+
+def test_statements_that_list(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    stream = f"STREAM {{}} Listed (a INT, t BIGINT) TIMESTAMP BY t DISORDER 3 FROM JSON '{tmp_path / 'in'}'"
+    with closing(penstock.connect(spark)) as ps:
+        ps.sql("CREATE " + stream.format(""))
+        ps.sql("CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM Listed GROUP BY a")
+        ps.sql("CREATE " + stream.format("IF NOT EXISTS") + "; CREATE OR REPLACE " + stream.format(""))
+        with pytest.raises(CatalogError, match="'Listed' exists already; drop it first, replace it or"):
+            ps.sql("CREATE " + stream.format(""))
+        with pytest.raises(CatalogError, match="'v' is a view, not a stream"):
+            ps.sql(f"CREATE OR REPLACE STREAM v (t INT) TIMESTAMP BY t FROM JSON '{tmp_path / 'in'}'")
+        assert rows(ps, "SHOW STREAMS") == [("Listed", "a INT, t BIGINT")]
+        assert rows(ps, "SHOW TABLES") == []
+        assert rows(ps, "SHOW VIEWS") == [("v", "SELECT a, COUNT(*) AS n FROM Listed GROUP BY a")]
+        noted = ("t", "BIGINT", "the timestamp in seconds, out of order by up to 3 ticks")
+        assert rows(ps, "DESCRIBE listed") == [("a", "INT", ""), noted]
+        assert rows(ps, "DESCRIBE v") == [("a", "INT", ""), ("n", "BIGINT", "")]
+        query = "SELECT a FROM Listed [RANGE 5]"
+        assert rows(ps, f"EXPLAIN {query}") == [(ps.explain(query),)]
+        table = spark.createDataFrame([(1,)], "k INT")
+        ps.create_table("T", table)
+        ps.create_table("T", table, replace=True)
+        with pytest.raises(CatalogError, match="there is no stream or table 'nobody'"):
+            ps.sql("DESCRIBE nobody")
+        with pytest.raises(CatalogError, match="disorder and skew mean the same"):
+            ps.create_stream("S", spark.readStream.format("rate").load(), "timestamp", disorder=1, skew=1)
+
+
+def rows(ps: Any, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in ps.sql(text).collect()]

@@ -58,7 +58,7 @@ def write(directory: Path, **columns: Any) -> str:
         ({"timestamp": "s"}, "TIMESTAMP BY column 's' is STRING; it must be a TIMESTAMP or an integer"),
         ({"timestamp": "ts", "unit": "seconds"}, "IN SECONDS is for integer timestamps"),
         ({"timestamp": "v", "unit": "fortnights"}, "unknown unit of time 'fortnights'"),
-        ({"timestamp": "ts", "skew": "soon"}, "SKEW takes a number"),
+        ({"timestamp": "ts", "skew": "soon"}, "disorder takes a number"),
         ({"timestamp": "ts", "idle_after": "-"}, "IDLE AFTER takes a number"),
         ({"timestamp": "ts", "heartbeat": "v"}, "heartbeat column 'v' is BIGINT; it must be BOOLEAN"),
         ({"timestamp": "ts", "heartbeat": "beat"}, "heartbeat names an unknown column 'beat'"),

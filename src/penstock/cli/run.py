@@ -29,7 +29,10 @@ def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: 
     if sys.stderr.isatty():
         print("starting Spark; Ctrl-C ends it", file=sys.stderr)
     with interruptible() as interrupted, local_session() as session:
-        frames = [df for part in statements(text) if (df := session.sql(part)) is not None]
+        results = [df for part in statements(text) if (df := session.sql(part)) is not None]
+        for listing in (df for df in results if not df.isStreaming):
+            listing.show(truncate=False)
+        frames = [df for df in results if df.isStreaming]
         places = [f"query-{n}" for n in range(1, count + 1)] if count > 1 else [""]
         queries = [
             _start(df, when, sink, _below(out, place), _below(checkpoint, place))

@@ -70,9 +70,9 @@ def bound_queries(text: str) -> list[tuple[Query, Settings]]:
         for statement in cql.parse(part):
             match statement:
                 case cql.CreateInput() | cql.CreateTable():
-                    catalog.add(statement.definition())
+                    catalog.add(statement.definition(), statement.if_taken)
                 case cql.CreateView():
-                    catalog.add(cql.define_view(statement, catalog))
+                    catalog.add(cql.define_view(statement, catalog), statement.if_taken)
                 case cql.Drop():
                     catalog.drop(statement.name, statement.kind, statement.if_exists)
                 case cql.SelectStatement():

@@ -40,8 +40,23 @@ def input_options(kind: str, name: str, schema: pa.Schema, **given: Any) -> Inpu
     try:
         return _checked(kind, name, schema, given, None)
     except CQLError as wrong:
-        hint = f"; {wrong.hint}" if wrong.hint else ""
-        raise CatalogError(f"{kind} {name!r}: {wrong.message}{hint}") from None
+        message = wrong.message + (f"; {wrong.hint}" if wrong.hint else "")
+        raise CatalogError(f"{kind} {name!r}: {_in_python(message)}") from None
+
+
+ARGUMENTS = {
+    "TIMESTAMP BY": "timestamp", "CHANGE BY": "change", "DISORDER": "disorder", "IDLE AFTER": "idle_after",
+    "ON BAD ROWS": "bad_rows", "PARTITIONED BY": "partitioned_by", "HEAVY": "heavy", "RATE": "rate",
+    "CREATE RELATION": "create_relation", "ERROR or COUNT": "'error' or 'count'",
+}  # fmt: skip
+"""Clauses of DDL, and what they are called in Python."""
+
+
+def _in_python(message: str) -> str:
+    """A message about a clause in the words of whoever wrote Python."""
+    for clause, argument in ARGUMENTS.items():
+        message = message.replace(clause, argument)
+    return message.replace("; add ", "; give ").replace("; write ", "; call ")
 
 
 @dataclass(frozen=True)
@@ -183,7 +198,7 @@ def _literal(node: exp.Expr) -> str:
 
 CHECKS: dict[str, Callable[[Any, _Declared], Any]] = {
     "change": _change,
-    "skew": lambda given, source: source.length(given, "SKEW"),
+    "skew": lambda given, source: source.length(given, "DISORDER"),
     "idle_after": lambda given, source: source.length(given, "IDLE AFTER", least=1),
     "heartbeat": _heartbeat,
     "bad_rows": _bad_rows,

@@ -62,8 +62,12 @@ def _filled_in(root: Logical, context: Context) -> Logical:
 
 
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
-    """The catalog's entry of a view or derived stream; errors in its query are reported here."""
-    context = Context(catalog)
+    """The catalog's entry of a view or derived stream; errors in its query are reported here.
+
+    It does not see a definition that it replaces, so no view can come to stand on itself.
+    """
+    others = {n: d for n, d in catalog.items() if n.casefold() != statement.name.casefold()}
+    context = Context(others)
     with deep():
         root = bind_query(statement.expression, context)
     check_sampled(root, statement.expression)

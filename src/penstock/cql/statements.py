@@ -1,4 +1,4 @@
-"""Statements: CREATE, DROP, REFRESH, SET, and a query, as plain data."""
+"""Statements: CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE, EXPLAIN, and a query, as plain data."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.cql.syntax.nodes import (
     DropDefinition,
     Duration,
     InputDefinition,
+    Inspection,
     RelationToStream,
     Setting,
     Source,
@@ -49,6 +50,7 @@ class CreateInput:
     schema: pa.Schema
     options: InputOptions
     source: SourceSpec
+    if_taken: str = "error"
 
     def definition(self, source: object = None) -> Input:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
@@ -64,6 +66,7 @@ class CreateView:
     text: str
     expression: exp.Expr = field(compare=False)
     columns: tuple[str, ...] = ()
+    if_taken: str = "error"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class CreateTable:
     schema: pa.Schema
     source: SourceSpec
     refresh_every: float | None = None
+    if_taken: str = "error"
 
     def definition(self, source: object = None) -> TableDef:
         """The catalog's entry; ``source`` is what the host reads it from, the spec if not given."""
@@ -111,7 +115,30 @@ class Set:
     value: str
 
 
-Statement = CreateInput | CreateTable | CreateView | Drop | Refresh | Set | SelectStatement
+@dataclass(frozen=True)
+class Show:
+    """SHOW STREAMS and the like; ``kind`` is as in :class:`Drop`."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Describe:
+    """DESCRIBE name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """EXPLAIN query."""
+
+    query: SelectStatement
+
+
+Create = CreateInput | CreateTable | CreateView
+Statement = Create | Drop | Refresh | Set | Show | Describe | Explain | SelectStatement
+"""``if_taken`` of a definition says what it does if the name is taken: ``Catalog.add``."""
 
 
 def parse(text: str) -> list[Statement]:
@@ -133,11 +160,13 @@ def statement(node: exp.Expr) -> Statement:
         return Set(node.name, node.args["value"])
     if isinstance(node, TableDefinition):
         what = "CREATE TABLE"
-        return CreateTable(
-            node.name, _schema(node, what), _source(node, what), refresh_period(node.args.get("refresh"))
-        )
+        schema, source = _schema(node, what), _source(node, what)
+        every = refresh_period(node.args.get("refresh"))
+        return CreateTable(node.name, schema, source, every, _if_taken(node))
     if isinstance(node, exp.Refresh) and node.args.get("kind") == "TABLE":
         return Refresh(node.this.name)
+    if isinstance(node, Inspection):
+        return _inspection(node)
     if isinstance(node, DropDefinition):
         return Drop(node.args["kind"], node.name, bool(node.args.get("exists")))
     if isinstance(node, exp.Query | RelationToStream):
@@ -145,7 +174,8 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, exp.Alias | exp.Column):
         # Words that start no statement read like a column and its other name.
         word = next(node.find_all(exp.Identifier, bfs=False)).name
-        hint = did_you_mean(word, ("SELECT", "CREATE", "DROP", "REFRESH", "SET"), STATEMENTS)
+        words = ("SELECT", "CREATE", "DROP", "REFRESH", "SET", "SHOW", "DESCRIBE", "EXPLAIN")
+        hint = did_you_mean(word, words, STATEMENTS)
         raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
     raise unsupported(f"the statement {word}", node, STATEMENTS)
@@ -165,7 +195,8 @@ def _create_input(node: InputDefinition) -> CreateInput:
     what = f"CREATE {node.args['kind'].upper()}"
     source = _source(node, what)
     schema = RATE_SCHEMA if source.format == "rate" else _schema(node, what)
-    return CreateInput(node.args["kind"], node.name, schema, declared_options(node, schema), source)
+    options = declared_options(node, schema)
+    return CreateInput(node.args["kind"], node.name, schema, options, source, _if_taken(node))
 
 
 def _create_view(node: ViewDefinition) -> CreateView:
@@ -173,7 +204,23 @@ def _create_view(node: ViewDefinition) -> CreateView:
     if not isinstance(query, exp.Query | RelationToStream):
         raise error(f"CREATE {node.args['kind'].upper()} takes AS and a query", node)
     columns = tuple(c.name for c in node.args.get("columns") or ())
-    return CreateView(node.name, node.args["kind"], node.args["text"], query, columns)
+    return CreateView(node.name, node.args["kind"], node.args["text"], query, columns, _if_taken(node))
+
+
+def _if_taken(node: exp.Expr) -> str:
+    return node.args.get("if_taken") or "error"
+
+
+def _inspection(node: Inspection) -> Show | Describe | Explain:
+    kind, inside = node.args["kind"], node.this
+    if kind == "show":
+        return Show(inside.name)
+    if kind == "describe":
+        return Describe(inside.name)
+    query = statement(inside)
+    if not isinstance(query, SelectStatement):
+        raise error("EXPLAIN takes a query", node, "write EXPLAIN SELECT ...")
+    return Explain(query)
 
 
 def _schema(node: exp.Expr, what: str) -> pa.Schema:

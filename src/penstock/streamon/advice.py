@@ -118,6 +118,6 @@ def _late(name: str, rows: int, kept: bool) -> str:
     others = "read such" if kept else "keep such"
     by = f"ps.late_rows({name!r})" if kept else "SET penstock.late_rows = 'directory'"
     return (
-        f"{rows:,} {came.format(repr(name))} left out: declare the stream with a larger SKEW, or {others} "
+        f"{rows:,} {came.format(repr(name))} left out: declare a larger DISORDER, or {others} "
         f"rows by {by}"
     )

@@ -20,6 +20,7 @@ from penstock.cql.syntax.nodes import (
     DurationPart,
     HeavyValues,
     InputDefinition,
+    Inspection,
     Setting,
     Source,
     TableDefinition,
@@ -28,7 +29,8 @@ from penstock.cql.syntax.nodes import (
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
 DROPPED = (*DEFINED, "FUNCTION")
-STATEMENTS = "write SELECT, CREATE, DROP, REFRESH or SET"
+STATEMENTS = "write SELECT, CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE or EXPLAIN"
+INSPECTIONS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
 
@@ -46,10 +48,27 @@ class DDLParser(SparkParser):
 
     def _parse_duration(self, after: str | None = None) -> Duration:
         after = after or self._prev.text.upper()
+        if self._match(TokenType.INTERVAL) and self._match(TokenType.STRING, advance=False):
+            return self._parse_quoted_duration(after)
         parts = [self._parse_duration_part(after)]
         while self._curr and self._curr.token_type == TokenType.NUMBER:
             parts.append(self._parse_duration_part(after))
         return self.expression(Duration(expressions=parts))
+
+    def _parse_quoted_duration(self, after: str) -> Duration:
+        """A length of time in quotes: ``INTERVAL '10' SECONDS``, ``INTERVAL '1 day 2 hours'``."""
+        text = self._curr
+        self._advance()
+        words = [*text.text.split(), *([self._parse_word().name] if self._curr_is_word() else [])]
+        numbers, units = words[::2], words[1::2]
+        if not words or len(numbers) != len(units):
+            message = f"{after} INTERVAL '{text.text}' is not a length of time"
+            raise error(message, text, "write e.g. 10 SECONDS")
+        parts = [
+            DurationPart(this=exp.Literal(this=n, is_string=False), unit=exp.Var(this=u))
+            for n, u in zip(numbers, units, strict=True)
+        ]
+        return self.expression(Duration(expressions=parts), text)
 
     def _parse_duration_part(self, after: str) -> DurationPart:
         number = self._parse_signed_number(after)
@@ -70,6 +89,15 @@ class DDLParser(SparkParser):
 
     def _parse_create(self) -> Any:
         start = self._prev
+        replace = self._match_text_seq("OR", "REPLACE")
+        node: exp.Expr = self._parse_definition(start)
+        if replace and node.args.get("if_taken"):
+            raise error("a definition has OR REPLACE or IF NOT EXISTS, not both", start)
+        if replace:
+            node.set("if_taken", "replace")
+        return node
+
+    def _parse_definition(self, start: Token) -> Any:
         if not self._match_texts(DEFINED):
             what = self._curr.text.upper() if self._curr else ""
             hint = f"write CREATE {_any_of(DEFINED)}"
@@ -77,12 +105,36 @@ class DDLParser(SparkParser):
                 hint = "register it in Python with create_function(name, function, returns)"
             raise unsupported(f"CREATE {what}".strip(), start, hint)
         word = self._prev.text.upper()
+        keep = self._match_text_seq("IF", "NOT", "EXISTS")
         name = self._parse_defined_name(f"CREATE {word}")
         if word == "VIEW" or (word == "STREAM" and self._match(TokenType.ALIAS, advance=False)):
-            return self._parse_view(start, name, word)
-        if word == "TABLE":
-            return self._parse_table_definition(start, name)
-        return self._parse_input_definition(start, name, word)
+            node: exp.Expr = self._parse_view(start, name, word)
+        elif word == "TABLE":
+            node = self._parse_table_definition(start, name)
+        else:
+            node = self._parse_input_definition(start, name, word)
+        if keep:
+            node.set("if_taken", "keep")
+        return node
+
+    # what is there
+
+    def _parse_inspection(self) -> Inspection:
+        """SHOW, DESCRIBE or EXPLAIN, whose first word is the current token."""
+        start = self._curr
+        self._advance()
+        kind = "describe" if start.text.upper() == "DESC" else start.text.lower()
+        return self.expression(Inspection(kind=kind, this=self._parse_inspected(kind)), start)
+
+    def _parse_inspected(self, kind: str) -> exp.Expr | None:
+        if kind == "explain":
+            return self._parse_statement()
+        if kind == "describe":
+            return self._parse_defined_name("DESCRIBE")
+        shown = [f"{word}S" for word in DROPPED]
+        if not self._match_texts(shown):
+            raise error(f"SHOW takes {_any_of(tuple(shown))}", self._curr or self._prev)
+        return exp.Var(this=self._prev.text.lower().removesuffix("s"))
 
     def _parse_view(self, start: Token, name: exp.Expr, word: str) -> ViewDefinition:
         named = self._match(TokenType.L_PAREN, advance=False)
@@ -255,10 +307,13 @@ def _option(name: str, parse: Callable[[DDLParser], Any]) -> Callable[[DDLParser
     return rule
 
 
+_DISORDER = _option("skew", lambda parser: parser._parse_duration("DISORDER"))
+
 INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None]] = {
     ("TIMESTAMP", "BY"): DDLParser._parse_timestamp,
     ("CHANGE", "BY"): _option("change", DDLParser._parse_field_name),
-    ("SKEW",): _option("skew", DDLParser._parse_duration),
+    ("DISORDER",): _DISORDER,
+    ("SKEW",): _DISORDER,
     ("IDLE", "AFTER"): _option("idle_after", lambda parser: parser._parse_duration("IDLE AFTER")),
     ("ON", "BAD", "ROWS"): _option("bad_rows", DDLParser._parse_word),
     ("RATE",): _option("rate", DDLParser._parse_rate),

@@ -23,7 +23,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
-from penstock.cql.syntax.ddl_parser import STATEMENTS, DDLParser
+from penstock.cql.syntax.ddl_parser import INSPECTIONS, STATEMENTS, DDLParser
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import GoalClause, RelationToStream, StreamWindow, WithinClause
 from penstock.errors import CQLError
@@ -110,6 +110,8 @@ class CQLParser(DDLParser):
         start, operator = self._curr, self._match_relation_to_stream()
         if operator:
             return self._parse_within(self._parse_stream_query(operator))
+        if start and start.text.upper() in INSPECTIONS:
+            return self._parse_inspection()
         node = super()._parse_statement()
         if node and "line" not in node.meta:
             node.update_positions(start)
@@ -351,5 +353,7 @@ class CQL(Spark):
         """Spark's, with a doubled quote for a quote inside a string, as Spark 4 reads it."""
 
         STRING_ESCAPES = ["'", "\\"]
+        # Of SHOW and EXPLAIN sqlglot's own tokenizer takes the rest of the text as one string.
+        KEYWORDS = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("SHOW", "EXPLAIN")}
 
     Parser = CQLParser

@@ -55,6 +55,7 @@ class InputDefinition(exp.Expression):
         "columns": False,
         "source": False,
         "unit": False,
+        "if_taken": False,
         **{option.name: False for option in fields(InputOptions)},
     }
 
@@ -68,13 +69,19 @@ class HeavyValues(exp.Expression):
 class TableDefinition(exp.Expression):
     """CREATE TABLE; ``refresh`` is the Duration of REFRESH EVERY."""
 
-    arg_types = {"this": True, "columns": False, "source": False, "refresh": False}
+    arg_types = {"this": True, "columns": False, "source": False, "refresh": False, "if_taken": False}
 
 
 class ViewDefinition(exp.Expression):
     """CREATE VIEW, or CREATE STREAM with a query: its ``text`` and its syntax tree."""
 
-    arg_types = {"this": True, "kind": True, "query": True, "text": True, "columns": False}
+    arg_types = {"this": True, "kind": True, "query": True, "text": True, "columns": False, "if_taken": False}
+
+
+class Inspection(exp.Expression):
+    """SHOW STREAMS, DESCRIBE s or EXPLAIN SELECT ...: ``kind`` is the first word, ``this`` what follows."""
+
+    arg_types = {"this": True, "kind": True}
 
 
 class Setting(exp.Expression):

@@ -48,7 +48,7 @@ def _parsed(text: str) -> list[exp.Expr | None]:
 
 
 def parse_duration(text: str, clause: str) -> Duration:
-    """A length of time as a DDL clause takes it, e.g. of ``SKEW``."""
+    """A length of time as a DDL clause takes it, e.g. of ``DISORDER``."""
     nodes = parse_expressions(f"CREATE STREAM s {clause} {text}")
     values = [v for node in nodes for name, v in node.args.items() if name not in ("this", "kind") and v]
     if len(nodes) != 1 or len(values) != 1 or not isinstance(values[0], Duration):

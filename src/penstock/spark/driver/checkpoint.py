@@ -132,7 +132,7 @@ def _declared(stream: Input) -> str:
     time = f"TIMESTAMP BY {options.timestamp}"
     if options.time.kind == "integer":
         time += f" IN {unit}"
-    ticks = {"SKEW": options.skew, "IDLE AFTER": options.idle_after}
+    ticks = {"DISORDER": options.skew, "IDLE AFTER": options.idle_after}
     return " ".join([time, *(f"{what} {value} {unit}" for what, value in ticks.items() if value)])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from pyspark import SparkContext
@@ -16,13 +16,23 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql
-from penstock.catalog import Catalog, Input, TableDef, check_count
+from penstock.catalog import (
+    Catalog,
+    Definition,
+    FunctionDef,
+    Input,
+    TableDef,
+    ViewDef,
+    check_count,
+    described,
+)
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
 from penstock.plan.compile import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
+from penstock.schema import sql_name
 from penstock.settings import Settings
 from penstock.spark.driver import dataframe, sources
 from penstock.spark.driver.dataframe import late_schema
@@ -32,6 +42,7 @@ from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, loc
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka
+from penstock.spark.map_side.catalyst import quote
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
 from penstock.spark.resident.late_rows import opened
@@ -76,7 +87,7 @@ class Session:
         name: str,
         df: DataFrame,
         timestamp: str,
-        skew: str | int | dt.timedelta | None = None,
+        disorder: str | int | dt.timedelta | None = None,
         unit: str | None = None,
         idle_after: str | int | dt.timedelta | None = None,
         heartbeat: str | None = None,
@@ -84,13 +95,16 @@ class Session:
         rate: float | None = None,
         partitioned_by: str | Sequence[str] = (),
         heavy: Mapping[str, Sequence[Any]] | None = None,
+        skew: str | int | dt.timedelta | None = None,
+        replace: bool = False,
     ) -> None:
         """Register a streaming DataFrame under a name.
 
         ``timestamp`` is the column that holds the time: a TIMESTAMP, or an integer in ``unit`` (seconds if
-        not given). Rows may be late by up to ``skew``. A stream that may fall silent is taken to be at most
-        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
-        with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
+        not given). Rows may be out of order by up to ``disorder`` (``skew`` is another name of it). A stream
+        that may fall silent is taken to be at most ``idle_after`` behind the others. Rows whose ``heartbeat``
+        column is true only tell the time. A row with a NULL timestamp ends the query, or with
+        ``bad_rows="count"`` is counted and left out. ``replace`` replaces a stream of that name.
 
         How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
         ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
@@ -98,7 +112,7 @@ class Session:
         options = {
             "timestamp": timestamp,
             "unit": unit,
-            "skew": skew,
+            "skew": _only(disorder, skew),
             "idle_after": idle_after,
             "heartbeat": heartbeat,
             "bad_rows": bad_rows,
@@ -106,7 +120,7 @@ class Session:
             "partitioned_by": partitioned_by,
             "heavy": heavy,
         }
-        self._catalog.add(sources.create_input("stream", name, df, **options))
+        self._catalog.add(sources.create_input("stream", name, df, **options), _if_taken(replace))
 
     def create_relation(
         self,
@@ -114,7 +128,7 @@ class Session:
         df: DataFrame,
         timestamp: str,
         change: str,
-        skew: str | int | dt.timedelta | None = None,
+        disorder: str | int | dt.timedelta | None = None,
         unit: str | None = None,
         idle_after: str | int | dt.timedelta | None = None,
         heartbeat: str | None = None,
@@ -122,6 +136,8 @@ class Session:
         rate: float | None = None,
         partitioned_by: str | Sequence[str] = (),
         heavy: Mapping[str, Sequence[Any]] | None = None,
+        skew: str | int | dt.timedelta | None = None,
+        replace: bool = False,
     ) -> None:
         """Register a relation by the streaming DataFrame of its changes.
 
@@ -132,7 +148,7 @@ class Session:
             "timestamp": timestamp,
             "change": change,
             "unit": unit,
-            "skew": skew,
+            "skew": _only(disorder, skew),
             "idle_after": idle_after,
             "heartbeat": heartbeat,
             "bad_rows": bad_rows,
@@ -140,10 +156,15 @@ class Session:
             "partitioned_by": partitioned_by,
             "heavy": heavy,
         }
-        self._catalog.add(sources.create_input("relation", name, df, **options))
+        self._catalog.add(sources.create_input("relation", name, df, **options), _if_taken(replace))
 
     def create_function(
-        self, name: str, function: Callable[..., Any], returns: str, scalar: bool = False
+        self,
+        name: str,
+        function: Callable[..., Any],
+        returns: str,
+        scalar: bool = False,
+        replace: bool = False,
     ) -> None:
         """Register a vectorised function, to be used wherever an expression may stand.
 
@@ -151,7 +172,7 @@ class Session:
         as many values of the SQL type ``returns``. With ``scalar=True`` it gets single values (None for
         NULL) and returns one, which is easier to write and many times slower.
         """
-        self._catalog.add(cql.define_function(name, function, returns, scalar))
+        self._catalog.add(cql.define_function(name, function, returns, scalar), _if_taken(replace))
 
     def create_aggregate(
         self,
@@ -162,6 +183,7 @@ class Session:
         merge: Callable[..., Any],
         finish: Callable[..., Any],
         remove: Callable[..., Any] | None = None,
+        replace: bool = False,
     ) -> None:
         """Register an aggregate, to be used as those of CQL, with DISTINCT and FILTER too.
 
@@ -172,9 +194,16 @@ class Session:
         ``returns``. States are dicts of arrays by name. Without ``remove`` a group that rows leave is merged
         again from the others. Rows with a NULL argument are left out; of no rows the value is NULL.
         """
-        self._catalog.add(cql.define_aggregate(name, returns, state, add, merge, finish, remove))
+        defined = cql.define_aggregate(name, returns, state, add, merge, finish, remove)
+        self._catalog.add(defined, _if_taken(replace))
 
-    def create_table(self, name: str, df: DataFrame, refresh_every: str | dt.timedelta | None = None) -> None:
+    def create_table(
+        self,
+        name: str,
+        df: DataFrame,
+        refresh_every: str | dt.timedelta | None = None,
+        replace: bool = False,
+    ) -> None:
         """Register a static DataFrame under a name.
 
         A query reads it when it is made, at every further start, at ``refresh_table`` and, with
@@ -182,7 +211,8 @@ class Session:
         query's table at the first instant that is not complete.
         """
         every = cql.refresh_period(refresh_every)
-        self._catalog.add(replace(sources.table(name, df), refresh_every=every))
+        table = dataclasses.replace(sources.table(name, df), refresh_every=every)
+        self._catalog.add(table, _if_taken(replace))
 
     def refresh_table(self, name: str) -> int:
         """Read a static table again for the running queries over it; returns for how many it has changed."""
@@ -196,6 +226,7 @@ class Session:
         """Run statements; the streaming DataFrame of the last query among them, if there is one.
 
         Its columns are ``ts``, for a result that is no stream ``op`` ('+' or '-'), then the selected ones.
+        SHOW, DESCRIBE and EXPLAIN return a static DataFrame of what they list.
         """
         result = None
         for statement in cql.parse(text):
@@ -276,16 +307,18 @@ class Session:
 
     def _run(self, statement: cql.Statement) -> DataFrame | None:
         match statement:
-            case cql.CreateInput():
-                self._catalog.add(sources.declared_input(statement, self.spark))
-            case cql.CreateView():
-                self._catalog.add(cql.define_view(statement, self._catalog))
+            case cql.CreateInput() | cql.CreateTable() | cql.CreateView():
+                self._define(statement)
             case cql.Set():
                 self.settings = self.settings.changed(statement.name, statement.value)
-            case cql.CreateTable():
-                self._catalog.add(sources.declared_table(statement, self.spark))
             case cql.Refresh():
                 self.refresh_table(statement.name)
+            case cql.Show(kind):
+                return self._listing(self._catalog.listed(kind), "name", "definition")
+            case cql.Describe(name):
+                return self._listing(self._described(name), "column", "type", "note")
+            case cql.Explain(query):
+                return self._listing([(explain(self._compile(query)),)], "plan")
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
@@ -295,8 +328,49 @@ class Session:
                 return dataframe.dataframe(plan, self.settings)
         return None
 
+    def _define(self, statement: cql.CreateInput | cql.CreateTable | cql.CreateView) -> None:
+        if statement.if_taken == "keep" and self._catalog.known(statement.name):
+            return
+        match statement:
+            case cql.CreateInput():
+                definition: Definition = sources.declared_input(statement, self.spark)
+            case cql.CreateTable():
+                definition = sources.declared_table(statement, self.spark)
+            case cql.CreateView():
+                definition = cql.define_view(statement, self._catalog)
+        self._catalog.add(definition, statement.if_taken)
+
+    def _listing(self, rows: Sequence[tuple[str, ...]], *columns: str) -> DataFrame:
+        return self.spark.createDataFrame(rows, ", ".join(f"{name} STRING" for name in columns))
+
+    def _described(self, name: str) -> list[tuple[str, str, str]]:
+        """Columns with their types and what is declared of them; a view's are those of its query."""
+        known = self._catalog.known(name)
+        definition = self._catalog[known] if known else None
+        if definition is None or isinstance(definition, FunctionDef):
+            registered = ", ".join(self._catalog)
+            raise CatalogError(f"there is no stream or table {name!r}; registered: {registered}")
+        notes: dict[str, str] = {}
+        if isinstance(definition, ViewDef):
+            schema = cql.bind(f"SELECT * FROM {quote(definition.name)}", self._catalog).root.schema
+        else:
+            schema = definition.schema
+            notes = described(definition) if isinstance(definition, Input) else {}
+        return [(f.name, sql_name(f.type), notes.get(f.name, "")) for f in schema]
+
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
+
+
+def _if_taken(replace: bool) -> str:
+    return "replace" if replace else "error"
+
+
+def _only(disorder: Any, skew: Any) -> Any:
+    """The value of an argument with two names."""
+    if disorder is not None and skew is not None:
+        raise CatalogError("disorder and skew mean the same; give one of them")
+    return skew if disorder is None else disorder
 
 
 def _make_ready(spark: SparkSession) -> None:
