@@ -53,13 +53,13 @@ def write(directory: Path, **columns: Any) -> str:
     [
         (
             {"timestamp": "when"},
-            "TIMESTAMP BY names an unknown column 'when'; the columns are ts, v, i, s, b",
+            "timestamp names an unknown column 'when'; the columns are ts, v, i, s, b",
         ),
-        ({"timestamp": "s"}, "TIMESTAMP BY column 's' is STRING; it must be a TIMESTAMP or an integer"),
-        ({"timestamp": "ts", "unit": "seconds"}, "IN SECONDS is for integer timestamps"),
+        ({"timestamp": "s"}, "timestamp column 's' is STRING; it must be a TIMESTAMP or an integer"),
+        ({"timestamp": "ts", "unit": "seconds"}, "unit='seconds' is for integer timestamps"),
         ({"timestamp": "v", "unit": "fortnights"}, "unknown unit of time 'fortnights'"),
         ({"timestamp": "ts", "skew": "soon"}, "disorder takes a number"),
-        ({"timestamp": "ts", "idle_after": "-"}, "IDLE AFTER takes a number"),
+        ({"timestamp": "ts", "idle_after": "-"}, "idle_after takes a number"),
         ({"timestamp": "ts", "heartbeat": "v"}, "heartbeat column 'v' is BIGINT; it must be BOOLEAN"),
         ({"timestamp": "ts", "heartbeat": "beat"}, "heartbeat names an unknown column 'beat'"),
     ],

@@ -75,7 +75,7 @@ def test_late_rows_are_added_up(kept: int, what: str) -> None:
     own = under("engine", Kind.ENGINE, [Reading(Property.LATE_ROWS_KEPT, kept)])
     one, other = measured([*readings, *own], "r"), measured(readings, "r", 1, 1)
     sentence = late(Measurements([*one, *other]))["r", "S"]
-    assert sentence.startswith("2 rows of 'S' came too late and were left out: declare the stream with")
+    assert sentence.startswith("2 rows of 'S' came too late and were left out: declare a larger DISORDER")
     assert sentence.endswith(what)
     assert late(other)["r", "S"].startswith("1 row of 'S' came too late and was left out")
     assert not late(measured(under("input/S", Kind.INPUT, [Reading(Property.LATE, 0)])))

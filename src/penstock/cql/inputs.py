@@ -7,6 +7,7 @@ and as a plain value from Python. A wrong one is rejected with the same sentence
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,7 @@ def _in_python(message: str) -> str:
     """A message about a clause in the words of whoever wrote Python."""
     for clause, argument in ARGUMENTS.items():
         message = message.replace(clause, argument)
+    message = re.sub(r"\bIN ([A-Z]+)", lambda unit: f"unit={unit[1].lower()!r}", message)
     return message.replace("; add ", "; give ").replace("; write ", "; call ")
 
 
