@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock import cql
+from penstock.catalog import Catalog, Input
 from penstock.engine.joins.bands import Band, order_keys_of
 from penstock.expression import Call, Column, Expression, Literal
+from penstock.plan.compile import compile
+from penstock.plan.explain import explain
 from penstock.plan.join_graph import join_graph
 
 X, Y, Z = (Column(name, pa.int64()) for name in ("A.x", "B.y", "C.z"))
@@ -133,3 +137,22 @@ def test_times() -> None:
     )
     pairs = [(r["t"] // 1_000_000, r["u"] // 1_000_000) for _, _, r in got]
     assert sorted(pairs) == [(1, 3), (7, 12), (20, 22)]
+
+
+@pytest.mark.parametrize(
+    ("where", "adapts"),
+    [
+        ("A.x - B.x < 3 AND B.x - C.x < 2", False),
+        ("A.x = B.x AND B.x - C.x < 2", False),
+        ("A.x = B.x AND B.y = C.y", True),
+        ("A.x = B.x AND B.x = C.x", True),
+    ],
+)
+def test_explain_says_whether_the_probes_are_ordered(where: str, adapts: bool) -> None:
+    catalog = Catalog()
+    for name in "ABC":
+        catalog.add(Input(name, pa.schema([("x", pa.int64()), ("y", pa.int64())])))
+    windows = ", ".join(f"{name} [RANGE 3]" for name in "ABC")
+    text = explain(compile(cql.bind(f"SELECT A.x FROM {windows} WHERE {where}", catalog)))
+    assert ("[a-greedy orders the filters and probes while it runs]" in text) == adapts
+    assert ("[probes in a fixed order: no three inputs are linked by equalities]" in text) != adapts

@@ -155,6 +155,8 @@ def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
     if isinstance(node, MJoin | Select | SeqWindow) and node.adapts:
         what = "filters and probes" if isinstance(node, MJoin) else "filters"
         yield f"{indent}  [{node.filters} orders the {what} while it runs]"
+    elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static":
+        yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
     for below in node.inputs:
         yield from _tree(below, indent + "  ", shown)
 

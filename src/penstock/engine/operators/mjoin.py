@@ -128,9 +128,17 @@ class MJoin(Node):
 
     @property
     def adapts(self) -> bool:
-        """Whether there is an order to change."""
+        """Whether there is an order to change: three inputs linked by equalities, or filters of one input."""
         own = [r for r in self.residual for p in self.parts if columns(r) <= set(p.schema.names)]
-        return (len(self.parts) > 2 or bool(own)) and self.filters != "static"
+        return (self._linked() > 2 or bool(own)) and self.filters != "static"
+
+    def _linked(self) -> int:
+        """The largest number of inputs that equalities link with each other."""
+        groups: list[set[int]] = []
+        for members in self.classes:
+            group = {k for k, _ in members}.union(*(g for g in groups if any(k in g for k, _ in members)))
+            groups = [*(g for g in groups if not g <= group), group]
+        return max(map(len, groups), default=0)
 
     def describe(self) -> str:
         keys = [" = ".join(column for _, column in c) for c in self.classes]
