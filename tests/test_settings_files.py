@@ -30,6 +30,7 @@ FIXED = {
     "engine/engine.py": {"HEADER_FORMAT", "SNAPSHOT_FORMAT"},
     "engine/joins/drop_probing.py": {"_UNSEEN"},
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},
+    "engine/kernels/co_moments.py": {"SUMS", "_LARGE", "_SPLIT"},  # words of sums, halves of a double
     "engine/kernels/exact_sums.py": {
         "NEAR", "FAR", "NEAR_SQUARES", "FAR_SQUARES", "WIDE", "HEAD", "UNPLACED", "_UNIT",
     },  # words of sums
@@ -38,11 +39,12 @@ FIXED = {
     "engine/kernels/ranking.py": {"NO_LIMIT"},
     "engine/kernels/t_tree.py": {"HEAD", "_INSIDE", "_DEEPEST"},
     "engine/snapshot.py": {"_ALIGNED"},
+    "engine/synopses/accumulators/sketches.py": {"_MIDDLE"},
     "plan/join_graph.py": {"_FAR"},  # ticks in 64 bits
     "routing.py": {"EVERYWHERE"},
     "spark/driver/exchange.py": {"_BITS", "_SEED"},  # Spark's hash
     "spark/process.py": {"_TRIM_THRESHOLD", "_MMAP_THRESHOLD"},  # glibc's
-    "spark/relay/state_log.py": {"FORMAT", "_CONTROL"},
+    "spark/relay/state_log.py": {"FORMAT", "_CONTROL", "_TABLES"},
     "spark/resident/directory.py": {"_LONGEST_PATH"},  # the system's
     "streamon/kernels.py": {"NEVER"},
     "streamon/profile.py": {"MAX_WEIGHT"},  # of a bit in 8 bits
