@@ -162,3 +162,12 @@ def test_a_function_of_single_values_is_told_or_wrapped() -> None:
         penstock.evaluate(query, rows, functions={"f": (of_values, "STRING")})
     found = penstock.evaluate(query, rows, functions={"f": (of_values, "STRING", True)})
     assert sorted(row["p"] for _, _, row in found) == ["even", "odd"]
+
+
+@pytest.mark.parametrize("partitions", (1, 2))
+def test_arguments_that_read_the_same_are_told_apart(partitions: int) -> None:
+    """A NULL of each type, and constants of two."""
+    items = "MEDIAN(NULL) AS m, STRING_AGG(NULL) AS s, SUM(1) AS n, SUM(1L) AS b, COUNT(*) AS c"
+    query = f"SELECT {items} FROM S [ROWS 2]"
+    got = penstock.evaluate(query, {"S": [(1, {"a": 1}), (2, {"a": 2})]}, partitions=partitions)
+    assert got[-1] == (2, "+", {"m": None, "s": None, "n": 2, "b": 2, "c": 2})

@@ -21,6 +21,9 @@ GROWS = {
         "mjoin keeps every row of S: no window ends them"
     ],
     "SELECT DISTINCT a FROM S": ["duplicate-eliminate keeps each different row of S: no window ends them"],
+    "SELECT MEDIAN(a) AS m, FIRST(a) AS f, APPROX_COUNT_DISTINCT(a) AS n FROM S": [
+        "aggregate keeps each different CAST(S.a AS DOUBLE) of S: no window ends them"
+    ],
     "SELECT COUNT(DISTINCT a) AS n FROM S": ["aggregate keeps each different S.a of S: no window ends them"],
     "SELECT a, COUNT(*) AS n FROM S GROUP BY a": [
         "aggregate keeps one row for each S.a of S: bounded if their number is"

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
-from penstock.engine.synopses.accumulators import Segments, accumulator
+from penstock.engine.synopses.accumulators import KEEPS_VALUES, Segments, accumulator
 from penstock.engine.synopses.directory import Directory, same_rows
 from penstock.expression import OwnAggregate
 
@@ -80,7 +80,7 @@ class Aggregate(Node):
         if not self.input.accumulates:
             return
         for f in self.functions:
-            if f.distinct:
+            if f.distinct or f.function in KEEPS_VALUES:
                 yield Growth(self.input, f"each different {', '.join(f.arguments)}")
         if self.keys:
             yield Growth(self.input, f"one row for each {', '.join(self.keys)}", per_group=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -123,17 +124,34 @@ class Aggregate(Unary):
     def _own_keys(self) -> Named:
         return tuple((name, Column(name, e.type)) for name, e in self.keys)
 
+    @cached_property
+    def _names(self) -> dict[Expression, str]:
+        """The columns of the calls' arguments: named by their text, two that read the same apart."""
+        names, taken = dict[Expression, str](), dict[str, Expression](self.keys)
+        for argument in (a for _, c in self.calls for a in c.arguments):
+            free = (str(argument) if n == 1 else f"{argument} #{n}" for n in count(1))
+            name = next(n for n in free if taken.setdefault(n, argument) == argument)
+            names[argument] = name
+        return names
+
     @property
     def _shown(self) -> Named:
-        """The keys, and the arguments of the calls by their text."""
-        arguments = {str(a): a for _, c in self.calls for a in c.arguments}
-        return (*self.keys, *((name, e) for name, e in arguments.items() if (name, e) not in self.keys))
+        """The keys, and the arguments of the calls."""
+        arguments = ((name, e) for e, name in self._names.items())
+        return (*self.keys, *(named for named in arguments if named not in self.keys))
 
     def _arguments(self, below: Logical) -> Logical:
         return Project(below, self._shown)
 
     def _over_arguments(self, below: Logical) -> Logical:
-        return Aggregate(below, self._own_keys, tuple((name, _over_columns(c)) for name, c in self.calls))
+        return Aggregate(
+            below, self._own_keys, tuple((name, self._over_columns(c)) for name, c in self.calls)
+        )
+
+    def _over_columns(self, call: AggregateCall) -> AggregateCall:
+        """The call over columns that hold its arguments."""
+        columns: list[Expression] = [Column(self._names[a], a.type) for a in call.arguments]
+        return replace(call, argument=columns[0], others=tuple(columns[1:])) if columns else call
 
     @property
     def _parts(self) -> list[tuple[str, Parts]]:
@@ -154,7 +172,13 @@ class Aggregate(Unary):
         prepared = context.changing(project.Project(below, self._shown))
         functions = tuple(
             aggregate.AggregateColumn(
-                name, c.function, tuple(map(str, c.arguments)), c.type, c.distinct, c.constants, c.own
+                name,
+                c.function,
+                tuple(self._names[a] for a in c.arguments),
+                c.type,
+                c.distinct,
+                c.constants,
+                c.own,
             )
             for name, c in self.calls
         )

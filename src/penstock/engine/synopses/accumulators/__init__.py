@@ -62,6 +62,8 @@ ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {
     "collect_set": CollectSet,
     "string_agg": StringAgg,
 }
+KEEPS_VALUES = ("percentile", "percentile_disc", "collect_list", "collect_set", "string_agg")
+"""Functions whose state has each different value of a group."""
 
 
 def accumulator(
@@ -81,4 +83,4 @@ def accumulator(
     return DistinctValues(plain) if distinct else plain
 
 
-__all__ = ["ACCUMULATORS", "Accumulator", "Segments", "accumulator"]
+__all__ = ["ACCUMULATORS", "KEEPS_VALUES", "Accumulator", "Segments", "accumulator"]
