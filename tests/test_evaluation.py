@@ -171,3 +171,12 @@ def test_arguments_that_read_the_same_are_told_apart(partitions: int) -> None:
     query = f"SELECT {items} FROM S [ROWS 2]"
     got = penstock.evaluate(query, {"S": [(1, {"a": 1}), (2, {"a": 2})]}, partitions=partitions)
     assert got[-1] == (2, "+", {"m": None, "s": None, "n": 2, "b": 2, "c": 2})
+
+
+@pytest.mark.parametrize(
+    "call", ("COUNT(k, v)", "COUNT(v, k)", "COUNT(DISTINCT k, v)", "COUNT(DISTINCT v, k)")
+)
+def test_a_row_with_any_null_is_not_counted(call: str) -> None:
+    rows = [(1, {"k": None, "v": 1}), (1, {"k": 2, "v": None}), (1, {"k": 2, "v": 2})]
+    got = penstock.evaluate(f"SELECT {call} AS n FROM S [ROWS 3]", {"S": rows}, {"S": "k INT, v INT"})
+    assert got == [(1, "+", {"n": 1})]

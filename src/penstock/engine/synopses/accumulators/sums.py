@@ -16,10 +16,12 @@ from penstock.schema import sql_name
 
 
 class Count(Accumulator):
-    """COUNT(*) and COUNT(x)."""
+    """COUNT(*), and COUNT(x, ...) of the rows in which none is NULL."""
 
     def update(self, segments: Segments, *columns: pa.Array) -> Values:
-        valid = validity(columns[-1]) if columns else np.ones(len(segments.sign), np.bool_)
+        valid = np.ones(len(segments.sign), np.bool_)
+        for column in columns:
+            valid &= validity(column)
         before, after = self._count(segments, valid)
         return pa.array(before), pa.array(after)
 
