@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
+from penstock.errors import DataError
 
 S = {"S": [(1, {"k": "a", "v": 1}), (2, {"k": "b", "v": 5}), (3, {"k": "a", "v": 4})]}
 HOSTS = ("engine", pytest.param("spark", marks=pytest.mark.spark))
@@ -180,3 +181,23 @@ def test_a_row_with_any_null_is_not_counted(call: str) -> None:
     rows = [(1, {"k": None, "v": 1}), (1, {"k": 2, "v": None}), (1, {"k": 2, "v": 2})]
     got = penstock.evaluate(f"SELECT {call} AS n FROM S [ROWS 3]", {"S": rows}, {"S": "k INT, v INT"})
     assert got == [(1, "+", {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    "cql",
+    (
+        "SELECT * FROM R",
+        "SELECT COUNT(*) AS n FROM R",
+        "SELECT DISTINCT a FROM R",
+        "SELECT R.a FROM R, S [RANGE 3] WHERE R.a = S.a",
+        "SELECT a FROM S [RANGE 3] WHERE a NOT IN (SELECT a FROM R)",
+        "SELECT a FROM R UNION ALL SELECT a FROM S [RANGE 3]",
+    ),
+)
+@pytest.mark.parametrize("partitions", (1, 3))
+def test_a_deletion_without_a_row_is_an_error_that_names_it(cql: str, partitions: int) -> None:
+    inputs = {"R": [(1, "+", {"a": 1}), (2, "-", {"a": 2})], "S": [(1, {"a": 1})]}
+    with pytest.raises(
+        DataError, match="an element at 2 removes the row {'a': 2}, which is not in the relation R"
+    ):
+        penstock.evaluate(cql, inputs, partitions=partitions, until=9)

@@ -72,6 +72,7 @@ class Property(StrEnum):
     # input
     RECEIVED = "received", "rows", "Rows received since the engine was built"
     LATE = "late", "rows", "Rows that came too late and were left out, since the query began"
+    UNMATCHED = "unmatched", "rows", "Deletions left out since the relation did not hold the row"
     KEY = "key", "0 or 1", "The column an input is split by; 1 if its values are quoted in DDL", "the column"
     HEAVY_SHARE = "heavy_share", "share", "The part of the rows received that have a frequent key", "the key"
 

@@ -10,10 +10,15 @@ import pytest
 from local_host import Manner, run_versions
 from strategies import Case
 
+from penstock.catalog import Input, InputOptions
+from penstock.cql import bind
 from penstock.engine.command import Command
-from penstock.engine.stage import SIGN
+from penstock.engine.engine import Engine
+from penstock.engine.stage import SIGN, TS, Arrival
 from penstock.engine.tables import changed, changes_of, difference, from_bytes, payload, to_bytes
 from penstock.errors import EngineError
+from penstock.measurement import Property
+from penstock.plan import compile
 
 SCHEMAS = {"S": "a INT", "D": "a INT, s STRING"}
 ONE, TWO = [{"a": 1, "s": "x"}, {"a": 2, "s": "y"}], ({"a": 1, "s": "z"}, {"a": 3, "s": "w"})
@@ -135,3 +140,13 @@ def test_changes_and_tables_as_bytes() -> None:
     read = changes_of([Command(1, "tables", payload({"D": change})), Command(2, "memory", {"bytes": 1})])
     assert list(read) == ["D"] and read["D"].equals(change)
     assert from_bytes(to_bytes({"D": change}))["D"].equals(change)
+
+
+def test_deletions_without_a_row_are_left_out_and_counted_if_declared_so() -> None:
+    options = InputOptions(bad_rows="count")
+    catalog = {"R": Input("R", pa.schema([("a", pa.int64())]), options, "relation")}
+    engine = Engine(compile(bind("SELECT COUNT(*) AS n FROM R", catalog)).stages[0].stage)
+    rows = pa.record_batch({TS: [1, 2, 2, 3], SIGN: pa.array([1, -1, -1, 1], pa.int8()), "R.a": [1, 2, 1, 3]})
+    out = engine.step([Arrival("R", 0, rows, 1, 9)])
+    assert out.only.batch.column("n").to_pylist()[-1] == 1
+    assert [r.value for r in engine.measure() if r.property is Property.UNMATCHED] == [1.0]

@@ -15,8 +15,9 @@ def match(
     """The id of every element: new ones from ``first`` on for +, that of an equal earlier + for −.
 
     ``places[at] = (id, next below or next spare)``; ``free[0]`` is the first spare place. The second
-    result is where a − element had nothing to take out, or -1.
+    result is the first place where a − element had nothing to take out, or -1; its id is -1.
     """
+    missing = -1
     ids = np.empty(len(numbers), np.int64)
     for i in range(len(numbers)):
         number = numbers[i]
@@ -30,9 +31,11 @@ def match(
         else:
             at = tops[number]
             if at < 0:
-                return ids, i
+                missing = i if missing < 0 else missing
+                ids[i] = -1
+                continue
             ids[i] = places[at, 0]
             tops[number] = places[at, 1]
             places[at, 1] = free[0]
             free[0] = at
-    return ids, -1
+    return ids, missing

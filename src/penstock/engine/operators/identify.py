@@ -1,13 +1,15 @@
 """identify: gives a relation's rows ids, so that a − element names the row that leaves. A system operator.
 
 Rows of a window already have ids. In other relations a − element has only the values of the row; which of
-several equal rows leaves does not matter, so the last one is taken.
+several equal rows leaves does not matter, so the last one is taken. It also stands right above a declared
+relation, where elements enter: a − element without a row is an error there, or is left out and counted, so
+that every operator above sees a sound relation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +19,21 @@ from penstock.engine.kernels.stacks import match
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
+from penstock.measurement import Property, Reading
 
 
 @dataclass(frozen=True)
 class Identify(Node):
-    """Adds row ids to elements, also as a column ``id`` if one is named."""
+    """Adds row ids to elements, also as a column ``id`` if one is named.
+
+    ``relation``: the declared relation that it stands above; ``skips``: whether − elements without a row are
+    left out and counted.
+    """
 
     input: Node
     id: str | None = None
+    relation: str = field(default="", compare=False)
+    skips: bool = field(default=False, compare=False)
 
     name = "identify"
 
@@ -56,14 +65,16 @@ class Identify(Node):
 
 
 class _Identify(Operator):
-    saved = ("_arrived", "_there", "_directory", "_tops", "_stack", "_free")
+    format = 2
+    saved = ("_arrived", "_there", "_directory", "_tops", "_stack", "_free", "_skipped")
 
     def __init__(self, node: Identify) -> None:
         self._schema = node.schema
         self._shows = node.id is not None
         self._known = node.input.has_ids
         self._grows = node.input.pattern is Pattern.APPEND
-        self._arrived = self._there = 0
+        self._relation, self._skips = node.relation, node.skips
+        self._arrived = self._there = self._skipped = 0
         self._directory = Directory([f.type for f in node.input.schema])
         self._tops = np.full(0, -1, np.int64)
         self._stack = np.zeros((0, 2), np.int64)
@@ -90,15 +101,23 @@ class _Identify(Operator):
         entering = int((chunk.sign > 0).sum())
         self._make_room(entering)
         ids, missing = match(numbers, chunk.sign, self._tops, self._stack, self._free, self._arrived)
-        if missing >= 0:
-            row = {n: chunk.column(n)[missing].as_py() for n in chunk.columns.schema.names}
+        if missing >= 0 and not self._skips:
+            names = chunk.columns.schema.names
+            row = {n.partition(".")[2] or n: chunk.column(n)[missing].as_py() for n in names}
+            which = f"the relation {self._relation}".rstrip()
             raise DataError(
-                f"an element at {chunk.ts[missing]} removes the row {row}, which is not in the relation"
+                f"an element at {chunk.ts[missing]} removes the row {row}, which is not in {which}"
             )
+        found = ids >= 0
+        self._skipped += int((~found).sum())
         self._arrived += entering
-        self._there += 2 * entering - len(chunk)
+        self._there += 2 * entering - int(found.sum())
         self._tidy()
-        return replace(chunk, rid=ids)
+        return replace(chunk, rid=ids).where(found)
+
+    def measure(self) -> Iterator[Reading]:
+        if self._relation:
+            yield Reading(Property.UNMATCHED, self._skipped)
 
     def _make_room(self, more: int) -> None:
         known = len(self._directory)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.catalog import Input, TableDef
 from penstock.engine.element import Pattern
-from penstock.engine.operators import select, stamp
+from penstock.engine.operators import identify, select, stamp
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
 from penstock.plan.facts import Origins
@@ -102,7 +102,9 @@ class RelationSource(Source):
         # Every column is needed to know which row leaves.
         source = context.source(self, self.schema.names, None, Pattern.CHANGING)
         own = context.own_rows(self)
-        return select.Select(source, own, context.filters) if own else source
+        rows = select.Select(source, own, context.filters) if own else source
+        skips = self.definition.options.bad_rows == "count"
+        return identify.Identify(rows, None, self.definition.name, skips)
 
 
 @dataclass(frozen=True)
