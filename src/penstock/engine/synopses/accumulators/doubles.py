@@ -132,7 +132,8 @@ def _reading(column: pa.Array) -> Reading:
     """The argument as a kernel takes it, the kernel that finds room for it, and the one that adds it."""
     if pa.types.is_binary(column.type):
         return _state_words(column), exact_sums.place_states, exact_sums.sums_of_states
-    bits = fixed_values(column).astype(np.float64).view(np.uint64)
+    typed = column.cast(pa.float64()) if pa.types.is_null(column.type) else column
+    bits = fixed_values(typed).astype(np.float64).view(np.uint64)
     return (bits,), exact_sums.place, exact_sums.sums_of_doubles
 
 
