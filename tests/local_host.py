@@ -17,7 +17,8 @@ import pyarrow as pa
 from strategies import Case
 
 from penstock.catalog import Input, InputOptions, TableDef
-from penstock.cql.query import bind
+from penstock.cql.query import bind, define_view
+from penstock.cql.statements import CreateView, parse
 from penstock.engine.command import Command
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
@@ -109,9 +110,13 @@ class Hasty(Exception):
 
 def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     """The plan of a case's query."""
-    catalog = {n: _definition(n, s, case, manner) for n, s in case.schemas.items()}
+    catalog: dict[str, Any] = {n: _definition(n, s, case, manner) for n, s in case.schemas.items()}
+    *views, query = parse(case.cql)
+    for view in views:
+        assert isinstance(view, CreateView)
+        catalog[view.name] = define_view(view, catalog)
     settings = Settings(scheduler=manner.scheduler, slice_rows=manner.slice_rows)
-    return compile(bind(case.cql, catalog), manner.partitions, settings)
+    return compile(bind(query, catalog), manner.partitions, settings)
 
 
 def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from oracle_functions import TIME, closed_at, in_duckdb
 
 TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|\w+|\s+|.", re.DOTALL)
+WITHIN = re.compile(
+    r" WITHIN (?:MEMORY|RATE) \d+ (?:ROWS|PER SECOND)"
+    r"(?: MAXIMIZE RESULTS(?: USING \w+)?| SAMPLE(?: UNIFORM| CLUSTER)?)?"
+)
 ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS
@@ -50,9 +54,19 @@ def take_apart(cql: str) -> Query:
 
     After a comment ``/* then ... */`` rows of equal keys are ordered, as CQL orders them without saying so.
     """
-    cql = re.sub(r"\* EXCEPT \((?=\w+\))", "* EXCLUDE (", cql)
+    cql = re.sub(r"\* EXCEPT \((?=\w+\))", "* EXCLUDE (", plain(cql))
     cql = re.sub(r"/\* then (.*?) \*/", r", \1", cql)
-    return _query(in_duckdb([t for t in TOKEN.findall(cql.strip().rstrip(";")) if not t.isspace()]))
+    return _query(in_duckdb([t for t in TOKEN.findall(cql) if not t.isspace()]))
+
+
+def plain(cql: str) -> str:
+    """One query, with views in place of their names, and without budgets, which are large enough."""
+    *definitions, query = cql.strip().rstrip(";").split("; ")
+    for definition in reversed(definitions):
+        view = re.fullmatch(r"CREATE VIEW (\w+) AS (.*)", definition, re.DOTALL)
+        assert view is not None
+        query = re.sub(rf"\b{view[1]}\b", lambda _, text=view[2]: f"({text})", query)
+    return WITHIN.sub("", query)
 
 
 def _query(words: list[str]) -> Query:

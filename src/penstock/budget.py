@@ -39,7 +39,8 @@ class Within:
 
     ``least_rate`` and ``least_memory`` are the minimum of them per stream, in the same unit.
     ``before_windows``: a row that may not probe does not enter its window either.
-    ``shared``: the bytes are the session's, and the query gets a part of them by its ``weight``.
+    ``shared``: the bytes are the session's, and the query gets a part of them by its ``weight``; ``parts``
+    of its joins share that part equally.
     ``goal``: how limited memory is used; None: a random part of the windows is kept.
     """
 
@@ -52,6 +53,7 @@ class Within:
     goal: Maximize | Sample | None = None
     weight: float = 1.0
     shared: bool = False
+    parts: int = 1
 
     def divided(self, count: int) -> Within:
         """The part of one of ``count`` joins that share the budget equally."""

@@ -117,6 +117,8 @@ class Property(StrEnum):
     MONITORED_ROWS = "monitored_rows", "rows", "Rows kept for life, to learn from and to measure by"
     RECALL_AT_ROWS = "recall_at_rows", "share", "The recall with another memory", "rows"
     RECALL_AT_BYTES = "recall_at_bytes", "share", "The recall with another part of a shared memory", "bytes"
+    ERROR_AT_ROWS = "error_at_rows", "share", "The relative error of a COUNT with another memory", "rows"
+    ERROR_AT_BYTES = "error_at_bytes", "share", "The same with another part of a shared memory", "bytes"
     SHARED_MEMORY = "shared_memory", "bytes", "The memory that queries share, of which this one has a part"
     WEIGHT = "weight", "", "How much the query matters beside those that share the memory"
     ARRIVAL_RATE = "arrival_rate", "rows per second", "Rate of arrivals, in stream time"

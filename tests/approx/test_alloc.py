@@ -9,11 +9,19 @@ import pytest
 from budget_feed import Run, budget_join, by_age
 
 import penstock
+from penstock.approx.maximize import Maximizer
 from penstock.approx.recall import alloc
-from penstock.budget import Maximize, Within
+from penstock.budget import Maximize, Sample, Within
+from penstock.cql.query import bind
+from penstock.engine.joins.budget import BudgetedJoin
 from penstock.engine.operator import Clock
 from penstock.errors import PenstockError
+from penstock.evaluation import read_inputs
+from penstock.in_process import InProcessRun
 from penstock.measurement import Kind, Measurements, Property, Reading, curve, measured, under
+from penstock.plan.compile import compile
+from penstock.schema import TimeDomain
+from penstock.settings import Settings
 from penstock.spark.driver.shared_memory import demand, parts
 
 LENGTH, RATE, WINDOWS = 400, 4, 12
@@ -83,6 +91,41 @@ def test_the_driver_shares_the_memory_out() -> None:
     assert parts(10_000, [one, two]) == [1000 + 3600, 1800 + 3600]  # what nobody needs goes to all alike
 
 
+def with_error(*memories: float) -> Measurements:
+    """A sample that has errors of 1 and 0.25 and 0 with some parts of a shared memory."""
+    own = [Reading(Property.SHARED_MEMORY, 1000), Reading(Property.WEIGHT, 1)]
+    error = curve(Property.ERROR_AT_BYTES, (1.0, 0.25, 0.0), memories)
+    return measured(under("join.1/budget", Kind.ADAPTIVE, [*own, *error]), "q", 1, 0)
+
+
+def test_samples_share_a_memory_so_that_their_errors_are_equal() -> None:
+    """Section 5: Q is the error of the aggregate."""
+    easy, hard = demand(with_error(100, 200, 400), 1000), demand(with_error(400, 800, 1000), 1000)
+    first, second = parts(1000, [easy, hard])
+    assert first + second == pytest.approx(1000, abs=2)
+    assert (first, second) == (200, 800)  # an error of 0.25 for both
+    assert parts(500, [easy, hard]) == [100, 400]  # an error of 1
+
+
+def test_a_sample_publishes_the_error_to_expect() -> None:
+    streams = by_age("INC", LENGTH, RATE, 4 * LENGTH)
+    run = Run(budget_join(300, Sample("CLUSTER"), (LENGTH, 1), aggregated=True), streams, 4)
+    error = {float(at): e for at, e in run.measured.values(Property.ERROR_AT_ROWS).items()}
+    found = list(error.values())
+    assert found == sorted(found, reverse=True) and found[-1] == 0.0 and found[1] > 0.0
+
+
+def test_the_curve_is_computed_once_per_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = by_age("INC", LENGTH, RATE, 2 * LENGTH)
+    run = Run(budget_join(300, Maximize(), (LENGTH, 1)), streams, 2)
+    asked = list[float]()
+    monkeypatch.setattr(Maximizer, "_quality", lambda self, rows: asked.append(rows) or 0.5)
+    run.operator._policy._by_memory = None  # type: ignore[attr-defined]
+    for _ in range(3):
+        list(run.operator.measure())
+    assert len(asked) == 33
+
+
 def test_a_query_takes_what_the_session_has() -> None:
     rows = {n: [(t // 4, {"k": t % 7, "n": t}) for t in range(400)] for n in "AB"}
     text = "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 20], B [RANGE 20] WHERE A.k = B.k"
@@ -92,5 +135,28 @@ def test_a_query_takes_what_the_session_has() -> None:
     assert len(penstock.evaluate(f"SET penstock.memory = '8 MB'; {text} MAXIMIZE RESULTS", rows)) == exact
     with pytest.raises(PenstockError, match="SET penstock.memory = '256 MB' first"):
         penstock.evaluate(f"{text} MAXIMIZE RESULTS USING AGE", rows)
-    with pytest.raises(PenstockError, match="SAMPLE needs WITHIN MEMORY"):
-        penstock.evaluate(f"SET penstock.memory = '8 MB'; {text} SAMPLE", rows)
+    with pytest.raises(PenstockError, match="SAMPLE without WITHIN MEMORY needs a memory limit"):
+        penstock.evaluate(f"{text} SAMPLE", rows)
+    every = penstock.evaluate(f"SET penstock.memory = '8 MB'; {text} SAMPLE", rows)
+    assert len(every) == exact and {row["weight"] for *_, row in every} == {1.0}
+    some = penstock.evaluate(f"SET penstock.memory = '8 KB'; {text} SAMPLE CLUSTER", rows)
+    assert max(row["weight"] for *_, row in some) > 1.0
+
+
+def test_several_joins_of_a_query_share_its_part() -> None:
+    rows = {n: [(t // 4, {"k": t % 7, "n": t}) for t in range(400)] for n in "ABC"}
+    finite = read_inputs(rows, {}, TimeDomain("integer", "seconds"))
+    text = (
+        "SELECT ISTREAM(A.n) FROM A [RANGE 9], B [RANGE 9], C [NOW] WHERE A.k = B.k AND B.k = C.k "
+        "MAXIMIZE RESULTS"
+    )
+    settings = Settings(memory=40_000)
+    plan = compile(bind(text, finite.catalog()), 1, settings)
+    run = InProcessRun(plan, {})
+    for part in finite.slices(3):
+        run.step(part)
+    ((engine,),) = run._engines
+    found = measured(engine.measure()).of(Property.SHARED_MEMORY)
+    assert [m.value for m in found] == [40_000, 40_000]
+    joins = [e.operator for e in engine.entities if isinstance(e.operator, BudgetedJoin)]
+    assert sum(j._policy._rows * j._policy._row_bytes for j in joins) <= 40_000  # type: ignore[attr-defined]

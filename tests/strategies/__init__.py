@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strategies import selects
+from strategies import budgets, selects
 from strategies.case import Case
 from strategies.choices import Choices, minimal, seeds
 from strategies.data import LAST_INSTANT, NUMERIC, STRING, TABLE, VALUES, elements
@@ -23,9 +23,12 @@ __all__ = ["Case", "Choices", "cases", "draw_case", "draw_long_case", "minimal"]
 
 
 def _query(ctx: Context, depth: int) -> str:
-    if ctx.chance(2):
-        return selects.stream(ctx, depth, ("I", "I", "D", "R"))[0]
-    return selects.query(ctx, depth)[0]
+    """A query, after the views that it reads."""
+    if ctx.leaves > 1 and ctx.chance(20):
+        return budgets.sampled(ctx)
+    stream = ctx.chance(2)
+    cql, _ = selects.stream(ctx, depth, ("I", "I", "D", "R")) if stream else selects.query(ctx, depth)
+    return "".join(f"CREATE VIEW v{n} AS {view}; " for n, view in enumerate(ctx.views)) + cql
 
 
 def draw_case(choices: Choices, depth: int | None = None, rows_of_derived: bool = True) -> Case:

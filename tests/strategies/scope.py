@@ -45,11 +45,19 @@ class Context:
     relations: bool = True
     rows_of_derived: bool = True
     """Whether there are row windows over derived streams, of which not all have one answer."""
+    views: list[str] = field(default_factory=list)
     outermost: bool = True
     """Whether the next SELECT is the outermost, whose columns nothing reads."""
 
     def __post_init__(self) -> None:
         self.pick, self.chance, self.some = self.choices.pick, self.choices.chance, self.choices.some
+
+    def view(self, query: str) -> str:
+        """A query in FROM: in parentheses, now and then as a view."""
+        if not self.chance(5):
+            return f"({query})"
+        self.views.append(query)
+        return f"v{len(self.views) - 1}"
 
     def alias(self) -> str:
         self.aliases += 1

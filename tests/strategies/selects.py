@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies import orders, sources, subqueries
+from strategies import budgets, orders, sources, subqueries
 from strategies.data import BIGINT, BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING
 from strategies.expressions import condition, constant, number, of_type, test, text
 from strategies.scope import Context, Scope
@@ -68,13 +68,18 @@ def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
     if depth > 0 and ctx.leaves > 1 and ctx.chance(4):
         return f"({set_operation(ctx, depth - 1, types)[0]})"
     found = select(ctx, depth - 1, types)
-    return f"({found})" if " LIMIT " in found.tail or ctx.chance(3) else str(found)
+    apart = " WITHIN " in found.tail or " LIMIT " in found.tail or ctx.chance(3)
+    return f"({found})" if apart else str(found)
 
 
 def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, static: bool = False) -> Select:
     """A SELECT; ``types``: what its columns must be."""
     outermost, ctx.outermost = ctx.outermost, False
-    found = sources.from_clause(ctx, depth, static=static)
+    within = ""
+    if ctx.leaves > 1 and ctx.chance(12):
+        found, within = budgets.from_clause(ctx)
+    else:
+        found = sources.from_clause(ctx, depth, static=static)
     scope, where = found.scope, list(found.conjuncts)
     where += [condition(ctx, scope) for _ in range(ctx.pick(0, 0, 0, 0, 1, 1, 2))]
     if depth > 0 and ctx.leaves > 0 and ctx.chance(2):
@@ -85,7 +90,7 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
         if ctx.chance(2):
             items.append(_of_rows(ctx, scope, found.timed, lists=outermost))
     elif types is None and ctx.chance(4):
-        return _star(ctx, found, _tail(found.text, where), static)
+        return _star(ctx, found, _tail(found.text, where) + within, static)
     else:
         items, group = _plain(ctx, scope, depth, types), ""
     ranked, qualify = ([], "") if types else orders.rank(ctx, items, beside)
@@ -95,7 +100,7 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
     columns = {name: type_ for name, (_, type_) in zip(names, items, strict=True)}
     distinct = ctx.chance(6)
     first = orders.first_rows(ctx, columns, Scope() if distinct else beside)
-    tail = _tail(found.text, where) + group + qualify + first
+    tail = _tail(found.text, where) + group + qualify + first + within
     return Select(shown, tail, columns, distinct)
 
 

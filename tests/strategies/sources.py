@@ -114,7 +114,7 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
         if "OVER (" in query.split(" FROM ", 1)[0]:
             last = list(columns)[-1]
             query = f"SELECT * FROM ({query}) AS w WHERE w.{last} {ctx.pick('<=', '=', '<')} {ctx.pick(1, 2)}"
-        return Part(f"({query}) AS {alias}", [Item(alias, columns)])
+        return Part(f"{ctx.view(query)} AS {alias}", [Item(alias, columns)])
     if kind == "derived":
         return _derived(ctx, depth)
     if kind == "values":
@@ -157,7 +157,7 @@ def _derived(ctx: Context, depth: int) -> Part:
         forms = FORMS if ctx.chance(3) and ctx.rows_of_derived else BY_TIME
     alias = ctx.alias()
     under, columns = window(ctx, columns, forms)
-    text = f"({query}) {under}".rstrip()
+    text = f"{ctx.view(query)} {under}".rstrip()
     return Part(f"{text} AS {alias}", [Item(alias, columns, True)])
 
 

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPolicy, WindowModels
 from penstock.approx.policies import NO_AGES, POLICIES, Policy
 from penstock.approx.recall import Join, Side
-from penstock.approx.settings import RECALL_POINTS
 from penstock.budget import Maximize
 from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.keeping import keep_within
 from penstock.engine.snapshot import State
-from penstock.measurement import Property, Reading, curve, given
+from penstock.measurement import Property, Reading, given
 
 Int64s = npt.NDArray[np.int64]
 
@@ -59,6 +58,7 @@ class Maximizer(MemoryPolicy[Division]):
     """Keeps the tuples of highest priority under a policy; watched tuples also produce results."""
 
     saved = (*MemoryPolicy.saved, "_recall")
+    at_rows, at_bytes = Property.RECALL_AT_ROWS, Property.RECALL_AT_BYTES
 
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
@@ -121,22 +121,9 @@ class Maximizer(MemoryPolicy[Division]):
         yield Reading(Property.POLICY, 0, self._policy.name)
         yield from given(Property.EXPECTED_RECALL, self._recall)
         yield from given(Property.MEASURED_RECALL, self._found / self._all if self._all else None)
-        yield from self._recall_by_memory()
 
-    def _recall_by_memory(self) -> Iterator[Reading]:
-        """The recall that this join would have with other memories; in bytes if ALLOC divides a shared
-        memory.
-        """
-        within, join = self._node.within, self._join()
-        if not join.need:
-            return
-        rows = np.linspace(0.0, join.need, RECALL_POINTS)
-        recall = [self._recall_with(join, n) for n in rows]
-        yield from curve(Property.RECALL_AT_ROWS, recall, rows.tolist())
-        if within.shared and within.bytes is not None:
-            yield Reading(Property.SHARED_MEMORY, within.bytes)
-            yield Reading(Property.WEIGHT, within.weight)
-            yield from curve(Property.RECALL_AT_BYTES, recall, (rows * self._row_bytes).tolist())
+    def _quality(self, rows: float) -> float:
+        return self._recall_with(self._join(), rows)
 
     def _measure_window(self, i: int) -> Iterator[Reading]:
         yield Reading(Property.ROWS_ALLOTTED, round(self._rooms[i]))

@@ -21,6 +21,8 @@ from penstock.approx.known_tuples import KnownTuples
 from penstock.approx.models.window import WindowModel
 from penstock.approx.settings import (
     EPOCHS_PER_WINDOW,
+    FEW_WATCHED_SHARE,
+    FEW_WATCHED_TUPLES,
     MAX_WATCHED_SHARE,
     MAX_WATCHED_TUPLES,
     MIN_WATCHED_TUPLES,
@@ -28,13 +30,13 @@ from penstock.approx.settings import (
     MODEL_MEMORY_WINDOWS,
     NEGLIGIBLE_SHARE,
     PLAN_LOG_SIZE,
+    QUALITY_POINTS,
     SLOTS_PER_ROW,
     WATCHED_FILL,
     WATCHED_SHARE,
 )
 from penstock.budget import Sample, Within
-from penstock.engine.joins.budget import Admitted, Arrivals, Results
-from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.budget import Admitted, Arrivals, Results, Rows
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
@@ -135,6 +137,9 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
     )  # fmt: skip
     tolerance = 0.1
     monitored = False
+    at_rows: ClassVar[Property]
+    at_bytes: ClassVar[Property]
+    """What the quality with other memories is published as."""
 
     def __init__(self, node: MemoryBudget) -> None:
         self._node = node
@@ -153,6 +158,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         self._row_bytes = 1.0
         self.shed = {"not taken in": [0, 0], "given up": [0, 0]}
         self._all = self._found = 0.0
+        self._by_memory: list[Reading] | None = None
 
     def _load(self, state: dict[str, State]) -> None:
         super()._load(state)
@@ -182,6 +188,30 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
     def _replan(self, now: int) -> None:
         """Plan with the updated models."""
         self._streamon.adapt(now, self.memory(self._rows))
+        self._by_memory = None
+
+    @abstractmethod
+    def _quality(self, rows: float) -> float:
+        """The recall, or the error, to expect with room for this many tuples."""
+
+    def _quality_by_memory(self) -> list[Reading]:
+        """The quality with other memories, for ALLOC and explain; computed once per epoch, as models are."""
+        if self._by_memory is None:
+            self._by_memory = list(self._new_quality_by_memory())
+        return self._by_memory
+
+    def _new_quality_by_memory(self) -> Iterator[Reading]:
+        within, need = self._node.within, sum(w.need for w in self._windows)
+        if not need:
+            return
+        rows = np.linspace(0.0, need, QUALITY_POINTS)
+        quality = np.array([self._quality(n) for n in rows])
+        rows, quality = rows[np.isfinite(quality)], quality[np.isfinite(quality)]
+        yield from curve(self.at_rows, quality.tolist(), rows.tolist())
+        if within.shared and within.bytes is not None:
+            yield Reading(Property.SHARED_MEMORY, within.bytes)
+            yield Reading(Property.WEIGHT, within.weight)
+            yield from curve(self.at_bytes, quality.tolist(), (rows * self._row_bytes).tolist())
 
     @abstractmethod
     def _measure_goal(self) -> Iterator[Reading]:
@@ -232,7 +262,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
             self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
             available = (within.bytes if clock.memory is None else clock.memory) * clock.share
-            self._rows = max(int(available / self._row_bytes), 1)
+            self._rows = max(int(available / within.parts / self._row_bytes), 1)
 
     def _take(self, i: int, new: Arrivals) -> None:
         known, own, other = self._known[i], self._windows[i], self._windows[1 - i]
@@ -288,21 +318,26 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         # A tuple of the second window that leaves at an instant still joins the first's tuples then.
         return earlier, places, later, np.where(first, until > later, until >= later)
 
-    def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
-        """The rows that are not needed after ``now``."""
-        return [self._released(i, inputs, now) for i in range(2)]
+    def room(self, slot_bytes: float, clock: Clock) -> int | None:
+        self._set_rows(slot_bytes, clock)
+        return self._rows
 
-    def _released(self, i: int, inputs: JoinInputs, now: int) -> Int64s:
-        rows, kept = inputs.stubs[i].store.alive(now - 1), self._kept(i, now)
-        ids = inputs.ids(i, rows)
-        at = np.minimum(np.searchsorted(kept, ids), max(len(kept) - 1, 0))
-        return rows[kept[at] != ids] if len(kept) else rows
+    def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
+        """The rows that are needed after ``now``; what is known of the others is forgotten."""
+        found = []
+        for i, known in enumerate(self._known):
+            needed = ((known.until >= now) | known.monitored) & (known.end > now)
+            kept = known.seq[needed]
+            found.append((_among(held[i].ids, kept), _among(new[i].ids, kept)))
+            # The models still learn from monitored tuples that have expired.
+            self._count_shed(i, known, ~needed & ~known.monitored)
+            known.keep(needed | known.monitored)
+        return found
 
-    def _kept(self, i: int, now: int) -> Int64s:
-        """The ids of the tuples of window i that are needed after ``now``, in order."""
-        known = self._known[i]
-        kept = known.seq[((known.until >= now) | known.monitored) & (known.end > now)]
-        return kept
+    def _count_shed(self, i: int, known: KnownTuples, gone: Bools) -> None:
+        early = gone & (known.until < known.end)
+        self.shed["not taken in"][i] += int((early & (known.until <= known.ts)).sum())
+        self.shed["given up"][i] += int((early & (known.until > known.ts)).sum())
 
     def passed(self, now: int) -> None:
         """Learn from past epochs, drop expired tuples, and plan again."""
@@ -310,10 +345,9 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         rates = [w.rate.value for w in self._windows]
         for i, (known, window) in enumerate(zip(self._known, self._windows, strict=True)):
             window.passed(known, self._since, now, rates[1 - i])
-            gone = (known.until < known.end) & (known.until >= self._since)
-            self.shed["not taken in"][i] += int((gone & (known.until <= known.ts)).sum())
-            self.shed["given up"][i] += int((gone & (known.until > known.ts)).sum())
-            known.keep((known.end > now) & ((known.until > now) | known.monitored))
+            kept = (known.end > now) & ((known.until > now) | known.monitored)
+            self._count_shed(i, known, ~kept)
+            known.keep(kept)
         decay = float(np.exp(-(now - self._since) / self._memory))
         self._all, self._found, self._since = self._all * decay, self._found * decay, now
         self._share_watch()
@@ -330,6 +364,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
             Reading(Property.MODEL, 0, "frequency" if self._models.by_value else "age"),
             Reading(Property.MONITORED_RESULTS, self._all),
             *self._measure_goal(),
+            *self._quality_by_memory(),
             Reading(Property.CHANGES, self._streamon.log.count),
             *self._streamon.log.measure(WindowModels.STATISTICS, str),
         ]
@@ -349,7 +384,8 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
 def watch_room(rows: float) -> float:
     """How many of this many tuples may be watched."""
     wanted = max(WATCHED_SHARE * rows, MIN_WATCHED_TUPLES)
-    return min(MAX_WATCHED_SHARE * rows, wanted, MAX_WATCHED_TUPLES)
+    few = min(FEW_WATCHED_TUPLES, FEW_WATCHED_SHARE * rows)
+    return min(max(MAX_WATCHED_SHARE * rows, few), wanted, MAX_WATCHED_TUPLES)
 
 
 def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
@@ -357,6 +393,12 @@ def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
     part = needs[0] / sum(needs) if sum(needs) else 0.5
     first = room * min(max(part, MIN_WINDOW_WATCHED_SHARE), 1 - MIN_WINDOW_WATCHED_SHARE)
     return first, room - first
+
+
+def _among(ids: Int64s, kept: Int64s) -> Bools:
+    """Which ids are among others, which are in order."""
+    at = np.minimum(np.searchsorted(kept, ids), max(len(kept) - 1, 0))
+    return kept[at] == ids if len(kept) else np.zeros(len(ids), np.bool_)
 
 
 def _at(values: Int64s, places: Int64s, here: Bools) -> Int64s:

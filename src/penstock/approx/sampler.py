@@ -87,6 +87,7 @@ class Sampler(MemoryPolicy[SamplingPlan]):
     saved = (*MemoryPolicy.saved, "_aim", "_overran")
     format = 2
     tolerance = 0.5
+    at_rows, at_bytes = Property.ERROR_AT_ROWS, Property.ERROR_AT_BYTES
 
     def __init__(self, node: MemoryBudget) -> None:
         super().__init__(node)
@@ -220,6 +221,13 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         yield Reading(Property.POLICY, 0, self._scheme)
         yield from given(Property.SAMPLING_FRACTION, self._average_chance())
         yield from given(Property.MEASURED_FRACTION, self._found / self._all if self._all else None)
+
+    def _quality(self, rows: float) -> float:
+        """The expected error of a COUNT."""
+        models = self._models
+        if rows >= sum(w.need for w in models.windows):
+            return 0.0
+        return sampling.relative_error(models.windows, models.by_value, self._scheme, self.memory(rows))
 
     def _measure_window(self, i: int) -> Iterator[Reading]:
         yield Reading(Property.SURPRISE, self._windows[i].surprise)

@@ -108,18 +108,43 @@ def uniform_is_better(windows: Sequence[WindowModel], by_value: bool, by_size: b
     p, and (1 - c) n^2 / c if all are taken with probability c. Since results are random, the mean of n^2 is
     n^2 + n, and only results of a cluster that exist at the same time count together.
     """
-    p = uniform_fraction(windows, by_value, memory)
-    c = size_fraction(windows, memory) if by_size else equal_fraction(windows, memory)
-    if not p or not c:
-        return False
-    single = whole = 0.0
+    cluster = "PPS_CLUSTER" if by_size else "EQ_CLUSTER"
+    single, whole = (variance(windows, by_value, s, memory) for s in ("UNIFORM", cluster))
+    return single < whole
+
+
+def variance(windows: Sequence[WindowModel], by_value: bool, scheme: str, memory: float) -> float:
+    """The variance of the number of results of the tuples in the windows, estimated from a sample.
+
+    Infinite if nothing can be sampled.
+    """
+    if scheme == "UNIFORM":
+        fraction = uniform_fraction(windows, by_value, memory)
+    else:
+        by_size = scheme == "PPS_CLUSTER"
+        fraction = size_fraction(windows, memory) if by_size else equal_fraction(windows, memory)
+    if not fraction:
+        return np.inf
+    total = 0.0
     for own, other in zip(windows, reversed(windows), strict=True):
         tuples, n = _expected(own, other, by_value)
-        chance = np.minimum(1.0, c * n if by_size else c)
-        single += float(tuples @ n) * (1 - p) / p
+        if scheme == "UNIFORM":
+            total += float(tuples @ n) * (1 - fraction) / fraction
+            continue
+        chance = np.minimum(1.0, fraction * n if scheme == "PPS_CLUSTER" else fraction)
         together = n * _together(other.length / own.length)
-        whole += float(tuples @ ((1 / np.maximum(chance, 1e-12) - 1) * n * (together + 1)))
-    return single < whole
+        total += float(tuples @ ((1 / np.maximum(chance, 1e-12) - 1) * n * (together + 1)))
+    return total
+
+
+def relative_error(windows: Sequence[WindowModel], by_value: bool, scheme: str, memory: float) -> float:
+    """The expected error of a COUNT with this memory, as a share of it: the Q of section 5 for aggregates.
+
+    That of a SUM or AVG depends on the values as well, which a join does not see.
+    """
+    pairs = zip(windows, reversed(windows), strict=True)
+    results = sum(float(np.dot(*_expected(own, other, by_value))) for own, other in pairs)
+    return sqrt(variance(windows, by_value, scheme, memory)) / results if results else 0.0
 
 
 def _together(ratio: float) -> float:

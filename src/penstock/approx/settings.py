@@ -8,8 +8,6 @@ MIN_BURST_PROBES = 30
 """Probes that a side may save up, if more than those of a second: a few arrive too unevenly to use all."""
 OVERADMISSION = 1.1
 """Rows admitted at random per row that may pass, so that the budget is used up."""
-UNBOUNDED_WINDOW_S = 1e9
-"""Assumed length of an unbounded window, in seconds."""
 SLOTS_PER_ROW = 2
 """Slots that a store has per row it keeps, on average."""
 
@@ -17,6 +15,11 @@ SLOTS_PER_ROW = 2
 
 MAX_WATCHED_SHARE = 0.05
 """Share of the memory for watched tuples, at most."""
+FEW_WATCHED_TUPLES = 4
+"""Watched tuples from which it can be told which model fits: a small memory has these, if they are no more
+than ``FEW_WATCHED_SHARE`` of it."""
+FEW_WATCHED_SHARE = 0.125
+"""See ``FEW_WATCHED_TUPLES``."""
 WATCHED_SHARE = 0.02
 """The same where that is more than ``MIN_WATCHED_TUPLES``: kept beyond their best age they cost results."""
 MIN_WATCHED_TUPLES = 32
@@ -42,6 +45,8 @@ COUNTED_VALUES = 4096
 """Values that are counted individually; of the others only the sum is known."""
 AGE_STEPS = 128
 """Ages that a curve distinguishes."""
+COMPARED_TUPLES = 2.0
+"""Tuples watched until they expired, as far as they are remembered, from which on the models are compared."""
 AGE_TRUST_TUPLES = 1.0
 """Watched tuples of an age from which on its own results outweigh the average of all ages."""
 RESULTS_PER_AGE = 16.0
@@ -58,8 +63,8 @@ SPLITS_TRIED = 512
 MEMORY_BISECTIONS = 30
 """Steps of the binary search of a memory: to a billionth of it."""
 
-RECALL_POINTS = 33
-"""Memories for which a join publishes its expected recall, for ALLOC."""
+QUALITY_POINTS = 33
+"""Memories for which a join publishes its expected recall or error, for ALLOC."""
 
 # Sampling
 

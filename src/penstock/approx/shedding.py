@@ -22,13 +22,10 @@ from penstock.approx.settings import (
     OVERADMISSION,
     RATES_MEMORY_S,
     SLOTS_PER_ROW,
-    UNBOUNDED_WINDOW_S,
 )
 from penstock.budget import Within
 from penstock.cost.model import Workload
-from penstock.engine.element import BEFORE_TIME
-from penstock.engine.joins.budget import Admitted, Arrivals, Results
-from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.budget import Admitted, Arrivals, Results, Rows
 from penstock.engine.kernels.shedding import admit
 from penstock.engine.operator import Clock
 from penstock.engine.snapshot import Stateful
@@ -66,8 +63,9 @@ class Shedder(Stateful):
 
     saved = (
         "_random", "_counts", "_time", "_newest", "_buckets", "_workload", "_allocation", "_share", "_rate",
-        "_rows", "_entering", "shed",
+        "_rows", "_entering", "_seen", "shed",
     )  # fmt: skip
+    format = 2
     epoch, monitored = None, True
 
     def __init__(self, node: Shedding) -> None:
@@ -75,6 +73,7 @@ class Shedder(Stateful):
         seeds = np.random.SeedSequence(node.seed).spawn(6)
         self._random = [np.random.default_rng(s) for s in seeds]
         self._counts, self._time = [0.0, 0.0], 0.0
+        self._seen = [0, 0]
         self._newest: int | None = None
         self._buckets: list[np.ndarray | None] = [None, None]
         self._workload = Workload(0.0, 0.0, 0.0, 0.0)
@@ -95,15 +94,23 @@ class Shedder(Stateful):
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         return Results(np.ones(len(ids[0]), np.bool_))
 
-    def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
-        """Random rows, if there are still too many."""
-        none, stores = np.empty(0, np.int64), inputs.owned
-        if not any(self.surplus([len(s) for s in stores])):
-            return [none, none]
-        # Some may have expired already, but not at the front.
-        alive = [s.alive(max(now, BEFORE_TIME + 1) - 1) for s in stores]
-        surplus = self.surplus([len(rows) for rows in alive])
-        return [self.choose_dropped(i, alive[i], n) if n else none for i, n in enumerate(surplus)]
+    def room(self, slot_bytes: float, clock: Clock) -> int | None:
+        self._part(slot_bytes, clock.share)
+        return self._rows
+
+    def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
+        """All but random rows, if there are still too many."""
+        old = [np.ones(len(h), np.bool_) for h in held]
+        # Without a limit also rows that have left: their results end with them.
+        fresh = [n.ends >= now if self._rows is not None else np.ones(len(n), np.bool_) for n in new]
+        sizes = [len(a) + int(b.sum()) for a, b in zip(old, fresh, strict=True)]
+        for i, count in enumerate(self.surplus(sizes)):
+            if count:
+                there = np.concatenate([np.arange(len(old[i])), len(old[i]) + np.flatnonzero(fresh[i])])
+                gone = self.choose_dropped(i, there, count)
+                old[i][gone[gone < len(old[i])]] = False
+                fresh[i][gone[gone >= len(old[i])] - len(old[i])] = False
+        return list(zip(old, fresh, strict=True))
 
     def passed(self, now: int) -> None:
         """Nothing is learned by epochs."""
@@ -122,13 +129,18 @@ class Shedder(Stateful):
             self._count(starts, int(every.min()), int(every.max()))
         self._part(slot_bytes, share)
         rates = [c / self._time if self._time else 0.0 for c in self._counts]
-        lasts = [UNBOUNDED_WINDOW_S if s is None else s for s in self._node.seconds]
-        holds = [r * t if n is None else n * share
-                 for r, t, n in zip(rates, lasts, self._node.sizes, strict=True)]  # fmt: skip
+        holds = [self._holds(i, rate, share) for i, rate in enumerate(rates)]
         self._workload = Workload(rates[0], rates[1], holds[0], holds[1])
         self._allocation = given = allocate(self._workload, self._budget(share), self._node.strategy)
         early = self._node.within.before_windows
         self._entering = self._workload.regulated(given.rate_a, given.rate_b) if early else self._workload
+
+    def _holds(self, i: int, rate: float, share: float) -> float:
+        """The rows of the whole window i; an unbounded one has all rows so far."""
+        size, seconds = self._node.sizes[i], self._node.seconds[i]
+        if size is not None:
+            return size * share
+        return self._seen[i] if seconds is None else rate * seconds
 
     def _budget(self, share: float) -> Budget:
         within, least_rows = self._node.within, 0.0
@@ -152,6 +164,7 @@ class Shedder(Stateful):
         passed = (self._newest - since) / self._node.ticks_per_second
         kept = exp(-passed / RATES_MEMORY_S)
         self._counts = [c * kept + len(s) for c, s in zip(self._counts, starts, strict=True)]
+        self._seen = [n + len(s) for n, s in zip(self._seen, starts, strict=True)]
         self._time = self._time * kept + passed
 
     @property

@@ -11,6 +11,10 @@ CHECKED_KEYS = 1 << 22
 """Keys of a partitioned source that an engine remembers; others are not checked."""
 MONITORED_KEYS = 64
 """One in this many keys is joined completely, to measure what the budget loses."""
+ARRIVING_ROWS = 4096
+"""Rows that may arrive at a time at a join with a budget, beside those that it keeps."""
+ARRIVING_PARTS = 8
+"""More may, if they are at most one in this many of the budget: each decision looks at all rows kept."""
 MIN_STORE_ROWS = 1024
 """Rows that a store has room for at least."""
 MIN_DIRECTORY_ENTRIES = 256

@@ -111,10 +111,13 @@ def _between(conjuncts: Sequence[Expression], parts: Sequence[Logical]) -> list[
 # the physical join
 
 
-def budgeted(settings: Settings, time: TimeDomain, node: Budgeted, join: Node) -> Node:
-    """The physical join with its budget, which both sides share."""
+def budgeted(settings: Settings, time: TimeDomain, shared: int, node: Budgeted, join: Node) -> Node:
+    """The physical join with its budget, which both sides share.
+
+    ``shared``: the number of joins of the query that use the session's memory.
+    """
     assert isinstance(join, MJoin)
-    within = _of_session(node.within, settings) if node.within.shared else node.within
+    within = _of_session(node.within, settings, shared) if node.within.shared else node.within
     if within.goal is not None:
         return _keeping(within, settings.seed, node, join)
     # Imported late: it imports the cost model.
@@ -123,8 +126,8 @@ def budgeted(settings: Settings, time: TimeDomain, node: Budgeted, join: Node) -
     lives = [p.longest_life for p in node.join.parts]
     a, b = (None if n is None else n / time.ticks_per_second for n in lives)
     rows_a, rows_b = (_rows(p) for p in node.join.parts)
-    shared = within, settings.allocation, (a, b), time.ticks_per_second, settings.seed
-    return replace(join, budget=Shedding(*shared, sizes=(rows_a, rows_b)))
+    how = within, settings.allocation, (a, b), time.ticks_per_second, settings.seed
+    return replace(join, budget=Shedding(*how, sizes=(rows_a, rows_b)))
 
 
 def _rows(part: Logical) -> int | None:
@@ -136,13 +139,13 @@ def _rows(part: Logical) -> int | None:
     return part.spec.size if part.spec.kind == "rows" and not part.spec.partition_by else None
 
 
-def _of_session(within: Within, settings: Settings) -> Within:
+def _of_session(within: Within, settings: Settings, joins: int) -> Within:
     if settings.memory is None:
         raise UnsupportedError(
             f"{within.goal_name} without WITHIN MEMORY needs a memory limit of the session; "
             "SET penstock.memory = '256 MB' first, or write WITHIN MEMORY 20000 ROWS"
         )
-    return replace(within, bytes=settings.memory, weight=settings.weight)
+    return replace(within, bytes=settings.memory, weight=settings.weight, parts=joins)
 
 
 def _keeping(within: Within, seed: int, node: Budgeted, join: MJoin) -> Node:

@@ -100,7 +100,8 @@ class _Compiler:
         settings, query = self._settings, self._query
         routes = {} if exchanges else self._scheme.routes
         builder = Builder(query.time, routes, exchanges, self._host_filters, settings.filters, self._chooser)
-        builder.budgeted = partial(budgeted, settings, query.time)
+        shared = sum(b.within.shared for b in budgets(self._root))
+        builder.budgeted = partial(budgeted, settings, query.time, shared)
         return builder
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:

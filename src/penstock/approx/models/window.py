@@ -24,6 +24,7 @@ from penstock.approx.models.frequency import Frequencies
 from penstock.approx.settings import (
     AGE_STEPS,
     AGE_TRUST_TUPLES,
+    COMPARED_TUPLES,
     MAX_SMOOTHING_PART,
     MIN_SMOOTHING_STEPS,
     RESULTS_PER_AGE,
@@ -118,7 +119,7 @@ class WindowModel(Stateful):
     @property
     def _comparable(self) -> bool:
         """Whether the models can be compared: a few tuples have been watched until they expired."""
-        return self.keyed and bool(self._watched.sum() > 4 * self.steps)
+        return self.keyed and bool(self._watched.sum() > COMPARED_TUPLES * self.steps)
 
     def _count(self) -> None:
         keys = np.concatenate([np.empty(0, np.int64), *self._new])

@@ -177,7 +177,7 @@ def _windows(node: logical.Logical) -> list[logical.WindowSpec]:
 def _goal(clause: GoalClause, within: Within) -> Maximize | Sample:
     """The goal that stands after a budget."""
     name = "MAXIMIZE RESULTS" if clause.args["kind"] == "maximize" else "SAMPLE"
-    if within.rows is None and within.bytes is None and (not within.shared or name == "SAMPLE"):
+    if within.rows is None and within.bytes is None and not within.shared:
         raise error(f"{name} needs WITHIN MEMORY", clause,
                     "write e.g. WITHIN MEMORY 20000 ROWS")  # fmt: skip
     if within.rate is not None:

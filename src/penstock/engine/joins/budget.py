@@ -8,6 +8,9 @@ A policy decides, in timestamp order, which rows probe (*admission*) and which t
 a row's life does not depend on it. A policy may use what it learns from its next epoch on, a stretch of
 stream time of fixed length, so that results do not depend on how the input is cut into steps.
 
+The budget is kept at all times: a row enters its window when the policy has made room for it. While rows
+arrive they are apart from the windows, a few thousand at a time (``ARRIVING_ROWS``).
+
 To measure the share of the results that is found, the exact join of a small share of the keys may be computed
 as well.
 """
@@ -25,16 +28,21 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.operator import JoinOperator
+from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock
-from penstock.engine.settings import MONITORED_KEYS
+from penstock.engine.settings import ARRIVING_PARTS, ARRIVING_ROWS, MONITORED_KEYS
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import KeyOf
 from penstock.measurement import Kind, Property, Reading, under
 
 if TYPE_CHECKING:
     from penstock.engine.operators.mjoin import MJoin
+
+
+Part = tuple[Sequence[Chunk], int, int]
+"""Elements of both inputs, and the instants at which they begin and end."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,18 @@ class Results:
     clusters: Int64s | None = None
 
 
+class Rows(Protocol):
+    """Rows of one window: their ids, and when they leave."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def ids(self) -> Int64s: ...
+
+    @property
+    def ends(self) -> Int64s: ...
+
+
 class BudgetPolicy(Protocol):
     """Decides which rows of two windows probe and which are kept. Snapshots hold its state: ``Stateful``."""
 
@@ -86,8 +106,11 @@ class BudgetPolicy(Protocol):
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """Decide on pairs that join, given ids and times of both rows."""
 
-    def release(self, inputs: JoinInputs, now: int) -> list[Int64s]:
-        """Per window, the rows that are not kept after ``now``."""
+    def room(self, slot_bytes: float, clock: Clock) -> int | None:
+        """The rows that both windows may hold together; None if there is no limit."""
+
+    def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
+        """Per window, which of the rows that it holds and of the new ones are kept after ``now``."""
 
     def passed(self, now: int) -> None:
         """An epoch is over."""
@@ -115,31 +138,46 @@ class JoinBudget(Protocol):
 
 
 class BudgetedJoin(JoinOperator):
-    """A running join of two windows that a policy keeps within its budget. It has its own stores."""
+    """A running join of two windows that a policy keeps within its budget. It has its own stores.
+
+    ``_inputs`` are the rows that are kept, never more than the budget allows. Rows that arrive are apart from
+    them, some at a time, until the policy has decided on them: they meet the rows that are kept
+    (``_pipelines``) and one another (``_among``), then some of them take the place of others.
+    """
 
     saved = ("_inputs", "_policy", "_arrived", "_epoch", "_monitor")
 
     def __init__(self, node: MJoin, budget: JoinBudget) -> None:
         super().__init__(node, None, ids=True)
+        self._arriving = self._new_inputs(None, ids=True)
+        self._arriving.probes = self._inputs.probes
+        self._meeting = [self._inputs.with_rows_of(self._arriving, i) for i in range(2)]
+        self._ending = self._pipelines
+        self._pipelines = [Pipeline(inputs, i, node.filters) for i, inputs in enumerate(self._meeting)]
+        self._among = [Pipeline(self._arriving, i, node.filters) for i in range(2)]
         self._budget, self._policy = budget, budget.start()
         self._arrived = [0, 0]
         self._epoch: int | None = None
         self._monitor: Monitor | None = None
         if node.classes and self._policy.monitored:
-            self._monitor = Monitor(replace(node, budget=None, output=()), self._inputs)
+            self._monitor = Monitor(replace(node, budget=None, output=()), self._inputs.exact[0])
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._monitor is not None:
             self._monitor.arrived(inputs, clock)
-        parts = [self._part(*part, clock) for part in self._parts([c.in_order() for c in inputs], clock)]
+        chunks = [c.in_order() for c in inputs]
+        parts = [self._part(*part, clock) for part in self._parts(chunks, clock)]
+        room = self._policy.room(self._inputs.slot_bytes(), clock)
+        if room is not None and self.kept() > room:  # it has become less
+            self._part([c.slice(0, 0) for c in chunks], clock.now - 1, clock.now, clock)
         out = Chunk.concat(parts, self._schema)
         return out.in_order() if self._changing else out
 
-    def _parts(self, inputs: Sequence[Chunk], clock: Clock) -> Iterator[tuple[Sequence[Chunk], int, int]]:
-        """The step, cut where epochs end: elements, begin and end of each part."""
+    def _parts(self, inputs: Sequence[Chunk], clock: Clock) -> Iterator[Part]:
+        """The step, cut where epochs end, and before more rows are there than may arrive at a time."""
         length = self._policy.epoch
         if length is None:
-            yield inputs, clock.before, clock.now
+            yield from self._slices(inputs, clock.before, clock.now, clock)
             return
         numbers = [c.ts // length for c in inputs]
         for epoch in np.unique(np.concatenate(numbers)):
@@ -147,10 +185,30 @@ class BudgetedJoin(JoinOperator):
             cuts = [(np.searchsorted(n, epoch, "left"), np.searchsorted(n, epoch, "right")) for n in numbers]
             parts = [c.slice(int(a), int(b)) for c, (a, b) in zip(inputs, cuts, strict=True)]
             first = min(int(c.ts[0]) for c in parts if len(c))
-            yield parts, first, min((int(epoch) + 1) * length, max(clock.now, first + 1))
+            end = min((int(epoch) + 1) * length, max(clock.now, first + 1))
+            yield from self._slices(parts, first, end, clock)
         if self._epoch is not None and clock.now < FOREVER:
             self._pass_to(clock.now // length, length)
-            self._release(clock.now)
+            self._retain([np.empty(0, np.int64)] * 2, clock.now)
+            self._inputs.advance(clock.now)
+
+    def _slices(self, inputs: Sequence[Chunk], begin: int, end: int, clock: Clock) -> Iterator[Part]:
+        """A part of the step in slices of whole instants."""
+        room = self._policy.room(self._inputs.slot_bytes(), clock)
+        most = max(ARRIVING_ROWS, room // ARRIVING_PARTS) if room is not None else 0
+        ts = np.sort(np.concatenate([c.ts for c in inputs]))
+        at = 0
+        while room is not None and len(ts) - at > most:
+            cut = int(np.searchsorted(ts, ts[at + most], "left"))
+            cut = cut if cut > at else int(np.searchsorted(ts, ts[at], "right"))
+            if cut == len(ts):
+                break
+            edge = int(ts[cut])
+            ends = [int(np.searchsorted(c.ts, edge, "left")) for c in inputs]
+            yield [c.slice(0, n) for c, n in zip(inputs, ends, strict=True)], begin, edge
+            inputs = [c.slice(n, len(c)) for c, n in zip(inputs, ends, strict=True)]
+            begin, at = edge, cut
+        yield inputs, begin, end
 
     def _pass_to(self, epoch: int, length: int) -> None:
         """A new epoch begins: the policy may use what it learned in the ones before."""
@@ -159,68 +217,116 @@ class BudgetedJoin(JoinOperator):
         self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
 
     def _part(self, inputs: Sequence[Chunk], begin: int, end: int, clock: Clock) -> Chunk:
-        new, ended = self._take_in(inputs)
+        come = [self._numbered(i, c.where(c.sign > 0)) for i, c in enumerate(inputs)]
+        gone = [c.where(c.sign < 0) for c in inputs]
+        ended = [self._inputs.end(i, c) for i, c in enumerate(gone)]
+        left = [c.where(~found) for c, (_, found) in zip(gone, ended, strict=True)]
+        new = [self._arriving.insert(i, c) for i, c in enumerate(come)]
+        for i, chunk in enumerate(left):
+            self._arriving.end(i, chunk)
         arrivals = [self._arrivals(i, rows) for i, rows in enumerate(new)]
         admitted = self._policy.admit(arrivals, begin, self._inputs.slot_bytes(), clock)
-        found = []
-        for i, rows in enumerate(new):
-            self._inputs.set_probing(i, rows, admitted[i].probing)
-            unkept = new[1 - i][~admitted[1 - i].kept]
-            for t in self._pipeline(i, rows[admitted[i].probing]):
-                found.append(t.where(self._later(i, t) & ~np.isin(t.rows[1 - i], unkept)))
-                if self._monitor is not None:
-                    self._monitor.found(i, found[-1].rows[i])
-        chunks = [self._results_of(_concat(found))]
-        # Before rows that ended probe: results that were missed do not end.
-        for i, rows in enumerate(new):
-            self._inputs.stubs[i].store.drop(rows[~admitted[i].kept])
-        for i, rows in enumerate(ended):
-            for t in self._pipeline(i, rows, self._ended_by(i, clock)):
-                was = t.where(np.where(self._later(i, t), self._probed(i, t), self._probed(1 - i, t)))
-                chunks.append(self._chunk(was, was.ends, -1))
-        self._release(end)
+        chunks = [self._results_of(list(self._found(new, admitted)))]
+        kept = [rows[a.kept] for rows, a in zip(new, admitted, strict=True)]
+        stay = self._retain(kept, end)
+        if not self._changing:
+            self._inputs.advance(end)  # expired rows make room, too
+        for i, rows in enumerate(stay):
+            self._keep(i, come[i], rows, new[i][admitted[i].probing])
+        if self._changing:
+            # Also rows that arrived and left in this part.
+            both = [np.concatenate([e, self._inputs.end(i, left[i])[0]]) for i, (e, _) in enumerate(ended)]
+            chunks += self._ended(both, clock)
+        for stub in self._arriving.stubs:
+            stub.store.clear()
         return Chunk.concat(chunks, self._schema)
 
-    def _take_in(self, inputs: Sequence[Chunk]) -> tuple[list[Int64s], list[Int64s]]:
-        """Insert + elements and end rows by − elements; returns the new rows and those that ended."""
-        new, ended = [], []
-        for i, chunk in enumerate(inputs):
-            come = chunk.where(chunk.sign > 0)
-            if come.rid is None:
-                come = replace(come, rid=np.arange(self._arrived[i], self._arrived[i] + len(come)))
-            self._arrived[i] += len(come)
-            new.append(self._inputs.insert(i, come))
-            ended.append(self._inputs.end(i, chunk.where(chunk.sign < 0))[0])
-        return new, ended if self._changing else []
+    def _ended(self, gone: Sequence[Int64s], clock: Clock) -> Iterator[Chunk]:
+        """The ends of results whose rows left, if they were found."""
+        for i, rows in enumerate(gone):
+            for t in self._ending[i].run(rows, self._ended_by(i, clock)):
+                was = t.where(np.where(self._later(self._inputs, i, t), *self._probed(i, t)))
+                yield self._chunk(was, was.ends, -1)
+
+    def _numbered(self, i: int, come: Chunk) -> Chunk:
+        """New rows with ids."""
+        first, self._arrived[i] = self._arrived[i], self._arrived[i] + len(come)
+        return come if come.rid is not None else replace(come, rid=np.arange(first, self._arrived[i]))
+
+    def _found(
+        self, new: Sequence[Int64s], admitted: Sequence[Admitted]
+    ) -> Iterator[tuple[JoinInputs, Tuples]]:
+        """The pairs that new rows find among the rows that are kept, and among one another.
+
+        Of two new rows the later one finds the other, if that is admitted to its window.
+        """
+        always = [int(BEFORE_TIME)] * 2
+        for i, rows in enumerate(new):
+            probing, unkept = rows[admitted[i].probing], new[1 - i][~admitted[1 - i].kept]
+            pairs = [(self._meeting[i], t) for t in self._pipelines[i].run(probing, always)]
+            for t in self._among[i].run(probing, always):
+                seen = self._later(self._arriving, i, t) & ~np.isin(t.rows[1 - i], unkept)
+                pairs.append((self._arriving, t.where(seen)))
+            for inputs, t in pairs:
+                if self._monitor is not None:
+                    self._monitor.found(inputs.key(i, 0, t.rows[i])[0])
+                yield inputs, t
+
+    def _keep(self, i: int, come: Chunk, rows: Int64s, probing: Int64s) -> None:
+        """Put new rows, by their ids in the store of arrivals, into their window."""
+        assert come.rid is not None
+        ids = self._arriving.ids(i, rows)
+        kept = self._inputs.insert(i, come.where(np.isin(come.rid, ids)))
+        self._inputs.set_probing(i, kept, np.isin(rows, probing))
 
     def _arrivals(self, i: int, rows: Int64s) -> Arrivals:
-        keys = self._inputs.key(i, 0, rows)[0] if self._node.classes else np.zeros(len(rows), np.int64)
-        return Arrivals(self._inputs.ids(i, rows), *self._inputs.life(i, rows), keys)
+        keys = self._arriving.key(i, 0, rows)[0] if self._node.classes else np.zeros(len(rows), np.int64)
+        return Arrivals(self._arriving.ids(i, rows), *self._arriving.life(i, rows), keys)
 
-    def _later(self, i: int, pairs: Tuples) -> Bools:
+    @staticmethod
+    def _later(inputs: JoinInputs, i: int, pairs: Tuples) -> Bools:
         """The pairs in which the row of input i is the later."""
-        start, other = (self._inputs.life(k, pairs.rows[k])[0] for k in (i, 1 - i))
+        start, other = (inputs.life(k, pairs.rows[k])[0] for k in (i, 1 - i))
         return np.asarray((other < start) | ((other == start) & (i == 1)))
 
-    def _probed(self, i: int, pairs: Tuples) -> Bools:
-        return self._inputs.probing(i, pairs.rows[i])
+    def _probed(self, i: int, pairs: Tuples) -> tuple[Bools, Bools]:
+        """Whether the rows of input i probed, and whether those of the other did."""
+        own, other = (self._inputs.probing(k, pairs.rows[k]) for k in (i, 1 - i))
+        return own, other
 
-    def _results_of(self, pairs: Tuples) -> Chunk:
-        ids = [self._inputs.ids(i, pairs.rows[i]) for i in range(2)]
-        results = self._policy.results(ids, [self._inputs.life(i, pairs.rows[i])[0] for i in range(2)])
-        found, more = pairs.where(results.found), []
-        if results.weights is not None and results.clusters is not None:
-            more = [pa.array(a[results.found]) for a in (results.weights, results.clusters)]
-        return self._chunk(found, found.starts, 1, more)
+    def _results_of(self, found: Sequence[tuple[JoinInputs, Tuples]]) -> Chunk:
+        ids = [np.concatenate([inputs.ids(i, t.rows[i]) for inputs, t in found]) for i in range(2)]
+        times = [np.concatenate([inputs.life(i, t.rows[i])[0] for inputs, t in found]) for i in range(2)]
+        results = self._policy.results(ids, times)
+        chunks, at = [], 0
+        for inputs, t in found:
+            here = slice(at, at + len(t))
+            at += len(t)
+            shown, more = t.where(results.found[here]), []
+            if results.weights is not None and results.clusters is not None:
+                some = results.found[here]
+                more = [pa.array(a[here][some]) for a in (results.weights, results.clusters)]
+            chunks.append(self._chunk(shown, shown.starts, 1, more, inputs=inputs))
+        return Chunk.concat(chunks, self._schema)
 
-    def _release(self, now: int) -> None:
-        for stub, rows in zip(self._inputs.stubs, self._policy.release(self._inputs, now), strict=True):
-            stub.store.drop(rows)
-        self._inputs.advance(now)
+    def _retain(self, new: Sequence[Int64s], now: int) -> list[Int64s]:
+        """Make room for new rows that are kept after ``now``; returns those."""
+        held = [stub.store.alive(max(now, int(BEFORE_TIME) + 1) - 1) for stub in self._inputs.stubs]
+        rows = [_Rows(self._inputs, i, r) for i, r in enumerate(held)]
+        come = [_Rows(self._arriving, i, r) for i, r in enumerate(new)]
+        stay = []
+        for i, (old, fresh) in enumerate(self._policy.retain(rows, come, now)):
+            self._inputs.stubs[i].store.drop(held[i][~old])
+            stay.append(new[i][fresh])
+        return stay
 
     def horizon(self) -> int:
         # The rows of the windows do not show which were dropped: all of the input is needed.
         return int(BEFORE_TIME)
+
+    def kept(self) -> int:
+        """The rows that are kept in both windows."""
+        return sum(len(s) for s in self._inputs.owned)
 
     def rows(self) -> int:
         return super().rows() + (self._monitor.whole.rows() if self._monitor else 0)
@@ -235,10 +341,24 @@ class BudgetedJoin(JoinOperator):
             yield from under("budget", Kind.ADAPTIVE, self._monitor.measure())
 
 
-def _concat(parts: Sequence[Tuples]) -> Tuples:
-    rows = {i: np.concatenate([p.rows[i] for p in parts]) for i in range(2)}
-    starts, ends = (np.concatenate([getattr(p, n) for p in parts]) for n in ("starts", "ends"))
-    return Tuples(rows, starts, ends, parts[0].min_ends)
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one input: what a policy reads of them."""
+
+    inputs: JoinInputs
+    number: int
+    rows: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def ids(self) -> Int64s:
+        return self.inputs.ids(self.number, self.rows)
+
+    @property
+    def ends(self) -> Int64s:
+        return self.inputs.life(self.number, self.rows)[1]
 
 
 def monitored(keys: Int64s) -> Bools:
@@ -253,9 +373,10 @@ class Monitor(Stateful):
 
     saved = ("whole", "_all", "_found")
 
-    def __init__(self, node: MJoin, inputs: JoinInputs) -> None:
-        self.whole, self._inputs = JoinOperator(node, None), inputs
-        kind = "value" if inputs.exact[0] else "hash"
+    def __init__(self, node: MJoin, exact: bool) -> None:
+        """``exact``: whether the join's keys are values, not hashes."""
+        self.whole = JoinOperator(node, None)
+        kind = "value" if exact else "hash"
         self._keys = [KeyOf(kind, column) for _, column in sorted(node.classes[0])]
         self._all = self._found = 0
 
@@ -265,9 +386,9 @@ class Monitor(Stateful):
         some = [c.where(monitored(k)) for c, k in zip(inputs, keys, strict=True)]
         self._all += int((self.whole.run(some, clock).sign > 0).sum())
 
-    def found(self, i: int, rows: Int64s) -> None:
-        """Count results that were found with these rows of input i."""
-        self._found += int(monitored(self._inputs.key(i, 0, rows)[0]).sum())
+    def found(self, keys: Int64s) -> None:
+        """Count results that were found with these keys."""
+        self._found += int(monitored(keys).sum())
 
     def measure(self) -> Iterator[Reading]:
         """The share of the monitored results that was found."""

@@ -8,6 +8,7 @@ row is never looked up, and is not inserted into the join's own stores.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +92,12 @@ class JoinInputs(Stateful):
 
     def __len__(self) -> int:
         return len(self.stubs)
+
+    def with_rows_of(self, other: JoinInputs, i: int) -> JoinInputs:
+        """These inputs, for a pipeline of rows of input i that are in the store of another."""
+        mixed = copy(self)
+        mixed.stubs = [other.stubs[k] if k == i else stub for k, stub in enumerate(self.stubs)]
+        return mixed
 
     def insert(self, i: int, chunk: Chunk) -> Int64s:
         """Insert the + elements of input i; returns their rows."""

@@ -33,14 +33,18 @@ class JoinOperator(Operator):
         self._node = node
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
-        given = [2 if ids else int(self._changing or i in node.tables) for i in range(len(node.parts))]
-        self._inputs = JoinInputs(
-            stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given,
-            node.passing
-        )  # fmt: skip
+        self._inputs = self._new_inputs(stores, ids)
         self._ends_later = [self._changing or i in node.tables for i in range(len(node.parts))]
         self._pipelines = [Pipeline(self._inputs, i, node.filters) for i in range(len(node.parts))]
         self._results = 0
+
+    def _new_inputs(self, stores: Stores | None, ids: bool) -> JoinInputs:
+        node = self._node
+        given = [2 if ids else int(self._changing or i in node.tables) for i in range(len(node.parts))]
+        return JoinInputs(
+            stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given,
+            node.passing
+        )  # fmt: skip
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = self._join(inputs, clock)
@@ -109,12 +113,19 @@ class JoinOperator(Operator):
         return tuples.where(tuples.starts == np.maximum.reduce(starts))
 
     def _chunk(
-        self, tuples: Tuples, ts: Int64s, sign: int, more: Sequence[pa.Array] = (), end: Int64s | None = None
+        self,
+        tuples: Tuples,
+        ts: Int64s,
+        sign: int,
+        more: Sequence[pa.Array] = (),
+        end: Int64s | None = None,
+        inputs: JoinInputs | None = None,
     ) -> Chunk:
         """Tuples as elements; ``more``: further columns. ``end``: of a correction, the end that was known
-        before.
+        before. ``inputs``: where their rows are, if elsewhere.
         """
-        columns = [*(self._inputs.gather(tuples, c) for c in self._node.output), *more]
+        rows = inputs or self._inputs
+        columns = [*(rows.gather(tuples, c) for c in self._node.output), *more]
         payload = batch_of(columns, self._schema, len(ts))
         if self._node.pattern is not Pattern.EXPIRING:
             end = None

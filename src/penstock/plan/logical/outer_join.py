@@ -16,7 +16,7 @@ from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, Spread
 from penstock.plan.estimates import Estimated, SampleError, Sampling, beside
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import AnyJoin
-from penstock.plan.logical.operator import Binary, Needed, grows_if
+from penstock.plan.logical.operator import Binary, Logical, Needed, grows_if
 from penstock.plan.logical.select import conjunction_text
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class OuterJoin(Binary, AnyJoin):
     def is_momentary(self) -> bool:
         kept = {"left": (self.left,), "right": (self.right,), "full": self.inputs}[self.kind]
         return all(side.is_momentary for side in kept)
+
+    @property
+    def passed_on(self) -> tuple[Logical, ...]:
+        """The sides whose rows are all in the result; a subquery in an expression is the other."""
+        return {"left": (self.left,), "right": (self.right,)}.get(self.kind, self.inputs)
 
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """Sampled rows with their matches; of a side that may be missing, a sample lacks some matches."""

@@ -101,7 +101,8 @@ class Window(Unary):
         if rows.weighted and self.spec.by_rows:
             raise SampleError(self.spec.text, "write [RANGE ...]")
         keep = tuple(rows.over(k, sampling, "WHERE") for k in self.keep)
-        return replace(rows, node=replace(self, input=rows.node, keep=keep))
+        names = tuple(self.schema.names)
+        return replace(rows, node=replace(self, input=rows.node, keep=keep), names=names)
 
     def determines_life(self, shown: Collection[str]) -> bool:
         source = self.source

@@ -1,9 +1,11 @@
 """The memory that queries share under ``SET penstock.memory``, and each one's part of it (ALLOC, section 5).
 
-Engines publish the recall they expect by amount of memory. The driver shares the memory out so that
-all queries have the same recall by their weights, over all executors, and sends a query its part as a command
-when it changes. So it is logged with the rows, and an engine that is rebuilt decides as it did before. Within
-a query each partition has the part that is its part of the rows.
+Engines publish the recall that they expect by amount of memory; of a sample, the error. The driver shares the
+memory out, over all executors, so that all queries have the same quality by their weights, which is the
+recall, or 1 / (1 + error): the same recall of all, or the same error of all. Of both kinds together the paper
+has no common measure; this one is a heuristic. A query is sent its part as a command when it changes. So it
+is logged with the rows, and an engine that is rebuilt decides as it did before. Within a query each partition
+has the part that is its part of the rows, and several joins have equal parts.
 """
 
 from __future__ import annotations
@@ -27,27 +29,34 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class QueryDemand:
-    """The recall of a query as a function of its memory, over all its partitions."""
+    """The quality of a query as a function of its memory, over all its partitions and joins."""
 
-    partitions: tuple[ReportedDemand, ...]
+    joins: tuple[ReportedDemand, ...]
 
     @property
     def weight(self) -> float:
-        return self.partitions[0].weight
+        return self.joins[0].weight
 
     def memory_for(self, recall: float) -> float:
-        return sum(p.memory_for(recall) for p in self.partitions)
+        return sum(j.memory_for(recall) for j in self.joins)
 
 
 def demand(found: Measurements, total: int) -> QueryDemand | None:
     """The demand of a query's engines that share a memory of ``total`` bytes, if some have published one."""
-    engines = [e for e in found.by_engine().values() if e.value(Property.SHARED_MEMORY) == total]
-    return QueryDemand(tuple(map(_reported, engines))) if engines else None
+    budgets = [budget for e in found.by_engine().values() for budget in e.by_entity().values()]
+    joins = [b for b in budgets if b.value(Property.SHARED_MEMORY) == total]
+    return QueryDemand(tuple(map(_reported, joins))) if joins else None
 
 
-def _reported(engine: Measurements) -> ReportedDemand:
-    recall = {float(at): value for at, value in engine.values(Property.RECALL_AT_BYTES).items()}
-    return ReportedDemand(tuple(recall), tuple(recall.values()), engine.value(Property.WEIGHT))
+def _reported(join: Measurements) -> ReportedDemand:
+    """The recall of a join by memory, or what stands for it: 1 without an error, less with one."""
+    quality = {float(at): value for at, value in join.values(Property.RECALL_AT_BYTES).items()}
+    for at, error in join.values(Property.ERROR_AT_BYTES).items():
+        best = max(quality.values(), default=0.0)
+        quality[float(at)] = max(1 / (1 + error), best)
+    if 0.0 not in quality:
+        quality = {0.0: 0.0, **quality}
+    return ReportedDemand(tuple(quality), tuple(quality.values()), join.value(Property.WEIGHT))
 
 
 def parts(total: int, demands: list[QueryDemand | None]) -> list[int]:
