@@ -54,8 +54,6 @@ PLACES = {
     "beside IN of a table": "SELECT ISTREAM(A.a, B.b) {join} AND A.k IN (SELECT k FROM T) {within}",
     "semijoin": "SELECT ISTREAM(A.a, B.b) FROM A [RANGE 9] JOIN B [NOW] ON A.k = B.k "
     "LEFT SEMI JOIN T ON B.k = T.k {within}",
-    "with a side that is joined": "SELECT ISTREAM(x.a, B.b) FROM (SELECT A.k, A.a, T.name "
-    "FROM A [RANGE 9], T WHERE A.k = T.k) AS x, B [NOW] WHERE x.k = B.k {within}",
     "slide": "SELECT A.a, B.b FROM A [RANGE 9 SLIDE 2], B [RANGE 3] WHERE A.k = B.k {within}",
     "three streams": "SELECT ISTREAM(A.a, B.b, C.c) FROM A [RANGE 5], B [RANGE 5], C [NOW] "
     "WHERE A.k = B.k AND B.k = C.k {within}",

@@ -149,6 +149,9 @@ def _check_sides(join: logical.Join, within: Within, at: exp.Expr) -> None:
             raise unsupported("WITHIN over [TUMBLE ...], [HOP ...] or [SESSION ...]", at,
                               "leave it out, or write [RANGE ...] windows")  # fmt: skip
         by_rows = any(s.by_rows for s in _windows(side))
+        if limited and any(n.is_static for n in logical.walk(side)):
+            raise unsupported("WITHIN MEMORY for a stream that a subquery joins with a table", at,
+                              "name the table in FROM beside the streams")  # fmt: skip
         if by_rows and limited:
             raise error("WITHIN MEMORY does not apply to [ROWS n]", at,
                         "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip
