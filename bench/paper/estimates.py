@@ -1,4 +1,4 @@
-"""SUM and AVG from the results in a sample, with bounds: what ``plan.sampled`` lets queries compute."""
+"""SUM and AVG from the results in a sample, with bounds: what ``plan.estimates`` lets queries compute."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A sample of a join's results within a memory: SAMPLE (Srivastava and Widom, section 4).
 
 A result in the sample carries its weight, the inverse of its inclusion probability, and the number of its
-cluster; ``plan.sampled`` computes estimates and their bounds from them. If the sample needs more memory than
+cluster; ``plan.estimates`` computes estimates and bounds from them. If the sample needs more memory than
 there is, a cluster sample drops the clusters of lowest probability, which lowers the probability of the
 others; a uniform sample is no longer uniform then, reports it, and takes a smaller fraction from then on.
 """

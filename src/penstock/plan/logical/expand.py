@@ -24,8 +24,6 @@ class Expand(PerRow):
 
     variants: tuple[Named, ...]
 
-    can_sample = False
-
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([*self.input.schema, *((name, e.type) for name, e in self.variants[0])])
