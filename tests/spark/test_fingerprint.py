@@ -71,7 +71,7 @@ def test_a_refusal_says_what_is_another(query: str, said: str) -> None:
 
 def test_a_refusal_tells_declarations_and_partitions() -> None:
     before = "TIMESTAMP BY t IN SECONDS"
-    with pytest.raises(CatalogError, match=f"stream L had {before}, and now has {before} SKEW 3 SECONDS"):
+    with pytest.raises(CatalogError, match=f"stream L had {before}, and now has {before} DISORDER 3 SECONDS"):
         check_all(of(JOIN, skew=3), of(JOIN))
     grouped = "SELECT k, COUNT(*) FROM L [RANGE 3] GROUP BY k"
     with pytest.raises(CatalogError, match=r"written with 3 partitions and this query has 2; connect with"):

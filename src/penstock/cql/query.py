@@ -66,8 +66,8 @@ def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:
 
     It does not see a definition that it replaces, so no view can come to stand on itself.
     """
-    others = {n: d for n, d in catalog.items() if n.casefold() != statement.name.casefold()}
-    context = Context(others)
+    hidden = statement.name.casefold() if statement.if_taken == "replace" else None
+    context = Context({n: d for n, d in catalog.items() if n.casefold() != hidden})
     with deep():
         root = bind_query(statement.expression, context)
     check_sampled(root, statement.expression)

@@ -75,6 +75,10 @@ def bind_item(node: exp.Expr, context: Context) -> Joined:
 def _named(node: exp.Table, context: Context) -> Joined:
     if node.args.get("joins"):
         return _bind_list(_without_joins(node), node.args["joins"], context)
+    if isinstance(node.this, exp.Values):  # first in a join in parentheses
+        alone = node.this.copy()
+        alone.set("alias", node.args.get("alias"))
+        return _values(alone, context)
     if not isinstance(node.this, exp.Identifier):
         _refuse_kind(node.this)
         if is_window_function(node.this.name):
