@@ -55,8 +55,20 @@ def neighbours_invariant(a: Ordering) -> bool:
     return True
 
 
+def sweep_invariant(a: Ordering) -> bool:
+    """Definition 4.4.1: V[i, i] / t(i) >= alpha V[i, j] / t(j) for all i < j, of the profiled j alone.
+
+    A move ends a stage and makes the window empty; what a tenth of a stage shows is judged.
+    """
+    view, times, j = matrix_view(a), a.window.times()[a.order], a.profiled
+    if len(a.window) < max(8, a.thresholds.sweep_stage // 10):
+        return True
+    return all(view[i, i] / times[i] >= a.thresholds.alpha * view[i, j] / times[j] for i in range(j))
+
+
 INVARIANTS = {
     "a-greedy": greedy_invariant,
+    "sweep": sweep_invariant,
     "independent": independent_invariant,
     "local-swaps": neighbours_invariant,
 }
@@ -67,9 +79,8 @@ INVARIANTS = {
 def test_the_invariant_holds_after_every_update(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 8))
-    a = ordering(
-        name, n, Thresholds(profile_window=int(rng.choice([7, 50, 300])), alpha=rng.choice([0.7, 1]))
-    )
+    size, alpha = int(rng.choice([7, 50, 300])), rng.choice([0.7, 1])
+    a = ordering(name, n, Thresholds(profile_window=size, alpha=alpha, sweep_stage=80))
     for _ in range(40):
         if rng.random() < 0.2:
             a.window.add_times(rng.integers(1, 30, n) * 1e-7)
@@ -79,6 +90,38 @@ def test_the_invariant_holds_after_every_update(name: str, seed: int) -> None:
         a.reconsider(profile, lambda known=known: known)
         assert sorted(a.order) == list(range(n))
         assert INVARIANTS[name](a), a.order
+
+
+def swept(a: Ordering, drops: np.ndarray) -> np.ndarray:
+    """What the profiler sees of dropped tuples; for Sweep the filters up to the drop, and one more."""
+    ordered = drops[:, a.order]
+    seen = np.argmax(ordered, axis=1)[:, None] >= [a.profiled_from(position) for position in range(a.n)]
+    found = np.zeros_like(drops)
+    found[:, a.order] = ordered * seen
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sweep_moves_one_filter_a_stage_and_converges_to_the_greedy_invariant(seed: int) -> None:
+    """Thesis 4.4.1. A rotation of the stages puts the best of what is left into the first place of it."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    drops = random_profile(rng, n, 400)
+    thresholds = Thresholds(profile_window=400, alpha=1.0, sweep_stage=len(drops))
+    a, everything = ordering("sweep", n, thresholds), ordering("static", n, thresholds)
+    for each in (a, everything):
+        each.window.add_times(np.random.default_rng(seed).integers(1, 30, n) * 1e-7)
+    everything.window.insert(drops)
+    for stage in range((n - 1) ** 2):
+        everything.order, j = list(a.order), stage % (n - 1) + 1
+        assert (a.profiled, len(a.window)) == (j, 0), "stages take turns, each with an empty window"
+        ratios = matrix_view(everything) / a.window.times()[a.order]
+        expected = list(a.order)
+        expected.insert(next((i for i in range(j) if ratios[i, i] < ratios[i, j]), j), expected.pop(j))
+        a.reconsider(swept(a, drops))
+        assert a.order == expected
+    everything.order = a.order
+    assert greedy_invariant(everything)
 
 
 @pytest.mark.parametrize("seed", range(8))
