@@ -227,9 +227,11 @@ class Measurements(Sequence[Measurement]):
         return Measurements(m for m in self if m.entity == path or m.entity.startswith(f"{path}/"))
 
     def query(self, query: str) -> Measurements:
+        """Those of one run of a query, by its id."""
         return Measurements(m for m in self if m.query == query)
 
     def has(self, prop: Property) -> bool:
+        """Whether there is one of a property."""
         return any(m.property is prop for m in self)
 
     def value(self, prop: Property, default: float = 0.0) -> float:

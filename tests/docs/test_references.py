@@ -20,6 +20,19 @@ def test_links(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_headings_that_are_linked_to(document):
+    for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", document.read_text()):
+        assert anchor in anchors(document.parent / target if target else document), f"there is no #{anchor}"
+
+
+def anchors(document: Path) -> set[str]:
+    """What GitHub calls the headings of a document."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
 def test_files_named_in_the_text(document):
     """A path such as ``plan/build.py`` is one below ``src/penstock``, ``tests/...`` one from the root."""
     for name in re.findall(r"`([a-z_]+/[a-z_/]+(?:\.(?:py|txt|md))?/?)`", document.read_text()):

@@ -1,0 +1,138 @@
+"""``docs/python_api.md`` has every public name, with its signature in the code and an example that runs.
+
+``PENSTOCK_REWRITE=1`` writes the signatures anew. An example is a ``pycon`` block; one marked ``pycon spark``
+needs Spark, and these run one after another in one session.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.measurement import Measurement, Measurements
+from penstock.spark.driver.query import Query
+from penstock.spark.driver.query_frame import QueryFrame
+from penstock.spark.driver.session import Session
+from penstock.streamon.advice import Skew
+
+PAGE = Path(__file__).parents[2] / "docs" / "python_api.md"
+ENTRY = re.compile(r"^### (\S+)\n\n```\n(.*?)```\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```pycon( spark)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+WIDTH = 100
+
+
+def public() -> dict[str, str]:
+    """What the page must have, by name: the members of a record or of a list of them are one entry."""
+    found = {f"penstock.{name}": written(name, getattr(penstock, name)) for name in penstock.__all__}
+    for owner in (Session, QueryFrame, Query):
+        found |= {f"{owner.__name__}.{name}": written(name, member) for name, member in members(owner)}
+    return found | {kind.__name__: record(kind) for kind in (Measurements, Measurement, Skew)}
+
+
+def members(owner: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties of a class, without those of the classes it extends."""
+    for name, member in vars(owner).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            yield name, member
+
+
+def record(kind: type) -> str:
+    """The fields of a class, then its methods and properties with the first lines of their docstrings."""
+    fields = [f"{name}: {hint_text(hint)}" for name, hint in vars(kind).get("__annotations__", {}).items()]
+    methods = [
+        f"{written(name, member)}\n    {(member.__doc__ or '').splitlines()[0]}"
+        for name, member in members(kind)
+    ]
+    return "\n".join([*fields, *methods])
+
+
+def written(name: str, what: Any) -> str:
+    """The signature of a function, a property or an error, as its source has it."""
+    if inspect.isclass(what):
+        (base,) = what.__bases__
+        return f"class {name}({base.__name__})"
+    if isinstance(what, property):
+        return f"{name}: {hint_text(inspect.signature(what.fget).return_annotation)}"
+    signature = inspect.signature(what)
+    parts = [parameter(p) for p in signature.parameters.values() if p.name != "self"]
+    returns = f" -> {hint_text(signature.return_annotation)}"
+    line = f"{name}({', '.join(parts)}){returns}"
+    return (
+        line if len(line) <= WIDTH else "\n".join([f"{name}(", *(f"    {p}," for p in parts), f"){returns}"])
+    )
+
+
+def parameter(given: inspect.Parameter) -> str:
+    assert given.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD, f"write {given} as Python does"
+    default = "" if given.default is inspect.Parameter.empty else f" = {given.default!r}"
+    return f"{given.name}: {hint_text(given.annotation)}{default}"
+
+
+def hint_text(hint: Any) -> str:
+    """An annotation, which is the text of the source; a named tuple makes references of it."""
+    return hint if isinstance(hint, str) else str(getattr(hint, "__forward_arg__", hint))
+
+
+def rewritten(page: str) -> str:
+    names = public()
+    return ENTRY.sub(
+        lambda m: m[0].replace(f"```\n{m[2]}```", f"```\n{names.get(m[1], m[2].rstrip())}\n```", 1), page
+    )
+
+
+def test_every_public_name_is_there_with_its_signature() -> None:
+    if "PENSTOCK_REWRITE" in os.environ:
+        PAGE.write_text(rewritten(PAGE.read_text()))
+    shown = {name: signature.rstrip("\n") for name, signature, _ in ENTRY.findall(PAGE.read_text())}
+    assert shown == public(), (
+        "add the entry to docs/python_api.md, or run PENSTOCK_REWRITE=1 pytest tests/docs"
+    )
+
+
+def test_the_attributes_of_a_session_are_there() -> None:
+    attributes = re.findall(r"self\.([a-z]\w*) = ", inspect.getsource(Session.__init__))
+    assert attributes
+    for name in attributes:
+        assert f"`ps.{name}`" in PAGE.read_text(), f"python_api.md lacks ps.{name}"
+
+
+@pytest.mark.parametrize(("name", "text"), [(m[1], m[3]) for m in ENTRY.finditer(PAGE.read_text())])
+def test_every_entry_has_a_sentence_and_an_example(name: str, text: str) -> None:
+    assert re.match(r"\n[A-Z].*?\.(\n|\s)", text, re.DOTALL)
+    examples = EXAMPLE.findall(text)
+    assert examples
+    for _, example in examples:
+        for statement in doctest.DocTestParser().get_examples(example):
+            ast.parse(statement.source)
+
+
+def run(examples: list[str], **given: Any) -> None:
+    """Run examples in order, each with the names that those before it have made."""
+    test = doctest.DocTestParser().get_doctest("\n".join(examples), given, PAGE.name, str(PAGE), 0)
+    report: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append).failed
+    assert not failed, "".join(report)
+
+
+def test_examples_without_spark() -> None:
+    run([text for needs_spark, text in EXAMPLE.findall(PAGE.read_text()) if not needs_spark])
+
+
+@pytest.mark.spark
+def test_examples_with_spark(spark: Any, tmp_path: Path) -> None:
+    examples = [text for needs_spark, text in EXAMPLE.findall(PAGE.read_text()) if needs_spark]
+    try:
+        run(examples, spark=spark, folder=str(tmp_path))
+    finally:
+        for query in spark.streams.active:
+            query.stop()
