@@ -25,12 +25,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from penstock import cql
-from penstock.catalog import Definition, Input, InputOptions, TableDef
+from penstock.catalog import Catalog, Input, InputOptions, TableDef
 from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS
-from penstock.evaluation import Change, Finite, changes, own_columns, read_inputs
-from penstock.plan import compile
+from penstock.evaluation import Change, Finite, changes, own_columns, plan_of, read_inputs
 from penstock.plan.physical import PhysicalPlan, SourceInput, TableInput
 from penstock.schema import TimeDomain
 from penstock.spark.driver import dataframe, exchange
@@ -141,7 +139,7 @@ def run(
     stream = reader.parquet(str(root / "input"))
     members = []
     for number, (case, finite) in enumerate(zip(cases, inputs, strict=True)):
-        plan = compile(cql.bind(case.cql, _catalog(finite, stream, spark)), partitions)
+        plan = plan_of(case.cql, _catalog(finite, stream, spark), (), partitions)
         end = finite.last_instant(case.until)
         members.append(Member(number, finite, NEVER if end is None else end, plan))
     _write(members, schema, root / "input", batches)
@@ -153,9 +151,9 @@ def run(
     return [sorted((c for c in found[m.number] if c[0] <= m.end), key=lambda c: c[0]) for m in members]
 
 
-def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession) -> dict[str, Definition]:
+def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession) -> Catalog:
     """The inputs of a case as columns of the stream that has them all."""
-    catalog: dict[str, Definition] = {}
+    catalog = Catalog()
     for name, rows in finite.streams.items():
         source = InputFrame(stream, F.col(TS), F.col(SIGN) if SIGN in rows.schema.names else None)
         kind = "stream" if source.sign is None else "relation"

@@ -90,7 +90,7 @@ def test_many_shuffle_partitions(spark: Any, caplog: Any) -> None:
     other.conf.set("spark.sql.shuffle.partitions", 200)
     with caplog.at_level(logging.WARNING, "penstock"):
         penstock.connect(other).close()
-    assert 'type spark.conf.set("spark.sql.shuffle.partitions", 2) before' in caplog.text
+    assert 'type spark.conf.set("spark.sql.shuffle.partitions", 2) before' in caplog.messages[0]
 
 
 def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

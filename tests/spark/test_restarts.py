@@ -141,7 +141,7 @@ def test_what_may_not(feed: Feed) -> None:
     assert "it calls stream L 'L' where this one calls it 'A'" in said
     said = feed.refused(more="SKEW 1 SECOND")
     before = "TIMESTAMP BY t IN SECONDS"
-    assert f"stream L had {before}, and now has {before} SKEW 1 SECONDS" in said
+    assert f"stream L had {before}, and now has {before} DISORDER 1 SECONDS" in said
     feed.run()
     feed.check()
 
