@@ -135,8 +135,8 @@ def _home_without_archives() -> Iterator[None]:
     """Start a JVM whose Python processes import the installed pyspark, not the archive of it in Spark's home.
 
     An archive keeps no compiled modules, so each Python process that Spark starts would compile all of
-    pyspark: 0.6 s of CPU, once per daemon and once per stage of every query. Spark puts the archive first in
-    the path if it finds its home, so it gets a home with links to all but the archives.
+    pyspark: once per daemon and once per stage of every query. Spark puts the archive first in the path if
+    it finds its home, so it gets a home with links to all but the archives.
     """
     installed = Path(pyspark.__file__).parent
     if "SPARK_HOME" in os.environ or not (installed / "jars").is_dir():
