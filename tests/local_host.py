@@ -134,7 +134,8 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     ]
     changes: list[Change] = []
     versions, held, instants = dict(manner.versions), case.inputs.get("D", []), []
-    for number, step in enumerate(_steps(plan.stages[0], case, manner)):
+    steps = _steps(plan.stages[0], case, manner)
+    for number, step in enumerate(steps):
         how = manner.before[number] if number < len(manner.before) else ""
         for partition in (p for stage in stages for p in stage):
             if "snapshot" in how:
@@ -145,8 +146,11 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
         if number in versions:
             commands.append(_refresh(plan.stages[0], len(instants) + 1, held, versions[number]))
             held = versions[number]
+        changed = bool(commands)
+        if number + 1 == len(steps):
+            commands.append(_end(plan.stages[0], case, len(instants) + changed + 1))
         outputs = [p.step(arrivals, commands) for p, arrivals in zip(stages[0], step, strict=True)]
-        if commands:
+        if changed:
             (instant,) = {p.engine.groups[0].inputs.progress.changed for p in stages[0]}
             instants.append(instant)
         for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
@@ -163,6 +167,13 @@ def _refresh(planned: PlannedStage, sequence: int, old: Sequence[Any], new: Sequ
         batches = [as_batch(_table(source, rows), schema) for rows in (old, new)]
         changes[source.name] = difference(*batches)
     return Command(sequence, "tables", payload(changes))
+
+
+def _end(planned: PlannedStage, case: Case, sequence: int) -> Command:
+    """The command that ends the input: time runs on to the case's last instant."""
+    sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
+    last = max((element[0] for s in sources for element in case.inputs[s.stream.name]), default=0)
+    return Command(sequence, "end", {"ticks": max((case.until or 0) - last, 0)})
 
 
 def nodes(plan: PhysicalPlan) -> Iterator[Node]:
@@ -214,10 +225,8 @@ def _table(source: TableInput, rows: Sequence[Any]) -> pa.Table:
 
 
 def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:
-    """For each step, for each partition, its arrivals; the last step lets time run out."""
+    """For each step, for each partition, its arrivals; the last step has none."""
     sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
-    stamps = [element[0] for s in sources for element in case.inputs[s.stream.name]]
-    end = max([*stamps, case.until if case.until is not None else 0]) if stamps else None
     bounds = [0.0, *sorted(manner.cuts), 1.0]
     steps: list[list[list[Arrival]]] = [[[] for _ in range(planned.partitions)] for _ in bounds]
     for source in sources:
@@ -226,9 +235,6 @@ def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[
         for number, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
             for k, arrival in enumerate(_arrivals(source, rows[low:high], planned.partitions)):
                 steps[number][k].append(arrival)
-        for k in range(planned.partitions):
-            last = None if end is None else end + 1 + manner.skew
-            steps[-1][k].append(Arrival(source.name, 1, None, None, last))
     return steps
 
 

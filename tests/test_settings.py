@@ -32,6 +32,7 @@ from penstock.streamon.orderings import ALGORITHMS
             "lots",
             "penstock.engine_memory cannot be 'lots'; write a size such as 512 MB",
         ),
+        ("penstock.at_end", "soon", "penstock.at_end cannot be 'soon'; write complete, a length of time"),
     ],
 )
 def test_wrong_settings(name: str, value: str, said: str) -> None:

@@ -24,7 +24,8 @@ class Settings:
     one they are only counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE
     RESULTS without WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
     ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
-    operators at once.
+    operators at once. ``at_end``: the input is finite, and when all of it is read time runs on for this long
+    after its last row (ticks, or a number with a unit), and the query stops; None if it is not finite.
     """
 
     filters: str = "a-greedy"
@@ -36,6 +37,7 @@ class Settings:
     weight: float = 1.0
     scheduler: str = "fifo"
     slice_rows: int | None = None
+    at_end: str | None = None
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -83,6 +85,16 @@ def _rows(value: str) -> int | None:
     return int(value)
 
 
+def _at_end(value: str) -> str | None:
+    """``complete``, the last instant alone, is 0 ticks more."""
+    word = value.strip().lower()
+    if word in ("none", "complete"):
+        return None if word == "none" else "0"
+    if not re.fullmatch(r"\d+(\.\d+)?( [a-z]+)?", word):
+        raise ValueError("write complete, a length of time such as 1 HOUR, or none")
+    return word
+
+
 def _weight(value: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or not float(value):
         raise ValueError("write a number greater than 0, such as 2")
@@ -110,4 +122,5 @@ READERS: dict[str, Callable[[str], Any]] = {
     "memory": _size,
     "weight": _weight,
     "slice_rows": _rows,
+    "at_end": _at_end,
 }

@@ -6,13 +6,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.command import HANDLERS, Command, CommandState
+from penstock.engine.element import BEFORE_TIME
 from penstock.engine.engine import Engine
 from penstock.engine.graph import Graph
 from penstock.engine.operator import Clock
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.source import Source
+from penstock.engine.operators.union import Union
 from penstock.engine.stage import RESULT, TS, Arrival, Stage, StageInput, StepOutput
-from penstock.errors import EngineError
+from penstock.errors import DataError, EngineError
 
 
 def memory(sequence: int, size: int) -> Command:
@@ -27,7 +29,7 @@ def test_commands_are_applied_in_sequence_and_once() -> None:
 
 
 def test_an_unknown_kind_is_rejected_by_name() -> None:
-    with pytest.raises(EngineError, match="command 7 is of the kind 'dance'.*it knows: memory, tables"):
+    with pytest.raises(EngineError, match="command 7 is of the kind 'dance'.*it knows: end, memory, tables"):
         CommandState().apply([Command(7, "dance", {})])
 
 
@@ -85,9 +87,50 @@ def test_a_header_of_another_format_is_refused() -> None:
 
 
 def test_every_kind_has_a_handler_that_changes_state_alone() -> None:
-    payloads = {"memory": {"bytes": 1}, "tables": {"changes": {}}}
+    payloads = {"memory": {"bytes": 1}, "tables": {"changes": {}}, "end": {"ticks": 0}}
     assert set(payloads) == set(HANDLERS)
     for kind, payload in payloads.items():
         before = CommandState()
         assert CommandState(**before.apply([Command(1, kind, payload)]).state()).applied == 1
         assert before == CommandState()
+
+
+def end(sequence: int, ticks: int) -> Command:
+    return Command(sequence, "end", {"ticks": ticks})
+
+
+def finite_engine() -> Engine:
+    """The rows of two streams, one of them up to 5 ticks out of order."""
+    schemas = {name: pa.schema([("a", pa.int64())]) for name in "RS"}
+    union = Union(tuple(Source(name, schema) for name, schema in schemas.items()))
+    inputs = tuple(StageInput(n, s, skew=5 * (n == "R")) for n, s in schemas.items())
+    return Engine(Stage({RESULT: Changelog(union)}, inputs))
+
+
+def rows(name: str, *stamps: int) -> Arrival:
+    batch = pa.record_batch({TS: pa.array(stamps, pa.int64()), "a": pa.array(stamps, pa.int64())})
+    return Arrival(name, 0, batch, min(stamps), max(stamps))
+
+
+def test_the_end_of_the_input_completes_its_last_instant_and_the_ticks_after() -> None:
+    for ticks in (0, 7):
+        engine = finite_engine()
+        first = engine.step([rows("R", 3, 9), rows("S", 8)]).only
+        assert (first.batch.column("a").to_pylist(), first.progress) == ([3], 4)
+        last = engine.step([rows("S", 12)], [end(1, ticks)]).only
+        assert (last.batch.column("a").to_pylist(), last.progress) == ([8, 9, 12], 13 + ticks)
+        assert engine.step([]).only.progress == 13 + ticks
+
+
+def test_an_end_without_rows_completes_nothing() -> None:
+    assert finite_engine().step([], [end(1, 0)]).only.progress == BEFORE_TIME
+
+
+def test_rows_after_the_end_are_refused_also_by_a_rebuilt_engine() -> None:
+    engine = finite_engine()
+    engine.step([rows("R", 3), rows("S", 8)], [end(1, 0)])
+    restored = finite_engine()
+    restored.restore(engine.snapshot().data)
+    for closed in (engine, restored):
+        with pytest.raises(DataError, match="a row of S came after the run was ended .* is closed"):
+            closed.step([rows("S", 20)])

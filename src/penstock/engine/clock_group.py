@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.command import CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
@@ -50,7 +51,7 @@ class ClockGroup:
     def step(
         self,
         own: Sequence[Arrival],
-        memory: int | None,
+        commands: CommandState,
         scheduler: Scheduler,
         tables: Tables,
         changes: Tables,
@@ -58,8 +59,8 @@ class ClockGroup:
         """Process a step's arrivals, and the changes that led to ``tables``; the output of each root."""
         if self._fed and any(name in changes for name in self._tables):
             self.inputs.change(changes)
-        clock, released = self.inputs.accept(own)
-        clock = replace(clock, memory=memory)
+        clock, released = self.inputs.accept(own, commands.ended)
+        clock = replace(clock, memory=commands.memory)
         # Rows of any slice may meet a change of a table, unless slices are in the order of time.
         whole = {} if self._waits else {name: released.pop(name) for name in self._tables}
         for now, part in slices(clock, released, self._slice_rows, self._waits):

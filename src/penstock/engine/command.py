@@ -5,7 +5,7 @@ of every snapshot; operators see it through the clock. So an engine that is rebu
 makes the same decisions again. A kind of command is a function from state and payload to state.
 
 >>> CommandState().apply([Command(1, "memory", {"bytes": 4096})])
-CommandState(applied=1, memory=4096, tables=0)
+CommandState(applied=1, memory=4096, tables=0, ended=None)
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ class CommandState:
     ``applied`` is the last sequence number that was applied; ``memory`` is the number of bytes that the query
     may use of a memory shared by several queries, None if it shares none. ``tables`` counts the changes of
     static tables; the rows themselves are large, and kept beside this (:mod:`penstock.engine.tables`).
+    ``ended``: the input has ended, and time runs on for so many ticks after its last row.
     """
 
     applied: int = 0
     memory: int | None = None
     tables: int = 0
+    ended: int | None = None
 
     def new(self, commands: Iterable[Command]) -> list[Command]:
         """The commands that are not applied yet, in sequence."""
@@ -71,8 +73,13 @@ def _change_tables(state: CommandState, payload: dict[str, Any]) -> CommandState
     return replace(state, tables=state.tables + 1)
 
 
+def _end(state: CommandState, payload: dict[str, Any]) -> CommandState:
+    return replace(state, ended=int(payload["ticks"]))
+
+
 TABLES = "tables"
-HANDLERS: dict[str, Handler] = {"memory": _set_memory, TABLES: _change_tables}
+END = "end"
+HANDLERS: dict[str, Handler] = {"memory": _set_memory, TABLES: _change_tables, END: _end}
 """The effect of each kind of command."""
 
 

@@ -28,7 +28,7 @@ from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.engine.tables import Tables, after, as_batch, changes_of, from_bytes, to_bytes
-from penstock.errors import EngineError
+from penstock.errors import DataError, EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
 HEADER_FORMAT = 1
@@ -81,6 +81,8 @@ class Engine:
         """Process one micro-batch: the commands first, then the rows."""
         progress = [g.inputs.progress.copy() for g in self.groups]
         before, tables = self._commands, self._tables
+        if before.ended is not None:
+            _refuse_rows(arrivals)
         changes = changes_of(before.new(commands))
         self._commands, self._tables = before.apply(commands), after(tables, changes)
         arrivals = self._sources.check(arrivals)
@@ -88,7 +90,7 @@ class Engine:
         own = [g.own(arrivals) for g in self.groups]
         found: dict[str, RootOutput] = {}
         for group, its in zip(self.groups, own, strict=True):
-            found |= group.step(its, self._commands.memory, self._scheduler, self._tables, changes)
+            found |= group.step(its, self._commands, self._scheduler, self._tables, changes)
         tops = [_highest(its) for its in own]
         if changes:
             tops = [max(t, g.inputs.progress.changed) for t, g in zip(tops, self.groups, strict=True)]
@@ -247,6 +249,16 @@ def _load(entity: Entity, number: int, name: str, state: State) -> None:
     except SnapshotError as error:
         raise SnapshotError(f"the snapshot of {name} (operator {number}) {error}") from None
     entity.loading = False
+
+
+def _refuse_rows(arrivals: Sequence[Arrival]) -> None:
+    """Rows of sources after the end of the input (those of an exchange have no ``max_ts``)."""
+    for a in arrivals:
+        if a.max_ts is not None:
+            raise DataError(
+                f"a row of {a.input} came after the run was ended (SET penstock.at_end): the checkpoint is "
+                "closed; read the whole input with a new checkpoint"
+            )
 
 
 def _reach(tops: list[int], horizons: list[int]) -> bool:

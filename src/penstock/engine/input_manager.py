@@ -85,8 +85,13 @@ class InputManager(Stateful):
         self.progress = Progress()
         self.late: dict[str, list[Chunk]] = {}
 
-    def accept(self, arrivals: Sequence[Arrival]) -> tuple[Clock, dict[str, Chunk]]:
-        """Process a step's arrivals; returns the new time and the released rows per input."""
+    def accept(
+        self, arrivals: Sequence[Arrival], ended: int | None = None
+    ) -> tuple[Clock, dict[str, Chunk]]:
+        """Process a step's arrivals; returns the new time and the released rows per input.
+
+        ``ended``: these are the last, and time runs on for so many ticks after the last row.
+        """
         before = self.progress.now
         self.progress.count(arrivals)
         self.late = {}
@@ -94,7 +99,7 @@ class InputManager(Stateful):
             self._note(arrival)
             if arrival.batch is not None and arrival.batch.num_rows:
                 self._waiting[arrival.input].append(self._in_time(arrival, arrival.batch))
-        now = max(before, self._now())
+        now = max(before, self._now(ended))
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._schemas}
         p = self.progress
@@ -148,8 +153,11 @@ class InputManager(Stateful):
             chunk = chunk.where(~late)
         return chunk
 
-    def _now(self) -> int:
+    def _now(self, ended: int | None) -> int:
         progress = {name: self._progress_of(i) for name, i in self._inputs.items()}
+        last = max(self.progress.highest.values(), default=None)
+        if ended is not None and last is not None:
+            progress |= {name: last + 1 + ended for name, i in self._inputs.items() if i.kind == "source"}
         furthest = max(progress.values(), default=int(FOREVER))
         for name, i in self._inputs.items():
             if i.idle_after is not None and furthest > BEFORE_TIME:

@@ -32,7 +32,7 @@ FOLDER = "commands"
 
 
 class CommandStream:
-    """The commands of one query, as a source of its DataFrame.
+    """The commands of one query, as a source of its DataFrame; ``kinds`` are those that it has.
 
     Without a directory (Spark uses a temporary checkpoint and removes it with the query) they are not stored.
     """
@@ -46,6 +46,7 @@ class CommandStream:
         self._df = DataFrame(self._source.toDF(), spark)
         self._directory: Directory | None = None
         self._last = 0
+        self.kinds: set[str] = set()
         self._query: StreamingQuery | None = None
         self._writers = 0
         self._lock = threading.Lock()
@@ -64,7 +65,7 @@ class CommandStream:
         if self._query is not None and self._query.isActive:
             self._writers += 1  # a second start of one writer: which query a command is for is unknown
             return
-        self._directory, self._writers, self._last = directory, 1, 0
+        self._directory, self._writers, self._last, self.kinds = directory, 1, 0, set()
         self._source.reset()
         for command in stored(directory) if directory is not None else []:
             void = new and command.kind == TABLES
@@ -103,6 +104,7 @@ class CommandStream:
     def _deliver(self, command: Command) -> None:
         self._source.addData(self._to_seq([command_to_json(command)]))
         self._last = command.sequence
+        self.kinds.add(command.kind)
 
 
 _streams: dict[str, CommandStream] = {}

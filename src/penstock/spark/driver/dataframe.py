@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.catalog import Input
+from penstock.cql.syntax.duration import ticks
+from penstock.cql.syntax.parser import parse_duration
 from penstock.errors import EngineError
 from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
@@ -21,7 +23,7 @@ from penstock.spark.driver.checkpoint import fingerprint
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.driver.measurements import Registry
-from penstock.spark.driver.query_frame import QueryFrame
+from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.tables import QueryTables, read
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Published, Relay
@@ -51,7 +53,11 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
         return df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
-    return QueryFrame(spark, build, fingerprints, QueryTables(first, tables), plan.shared_memory, grows)
+    ended = None
+    if settings is not None and settings.at_end is not None:
+        ended = ticks(parse_duration(settings.at_end, "DISORDER"), plan.time, "penstock.at_end")
+    starts = Starts(tuple(fingerprints), QueryTables(first, tables), plan.shared_memory, grows, ended)
+    return QueryFrame(spark, build, starts)
 
 
 def _relays(

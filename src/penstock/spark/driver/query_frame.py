@@ -10,7 +10,8 @@ no commands.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
 from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
@@ -30,57 +32,52 @@ _log = logging.getLogger("penstock")
 _LOCATION = "checkpointlocation"
 
 
+@dataclass(frozen=True)
+class Starts:
+    """What a start of a query needs besides its DataFrame.
+
+    ``memory``: the bytes that the query shares with others, if it does. ``grows``: the state that grows
+    without end, of which a start warns. ``ended``: for how many ticks time runs on after the last row of
+    finite input (``SET penstock.at_end``); None if more may come.
+    """
+
+    fingerprints: tuple[Fingerprint, ...]
+    tables: QueryTables
+    memory: int | None = None
+    grows: tuple[str, ...] = ()
+    ended: int | None = None
+
+
 class QueryFrame(ClassicDataFrame):
     """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
 
     ``build`` makes the DataFrame with a command stream; each writer, as each query, has a stream of its own.
-    ``memory``: the bytes that the query shares with others, if it does. ``grows``: the state that grows
-    without end, of which a start warns.
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        build: Callable[[CommandStream], DataFrame],
-        query: Sequence[Fingerprint],
-        tables: QueryTables,
-        memory: int | None = None,
-        grows: Sequence[str] = (),
+        self, spark: SparkSession, build: Callable[[CommandStream], DataFrame], starts: Starts
     ) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
-        self._tables = tables
-        self._build, self._fingerprints, self._memory, self._grows = build, tuple(query), memory, tuple(grows)
+        self._build, self._starts = build, starts
         super().__init__(build(self._commands)._jdf, spark)
 
     @property
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
         if self._commands is None:
-            tables = self._tables.for_another_query()
-            again = (self._build, self._fingerprints, tables, self._memory, self._grows)
-            return QueryFrame(self.sparkSession, *again).writeStream
+            again = replace(self._starts, tables=self._starts.tables.for_another_query())
+            return QueryFrame(self.sparkSession, self._build, again).writeStream
         commands, self._commands = self._commands, None
-        return _Writer(self, self._fingerprints, commands, self._tables, self._memory, self._grows)
+        return _Writer(self, commands, self._starts)
 
 
 class _Writer(DataStreamWriter):
     """Spark's writer, which also records the checkpoint's location."""
 
-    def __init__(
-        self,
-        df: DataFrame,
-        fingerprints: tuple[Fingerprint, ...],
-        commands: CommandStream,
-        tables: QueryTables,
-        memory: int | None,
-        grows: tuple[str, ...],
-    ) -> None:
+    def __init__(self, df: DataFrame, commands: CommandStream, starts: Starts) -> None:
         super().__init__(df)
-        self._tables = tables
-        self._memory, self._grows = memory, grows
+        self._commands, self._starts = commands, starts
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
-        self._fingerprints = fingerprints
-        self._commands = commands
         self._location: str | None = None
         self._name: str | None = None
 
@@ -98,6 +95,12 @@ class _Writer(DataStreamWriter):
         self._name = queryName
         return super().queryName(queryName)
 
+    def trigger(self, **when: Any) -> DataStreamWriter:
+        """As in Spark; a run over finite input takes what there is at once, and ends by itself."""
+        if self._starts.ended is not None and (when.get("availableNow") or when.get("once")):
+            return self
+        return super().trigger(**when)
+
     def _sq(self, jsq: Any) -> StreamingQuery:
         return Query(jsq, Registry.of(self._spark.sparkContext))
 
@@ -110,12 +113,14 @@ class _Writer(DataStreamWriter):
         return self._started(super().toTable(tableName, *args, **given))
 
     def _started(self, query: StreamingQuery) -> StreamingQuery:
-        for sentence in self._grows:
+        for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._commands.started(query)
-        self._tables.started()
-        if self._memory is not None:
-            self._shared.started(self._commands, self._memory)
+        self._starts.tables.started()
+        if self._starts.memory is not None:
+            self._shared.started(self._commands, self._starts.memory)
+        if self._starts.ended is not None:
+            end(query, self._commands, self._starts.ended)
         return query
 
     def _check(self, name: str | None, given: dict[str, Any]) -> None:
@@ -130,11 +135,11 @@ class _Writer(DataStreamWriter):
         new = False
         if directory is not None:
             check_unused(directory, self._spark.streams.active)
-            new = check_or_create(directory, self._fingerprints)
+            new = check_or_create(directory, self._starts.fingerprints)
         self._commands.open(directory, new)
-        self._tables.open(self._commands, directory, new)
-        if self._memory is not None:
-            self._shared.open(self._commands, self._memory)
+        self._starts.tables.open(self._commands, directory, new)
+        if self._starts.memory is not None:
+            self._shared.open(self._commands, self._starts.memory)
 
 
 def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:
