@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +13,10 @@ import numpy as np
 from penstock.engine import conjunction
 from penstock.engine.graph import Entity
 from penstock.engine.joins import drop_probing, inputs, pipeline
+from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.scheduler import SCHEDULERS, Scheduler
+from penstock.plan.build import Builder
+from penstock.plan.join_trees import Tree, divisions
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -76,9 +79,38 @@ class RestlessAccess(AdaptiveAccess):
         return self.method if self.method != before else None
 
 
+def any_tree(self: Builder, flat: MJoin, inputs: Any) -> Tree | None:
+    """A tree at random, without cross products."""
+    traffic = self._traffic(flat, inputs)
+    if len(flat.moving) < 3 or flat.is_static or not traffic.connected(frozenset(flat.moving)):
+        return None
+    die = Random(flat.describe())
+
+    def grown(some: tuple[int, ...]) -> Tree:
+        if len(some) == 1:
+            return some[0]
+        ways = [d for d in divisions(some) if all(traffic.connected(frozenset(b)) for b in d)]
+        return tuple(map(grown, die.choice(ways)))
+
+    return grown(flat.moving)
+
+
+JOINS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "as set": nullcontext,
+    "any tree": lambda: patch.object(Builder, "_tree", any_tree),
+}
+"""How joins of three or more inputs are planned."""
+
+
 @contextmanager
-def planned_by(planner: str) -> Iterator[None]:
-    """Let every operator that starts meanwhile be planned by one of ``PLANNERS``."""
+def planned_by(planner: str, joins: str = "as set") -> Iterator[None]:
+    """Let every operator that starts meanwhile be planned by one of ``PLANNERS`` and ``JOINS``."""
+    with JOINS[joins](), _ordered_by(planner):
+        yield
+
+
+@contextmanager
+def _ordered_by(planner: str) -> Iterator[None]:
     if planner == "as set":
         yield
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
-from restless import PLANNERS, planned_by
+from restless import JOINS, PLANNERS, planned_by
 from strategies import Case, Choices, draw_case, draw_long_case, minimal
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
@@ -31,7 +31,7 @@ case = Case(
     {until!r},
     {unit!r},
 )
-with planned_by({planner!r}):
+with planned_by({planner!r}, {joins!r}):
     {check}
 """
 
@@ -40,7 +40,8 @@ with planned_by({planner!r}):
 class Trial:
     """A case, and how the host runs it; without a manner, ``penstock.evaluate`` on some partitions.
 
-    ``planner``: who orders filters and probes (``restless.PLANNERS``).
+    ``planner``: who orders filters and probes (``restless.PLANNERS``); ``joins``: how joins of three or more
+    inputs are planned (``restless.JOINS``).
     """
 
     case: Case
@@ -48,14 +49,15 @@ class Trial:
     partitions: int = 1
     batches: int = 3
     planner: str = "as set"
+    joins: str = "as set"
 
     def run(self) -> None:
         """Raises if the result is not the oracle's."""
         if self.manner is not None and self.manner.versions:
-            with planned_by(self.planner):
+            with planned_by(self.planner, self.joins):
                 return check_versions(self.case, self.manner)
         expected = expect_something(self.case)
-        with planned_by(self.planner):
+        with planned_by(self.planner, self.joins):
             if self.manner is None:
                 check(self.case, expected, partitions=self.partitions, batches=self.batches)
             else:
@@ -76,6 +78,7 @@ class Trial:
             until=case.until,
             unit=case.unit,
             planner=self.planner,
+            joins=self.joins,
             check=call,
         )
 
@@ -87,18 +90,19 @@ def evaluated(choices: Choices, depth: int | None = None) -> Trial:
     """A case for ``penstock.evaluate``."""
     case = draw_case(choices, depth)
     partitions, batches = choices.pick(1, 2, 3, 4, 5, 6), choices.pick(3, 1, 2)
-    return Trial(case, None, partitions, batches, choices.pick(*PLANNERS))
+    return Trial(case, None, partitions, batches, *_planned(choices))
 
 
 def hosted(choices: Choices, depth: int | None = None) -> Trial:
     """A case cut into steps, spread over partitions, rebuilt in between, its rows late within a skew."""
     case, manner, planner = draw_case(choices, depth), _manner(choices), choices.pick(*PLANNERS)
+    joins = choices.pick(*JOINS)
     if choices.chance(4) and not any(bounded in case.cql for bounded in BOUNDED):
         case = replace(case, unit="timestamps")
     if choices.chance(4):
         skew = choices.pick(1, 2, 4)
-        return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)
-    return Trial(case, manner, planner=planner)
+        return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner, joins=joins)
+    return Trial(case, manner, planner=planner, joins=joins)
 
 
 def refreshed(choices: Choices, depth: int | None = None) -> Trial:
@@ -129,13 +133,17 @@ def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
 
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
-    return Trial(draw_long_case(choices), _manner(choices), planner=choices.pick(*PLANNERS))
+    return Trial(draw_long_case(choices), _manner(choices), 1, 3, *_planned(choices))
 
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
     """One of them all."""
     draw = choices.pick(evaluated, hosted, hosted, refreshed)
     return draw(choices, depth)
+
+
+def _planned(choices: Choices) -> tuple[str, str]:
+    return choices.pick(*PLANNERS), choices.pick(*JOINS)
 
 
 def _manner(choices: Choices) -> Manner:

@@ -19,16 +19,19 @@ _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 class Settings:
     """``filters``: the algorithm that orders the filters of select and the probes of mjoin.
 
-    ``allocation``: how a join under WITHIN divides its budget between its sides. ``engine_memory``: the
-    limit of one engine process in bytes. ``late_rows``: the directory for rows that arrive too late; without
-    one they are only counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE
-    RESULTS without WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
+    ``join``: the plan of joins of three or more inputs: one MJoin, with caches that are chosen while it
+    runs (adaptive) or without (mjoin), a tree of two-way joins (xjoin) or of MJoins (tree). ``allocation``:
+    how a join under WITHIN divides its budget between its sides. ``engine_memory``: the limit of one engine
+    process in bytes. ``late_rows``: the directory for rows that arrive too late; without one they are only
+    counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE RESULTS without
+    WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
     ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
     operators at once. ``at_end``: the input is finite, and when all of it is read time runs on for this long
     after its last row (ticks, or a number with a unit), and the query stops; None if it is not finite.
     """
 
     filters: str = "a-greedy"
+    join: str = "adaptive"
     allocation: str = "optimal"
     engine_memory: int | None = None
     late_rows: str | None = None
@@ -110,6 +113,7 @@ def _directory(value: str) -> str | None:
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
+    "join": ("adaptive", "mjoin", "xjoin", "tree"),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
 }

@@ -9,6 +9,7 @@ from penstock.cli.script import bound_queries
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import __doc__ as shown_running
+from penstock.settings import CHOICES
 from penstock.streamon.orderings import ALGORITHMS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "adaptivity.md").read_text()
@@ -21,7 +22,13 @@ def test_the_plan_is_the_one_that_explain_prints() -> None:
 
 
 def test_every_algorithm_is_listed() -> None:
-    assert re.findall(r"^\| `([a-z-]+)` \|", TEXT, re.MULTILINE) == list(ALGORITHMS)
+    section = TEXT.partition("## How to set it")[2]
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(ALGORITHMS)
+
+
+def test_every_plan_of_joins_is_listed() -> None:
+    section = TEXT.partition("## Trees of joins")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(CHOICES["join"])
 
 
 def test_the_running_plan_is_the_one_that_its_module_shows() -> None:

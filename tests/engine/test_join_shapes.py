@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 import pytest
 from checking import check, expect
-from restless import PLANNERS, planned_by
+from restless import JOINS, PLANNERS, planned_by
 from strategies import Case
 
 from penstock.catalog import Input
@@ -16,7 +17,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
-from penstock.settings import Settings
+from penstock.settings import CHOICES, Settings
 
 SHAPES = {
     "acyclic": (
@@ -57,9 +58,17 @@ def _element(random: Random) -> tuple:
 def test_the_result_is_the_oracles(shape: str, windows: int) -> None:
     drawn = case(shape, windows)
     expected = expect(drawn)
-    for planner in PLANNERS:
-        with planned_by(planner):
+    for planner, joins in [*((p, "as set") for p in PLANNERS), *(("as set", j) for j in JOINS)]:
+        with planned_by(planner, joins):
             check(drawn, expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_plan_of_joins_has_the_same_result(shape: str) -> None:
+    drawn = case(shape, 2)
+    expected = expect(drawn)
+    for join in CHOICES["join"]:
+        check(replace(drawn, cql=f"SET penstock.join = '{join}'; {drawn.cql}"), expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -28,9 +28,11 @@ from penstock.engine.stage import SOURCE, StageInput
 from penstock.expression import Column, Expression
 from penstock.plan import logical
 from penstock.plan.facts import Named
-from penstock.plan.join_graph import join_graph
+from penstock.plan.join_graph import JoinGraph, join_graph
+from penstock.plan.join_trees import Traffic, Tree, as_tree, best_tree, window_rows
 from penstock.plan.logical.operator import Needed
 from penstock.plan.physical import SourceInput, TableInput
+from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Route, keys_of, own_column
 from penstock.schema import TimeDomain
 from penstock.streamon.access import Chooser
@@ -43,8 +45,8 @@ class Builder:
     ``routes``: where the rows of each stream go, by its number. ``exchanges``: for earlier stages by name,
     the node that their rows come from. ``host_filters``: whether a filter right above a stream may be left
     to the host (a clock that ticks at every instant with input must see them all). ``filters``: the
-    algorithm that orders filters and probes. ``chooser``: what access methods cost. ``budgeted``: attaches
-    its budget to a join.
+    algorithm that orders filters and probes. ``join``: the plan of joins of three or more inputs.
+    ``chooser``: what access methods cost. ``budgeted``: attaches its budget to a join.
     """
 
     time: TimeDomain
@@ -52,6 +54,7 @@ class Builder:
     exchanges: Mapping[str, Node] = field(default_factory=dict)
     host_filters: bool = True
     filters: str = "a-greedy"
+    join: str = "adaptive"
     chooser: Chooser | None = None
     budgeted: Callable[[logical.Budgeted, Node], Node] = lambda node, join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
@@ -131,8 +134,34 @@ class Builder:
         output: tuple[str, ...],
     ) -> Node:
         """The join of built inputs, labelled as the logical inputs are."""
-        kind = BinaryJoin if len(parts) == 2 else MJoin
-        return kind(**self._join_of(parts, inputs, conjuncts, output))
+        join = self._join_of(parts, inputs, conjuncts, output)
+        if len(parts) == 2:
+            return BinaryJoin(**join)
+        tree = self._tree(MJoin(**join), inputs)
+        if tree is None:
+            return MJoin(**join)
+        keyed = self._keyed(parts, join_graph([p.schema.names for p in parts], conjuncts))
+        return as_tree(MJoin(**{**join, "parts": tuple(keyed)}), tree, self._identified)
+
+    def _tree(self, flat: MJoin, inputs: Sequence[logical.Logical]) -> Tree | None:
+        """The tree of a join's moving inputs that costs least; None for one operator."""
+        if self.join not in ("xjoin", "tree") or len(flat.moving) < 3 or flat.is_static:
+            return None
+        found = best_tree(flat.moving, self._traffic(flat, inputs), self.join == "xjoin")
+        return None if found == flat.moving else found
+
+    def _traffic(self, flat: MJoin, inputs: Sequence[logical.Logical]) -> Traffic:
+        """Rates as declared, rows as the windows say, and keys that are unique in the larger input."""
+        rates = tuple(sum(_rate(leaf) for leaf in logical.leaves(i)) for i in inputs)
+        lives = [i.longest_life or 0 for i in inputs]
+        timed = [r * life / self.time.ticks_per_second for r, life in zip(rates, lives, strict=True)]
+        rows = tuple(
+            float(window_rows(p) or (timed[i] if _declared(inputs[i]) else 0) or WINDOW_ROWS)
+            for i, p in enumerate(flat.parts)
+        )
+        pairs = [[(i, j) for i, _ in c for j, _ in c if i < j] for c in flat.classes]
+        shares = tuple({(i, j): 1 / max(rows[i], rows[j], 1.0) for i, j in of} for of in pairs)
+        return Traffic(rates, rows, shares)
 
     def looks_up(self, stream: Node, table: Node) -> bool:
         """Whether rows of a stream without window meet only tables, so that none has to be kept."""
@@ -158,15 +187,8 @@ class Builder:
     ) -> dict[str, Any]:
         """The arguments of a join operator."""
         graph = join_graph([p.schema.names for p in parts], conjuncts)
-        keyed = [self._with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
-        # An end that was wrong is corrected by values, so such rows become changes.
-        changing = [p.pattern is Pattern.CHANGING or p.corrects for p in keyed]
-        if any(c and not p.is_static for c, p in zip(changing, keyed, strict=True)):
-            keyed = [self._with_ids(p) for p in keyed]
-        elif any(changing):  # rows of tables alone are ended by their ids
-            keyed = [self._with_ids(p) if p.is_static else p for p in keyed]
         return {
-            "parts": tuple(keyed),
+            "parts": tuple(self._identified(self._keyed(parts, graph))),
             "labels": tuple(_labels(inputs)),
             "classes": graph.classes,
             "residual": graph.residual,
@@ -175,6 +197,18 @@ class Builder:
             "bands": graph.bands,
             "chooser": self.chooser,
         }
+
+    def _keyed(self, parts: Sequence[Node], graph: JoinGraph) -> list[Node]:
+        return [self._with_keys(p, graph.derived[k], graph.inner[k]) for k, p in enumerate(parts)]
+
+    def _identified(self, parts: Sequence[Node]) -> list[Node]:
+        """The inputs of a join with what it needs to end their rows."""
+        # An end that was wrong is corrected by values, so such rows become changes.
+        changing = [p.pattern is Pattern.CHANGING or p.corrects for p in parts]
+        if any(c and not p.is_static for c, p in zip(changing, parts, strict=True)):
+            return [self._with_ids(p) for p in parts]
+        # Rows of tables alone are ended by their ids.
+        return [self._with_ids(p) if p.is_static and any(changing) else p for p in parts]
 
     def _with_keys(self, part: Node, derived: Named, inner: tuple[Expression, ...]) -> Node:
         if derived:
@@ -214,6 +248,19 @@ def _split_by(route: Route, shipped: Named) -> str | None:
     keys = [axis.keys for axis in route.own if axis.keys]
     names = [name for name, e in shipped if len(keys) == 1 and keys[0] == (e,)]
     return names[0] if names else None
+
+
+def _rate(leaf: logical.Leaf) -> float:
+    """The declared rate of a stream; that of others is not known. A table has none."""
+    if not isinstance(leaf, logical.Source):
+        return 0.0
+    return leaf.definition.options.rate or 1.0
+
+
+def _declared(node: logical.Logical) -> bool:
+    """Whether all streams below a node have a declared rate."""
+    sources = [leaf for leaf in logical.leaves(node) if isinstance(leaf, logical.Source)]
+    return bool(sources) and all(leaf.definition.options.rate for leaf in sources)
 
 
 def _labels(nodes: Sequence[logical.Logical]) -> list[str]:

@@ -21,6 +21,7 @@ from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.stage import Scheduling
 from penstock.plan.growth import growing
+from penstock.plan.join_trees import window_rows
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Axis, Route
@@ -218,7 +219,7 @@ def _join_costs(join: MJoin) -> Iterator[str]:
 
 
 def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
-    known = _window_rows(part)
+    known = window_rows(part)
     window = known or WINDOW_ROWS
     (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
     rows = f"{window:,} rows" + ("" if known else " (assumed)")
@@ -226,12 +227,3 @@ def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
     idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
     ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
     return text + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")
-
-
-def _window_rows(part: Node) -> int | None:
-    """The rows that an input of a join holds; None where its window does not limit them."""
-    while len(part.inputs) == 1:
-        if isinstance(part, SeqWindow):
-            return part.size if part.kind == "rows" and not part.partition_by else None
-        part = part.inputs[0]
-    return None

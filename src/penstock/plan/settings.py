@@ -16,6 +16,12 @@ MAX_DIMENSIONS = 6
 """Dimensions that are combined to cubes: those that are best alone."""
 WINDOW_ROWS = 1_000
 """Assumed rows of a window of unknown size, for the costs that explain shows."""
+EXHAUSTIVE_INPUTS = 6
+"""Inputs up to which every tree of joins is compared; 6 have 2,752 trees of MJoins."""
+MADE_TUPLE_COST = 0.5
+"""Cost of making a joined tuple, relative to a probe."""
+KEPT_TUPLE_COST = 2.0
+"""Cost of keeping a tuple of a subresult, with its columns and keys, relative to a probe."""
 
 # explain of a running query
 
