@@ -49,7 +49,7 @@ class Manner:
     ``before`` says for each step what to do before it: ``"snapshot"``,
     ``"whole snapshot"``, ``"rebuild"``, several of them or ``""``.
     ``heavy``: the streams by name that declare the usual values of all their columns as heavy.
-    ``scheduler`` and ``slice_rows``: how engines process a step.
+    ``scheduler`` and ``slice_rows``: how engines process a step; ``access_method``: how they probe windows.
     """
 
     partitions: int = 1
@@ -59,6 +59,7 @@ class Manner:
     heavy: tuple[str, ...] = ()
     scheduler: str = "fifo"
     slice_rows: int | None = None
+    access_method: str = "adaptive"
     versions: tuple[tuple[int, tuple[dict[str, Any], ...]], ...] = ()
     """By step, the rows that the table D has from then on."""
 
@@ -115,7 +116,9 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     for view in views:
         assert isinstance(view, CreateView)
         catalog[view.name] = define_view(view, catalog)
-    settings = Settings(scheduler=manner.scheduler, slice_rows=manner.slice_rows)
+    settings = Settings(
+        scheduler=manner.scheduler, slice_rows=manner.slice_rows, access_method=manner.access_method
+    )
     return compile(bind(query, catalog), manner.partitions, settings)
 
 

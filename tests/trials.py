@@ -16,6 +16,8 @@ from strategies import Case, Choices, draw_case, draw_long_case, minimal
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
 
+from penstock.settings import CHOICES
+
 SNIPPET = """\
 import sys; sys.path.insert(0, "tests")
 from math import inf, nan
@@ -153,7 +155,8 @@ def _manner(choices: Choices) -> Manner:
     heavy = tuple(choices.pick("", "R", "RS", "ST", "U", "QS"))
     partitions = choices.pick(1, 2, 3, 4, 5, 6)
     scheduler = choices.pick("fifo", "round-robin", "greedy", "chain", "any order", "any order")
-    return Manner(partitions, cuts, before, 0, heavy, scheduler, choices.pick(None, 1, 3, 7))
+    slice_rows, access = choices.pick(None, 1, 3, 7), choices.pick(*CHOICES["access_method"])
+    return Manner(partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
 
 
 def _late(choices: Choices, case: Case, skew: int) -> Case:

@@ -26,8 +26,10 @@ class Settings:
     counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE RESULTS without
     WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
     ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
-    operators at once. ``at_end``: the input is finite, and when all of it is read time runs on for this long
-    after its last row (ticks, or a number with a unit), and the query stops; None if it is not finite.
+    operators at once. ``access_method``: by which windows are probed, where it finds the rows; ``adaptive``:
+    by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
+    read time runs on for this long after its last row (ticks, or a number with a unit), and the query stops;
+    None if it is not finite.
     """
 
     filters: str = "a-greedy"
@@ -41,6 +43,7 @@ class Settings:
     scheduler: str = "fifo"
     slice_rows: int | None = None
     at_end: str | None = None
+    access_method: str = "adaptive"
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -116,6 +119,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "join": ("adaptive", "mjoin", "xjoin", "tree"),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
+    "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),
 }
 
 READERS: dict[str, Callable[[str], Any]] = {

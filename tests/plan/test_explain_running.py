@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from penstock.catalog import Input
+from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
 from penstock.measurement import Kind, Measurements, Property, Reading, decode, encode, measured, under
 from penstock.plan import compile
+from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
+from penstock.schema import TimeDomain
+from penstock.settings import CHOICES, Settings
 
 STREAM = Input("S", pa.schema([("a", pa.int64()), ("b", pa.int64())]))
 
 
-def engine_after(query: str, rows: int) -> Measurements:
+def engine_after(query: str, rows: int, method: str = "adaptive") -> Measurements:
     """What an engine publishes after some rows, as its driver reads it."""
-    engine = Engine(compile(bind(query, {"S": STREAM})).stages[0].stage)
+    settings = Settings(access_method=method)
+    engine = Engine(compile(bind(query, {"S": STREAM}), settings=settings).stages[0].stage)
     arrivals = []
     for number, i in enumerate(engine.stage.inputs):
         rng = np.random.default_rng(number)
@@ -71,6 +76,42 @@ def test_joins_name_their_inputs() -> None:
     for entity, decision in found.of_kind(Kind.DECISION).by_entity().items():
         assert set(decision.values(Property.STATISTIC)) == filters[entity.split("/")[1]]
     assert "    x: y, z" in explain_running(found)
+
+
+PAIRS = "SELECT ISTREAM(x.a, y.b) FROM S [ROWS 50] AS x, S [ROWS 500] AS y WHERE x.a = y.a"
+BAND = "SELECT ISTREAM(x.a, y.b) FROM S [ROWS 50] AS x, S [ROWS 500] AS y WHERE x.a BETWEEN y.a - 1 AND y.a"
+
+
+def test_indexes_have_costs_by_the_rates_that_were_measured() -> None:
+    lines = explain_running(engine_after(PAIRS, 5000)).splitlines()
+    shown = [line for line in lines if line.startswith("    index on ")]
+    assert {line.split(":")[0] for line in shown} == {"    index on x by x.a", "    index on y by y.a"}
+    assert all(" ns per row, measured at " in line and "; next " in line for line in shown)
+    assert "; too few rows for costs" in explain_running(engine_after(PAIRS, 10))
+
+
+@pytest.mark.parametrize("method", CHOICES["access_method"])
+def test_an_access_method_can_be_forced(method: str) -> None:
+    name = "none" if method == "scan" else method
+    for query, ranges in ((PAIRS, False), (BAND, True)):
+        found = engine_after(query, 5000, method)
+        used = {m.text for m in found.of(Property.METHOD)}
+        chosen = method == "adaptive" or (ranges and method == "hash")
+        assert used <= {"b+tree", "t-tree", "none", "hash"} if chosen else used == {name}
+        text = explain(compile(bind(query, {"S": STREAM}), settings=Settings(access_method=method)))
+        assert ("set by penstock.access_method" in text) != chosen
+        assert found.value(Property.PROBES) > 0
+
+
+def test_costs_are_those_of_the_declared_rates() -> None:
+    query = "SELECT ISTREAM(R.a, S.b) FROM R [RANGE 60], S [RANGE 10] WHERE R.a = S.a"
+    rates = {"R": 10.0, "S": 2000.0}
+    declared = {n: Input(n, STREAM.schema, InputOptions(TimeDomain(), rate=r)) for n, r in rates.items()}
+    text = explain(compile(bind(query, declared)))
+    assert "into R: hash, " in text and " ns with 600 rows (by the declared rate) and 200 probes per" in text
+    assert " ns with 20,000 rows (by the declared rate) and 0.005 probes per arrival" in text
+    unknown = explain(compile(bind(query, {n: Input(n, STREAM.schema) for n in rates})))
+    assert unknown.count("ns with 1,000 rows (assumed); next") == 2
 
 
 def test_no_engine_yet() -> None:

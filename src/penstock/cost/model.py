@@ -187,9 +187,14 @@ def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: We
 
 @dataclass(frozen=True)
 class ByCost:
-    """Prefers the cheapest method under some weights."""
+    """Prefers the cheapest method under some weights; ``forced`` is used wherever it finds the rows."""
 
     weights: Weights = field(repr=False)
+    forced: str | None = None
+
+    def among(self, methods: Sequence[str]) -> Sequence[str]:
+        """The methods to choose from: the forced one, or all."""
+        return methods if self.forced is None or self.forced not in methods else (self.forced,)
 
     def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
         """The cost of these probes and updates by each method, the cheapest first."""

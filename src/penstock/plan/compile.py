@@ -24,6 +24,9 @@ from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
 from penstock.settings import Settings
 
+_FORCED: dict[str, str | None] = {"adaptive": None, "scan": "none"}
+"""The settings of penstock.access_method that are not the name of a method."""
+
 
 def compile(
     query: logical.Query,
@@ -74,7 +77,7 @@ class _Compiler:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
         self._scheduling = Scheduling(settings.scheduler, settings.slice_rows)
-        self._chooser = ByCost(weights.load())
+        self._chooser = ByCost(weights.load(), _FORCED.get(settings.access_method, settings.access_method))
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not self._clocked(root)
 

@@ -11,7 +11,8 @@ stage 1  on 2 partitions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.cost.model import ByCost
 from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
@@ -19,6 +20,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.source import Source
 from penstock.engine.stage import Scheduling
 from penstock.plan.growth import growing
 from penstock.plan.join_trees import window_rows
@@ -176,7 +178,9 @@ def _indexes(join: MJoin) -> str:
             continue
         near = [_short(column, label) for b in join.bands for k, column in (b.left, b.right) if k == i]
         if keys:
-            synopses.append(f"{label} by hash of {' and '.join(keys)}")
+            method = BY_EQUALITY[0] if join.chooser is None else join.chooser.among(BY_EQUALITY)[0]
+            by = "scan" if method == "none" else f"{method} of {' and '.join(keys)}"
+            synopses.append(f"{label} by {by}")
         else:
             synopses.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
     passes = "" if join.passing is None else f"; {join.labels[join.passing]} looks up and is not kept"
@@ -185,9 +189,11 @@ def _indexes(join: MJoin) -> str:
 
 def _costs(plan: PhysicalPlan) -> Iterator[str]:
     joins = [j for planned in plan.stages for j in _joins(planned.stage.root, set())]
-    lines = [line for join in joins for line in _join_costs(join)]
+    inputs = (i for planned in plan.stages for i in planned.inputs if isinstance(i, SourceInput))
+    rates = Rates({i.name: i.stream.options.rate for i in inputs}, plan.time.ticks_per_second)
+    lines = [line for join in joins for line in _join_costs(join, rates)]
     if lines:
-        yield "costs    of one arriving and one probing row; chosen again while the query runs"
+        yield "costs    of an arriving row and those that probe meanwhile; chosen again while the query runs"
         yield from (f"  {line}" for line in lines)
 
 
@@ -201,7 +207,34 @@ def _joins(node: Node, seen: set[int]) -> Iterator[MJoin]:
         yield from _joins(below, seen)
 
 
-def _join_costs(join: MJoin) -> Iterator[str]:
+@dataclass(frozen=True)
+class Rates:
+    """The declared rates of the inputs, in rows per second; None where none is declared."""
+
+    declared: Mapping[str, float | None]
+    ticks_per_second: int
+
+    def rate(self, part: Node) -> float | None:
+        """The rate of a join's input that is a window over one stream."""
+        while part.inputs:
+            if len(part.inputs) > 1:
+                return None
+            part = part.inputs[0]
+        return self.declared.get(part.input) if isinstance(part, Source) else None
+
+    def window(self, part: Node) -> tuple[int, str]:
+        """The rows that an input of a join holds, and how that is known."""
+        known, rate = window_rows(part), self.rate(part)
+        if known is not None:
+            return known, ""
+        while len(part.inputs) == 1 and not isinstance(part, SeqWindow):
+            part = part.inputs[0]
+        if rate is None or not isinstance(part, SeqWindow) or part.kind != "range" or part.size is None:
+            return WINDOW_ROWS, " (assumed)"
+        return max(1, round(rate * part.size / self.ticks_per_second)), " (by the declared rate)"
+
+
+def _join_costs(join: MJoin, rates: Rates) -> Iterator[str]:
     """The cost of probing each window of a join, by the cheapest access method and by the next.
 
     Each direction is chosen alone (Kang et al., section 4.1), by how often the window is probed, how often it
@@ -215,15 +248,22 @@ def _join_costs(join: MJoin) -> Iterator[str]:
         equal = any(k == i for c in join.classes for k, _ in c)
         if equal or any(i in b.inputs for b in join.bands):
             methods = BY_EQUALITY if equal else BY_RANGE
-            yield f"into {label}: {_direction(join.chooser, methods, join.parts[i])}"
+            each = [rates.rate(p) for p in (join.parts[i], *join.parts[:i], *join.parts[i + 1 :])]
+            yield f"into {label}: {_direction(join.chooser, methods, *rates.window(join.parts[i]), each)}"
 
 
-def _direction(chooser: ByCost, methods: Sequence[str], part: Node) -> str:
-    known = window_rows(part)
-    window = known or WINDOW_ROWS
-    (best, cost), (second, more), *_ = chooser.costs(1, 1, window, methods).items()
-    rows = f"{window:,} rows" + ("" if known else " (assumed)")
-    text = f"{best}, {cost * 1e9:.0f} ns with {rows}; next {second}, {more * 1e9:.0f} ns"
+def _direction(
+    chooser: ByCost, methods: Sequence[str], window: int, known: str, rates: Sequence[float | None]
+) -> str:
+    """The costs of a window of so many rows; ``rates``: its own, and those of the inputs that probe it."""
+    own, *others = (r or 0.0 for r in rates)
+    probes = sum(others) / own if own and all(rates) else 1.0
+    (best, cost), *more = chooser.costs(probes, 1, window, chooser.among(methods)).items()
+    at = f" and {probes:,.3g} probes per arrival" if probes != 1 else ""
+    text = f"{best}, {cost * 1e9:.0f} ns with {window:,} rows{known}{at}"
+    if not more:
+        return f"{text}; set by penstock.access_method"
+    text += f"; next {more[0][0]}, {more[0][1] * 1e9:.0f} ns"
     idle = min(methods, key=lambda m: chooser.costs(0, 1, window, (m,))[m])
     ratio = chooser.crossover(best, idle, window) if idle != best else 0.0
     return text + (f"; {idle} from {1 / ratio:,.0f} arrivals per probe on" if 0 < ratio < 1 else "")

@@ -6,6 +6,7 @@ stage 1, partition 0: 36,210 rows and 4.1 MB of state
     O: C, B
       a-greedy: 1.02 filters per tuple, 2 changes of order (1 recalled), 0.9% of the time on adapting
       tuple 9,216: dropped by B 2%, C 99% -> C, B
+    index on C by C.pid: hash, 43 ns per row, measured at 20,480 probes and 9,304 arrivals; next b+tree, 71 ns
     within memory 500 rows maximize results: age model, AGE
       expected recall 13.0%, measured recall 12.0%; rows kept: O 480, B 1
       results by age: O ▁▃█▅, B ▁
@@ -53,7 +54,8 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
     """An operator that adapts: its counts, orders and budget."""
     adaptive = found.of_kind(Kind.ADAPTIVE).by_entity()
     orders = {e: own for e, own in adaptive.items() if own.has(Property.ORDER)}
-    if not orders:
+    indexes = [own for own in adaptive.values() if own.has(Property.METHOD)]
+    if not orders and not indexes:
         return
     own, queues = found.entity(entity), found.of_kind(Kind.QUEUE)
     counts = [f"{queues.total(Property.ELEMENTS):,.0f} in", f"{own.value(Property.ELEMENTS):,.0f} out"]
@@ -64,7 +66,21 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
         label = name_of(path) if parent_of(path) == entity else name_of(parent_of(path))
         yield f"    {label}: {', '.join(order.texts(Property.ORDER))}"
         yield from _why(order, found.parts(path).of_kind(Kind.DECISION))
+    yield from (f"    index on {_index(own)}" for own in indexes)
     yield from _budget(entity, found)
+
+
+def _index(own: Measurements) -> str:
+    """An index's method and its cost, and those of the next best, for the rows that were counted."""
+    probes, updates = own.value(Property.PROBES), own.value(Property.UPDATES)
+    method, costs = own.text(Property.METHOD), own.values(Property.COST)
+    text = f"{own.text(Property.DESCRIPTION)}: {method}"
+    if not costs:
+        return f"{text}; too few rows for costs"
+    ns = {name: cost / (probes + updates) * 1e9 for name, cost in costs.items()}
+    others = [f"next {name}, {ns[name]:.0f} ns" for name in sorted(ns, key=ns.__getitem__) if name != method]
+    counted = f"measured at {probes:,.0f} probes and {updates:,.0f} arrivals"
+    return "; ".join([f"{text}, {ns[method]:.0f} ns per row, {counted}", *others[:1]])
 
 
 def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:

@@ -22,6 +22,9 @@ from penstock.streamon.settings import ACCESS, AccessThresholds
 class Chooser(Protocol):
     """Estimates the cost of access methods."""
 
+    def among(self, methods: Sequence[str]) -> Sequence[str]:
+        """The methods to choose from, of those that find the rows; the first is used at first."""
+
     def costs(self, probes: float, updates: float, window: float, methods: Sequence[str]) -> dict[str, float]:
         """The cost of these probes and updates by each method, the cheapest first."""
 
@@ -96,12 +99,15 @@ class CheapestMethod:
 
 
 class AdaptiveAccess:
-    """Which of ``methods`` a window is probed by; without a chooser, always the first."""
+    """Which of ``methods`` a window is probed by; without a chooser, always the first.
+
+    A chooser that leaves one method forces it.
+    """
 
     def __init__(
         self, methods: Sequence[str], chooser: Chooser | None, thresholds: AccessThresholds = ACCESS
     ) -> None:
-        self.methods = tuple(methods)
+        self.methods = tuple(methods if chooser is None else chooser.among(methods))
         self.method = self.methods[0]
         self.log = PlanLog[str](thresholds.plan_log_size)
         self._chooser, self._period = chooser, thresholds.period
