@@ -23,6 +23,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from oracle_between import windows_between
 from oracle_compare import assert_same, differences
 from oracle_text import HIDDEN, Query, take_apart
 from oracle_windows import (
@@ -99,6 +100,7 @@ def _is_table(rows: Sequence[Any]) -> bool:
 
 def _result(query: Query, world: World) -> tuple[list[Change], str]:
     """A query's changes, or its stream as changes that are all +; and its columns."""
+    query = _with_windows(query, world)
     sources = [_source(item.source, item.window, world) for item in query.items]
     if HIDDEN in query.sql:
         if re.search(r"(SELECT|DISTINCT|\.) ?\*", query.sql):
@@ -113,6 +115,30 @@ def _result(query: Query, world: World) -> tuple[list[Change], str]:
         return changes, columns
     shown = "+" if query.operator == "I" else "-"
     return [(ts, "+", row) for ts, sign, row in changes if sign == shown], columns
+
+
+def _with_windows(query: Query, world: World) -> Query:
+    """The query with the windows between its streams as windows of streams and conditions on timestamps."""
+    sql, items = query.sql, list(query.items)
+    for number, between in enumerate(query.between):
+        streams = {a: n for a, n in between.items.items() if _is_stream(items[n].source, world)}
+        unset = [a for a, n in streams.items() if not items[n].window]
+        found = windows_between(between.words, list(streams), unset, lambda text: ticks(text, world.unit))
+        for alias, reach in found.reach.items():
+            n = streams[alias]
+            items[n] = replace(items[n], window=items[n].window or f"RANGE {reach}")
+        times = {a: f"{a}.{HIDDEN}" for a in streams}
+        sql = sql.replace(f"WINDOW__{number}", found.condition(times))
+    return replace(query, sql=sql, items=items)
+
+
+def _is_stream(source: str | Query, world: World) -> bool:
+    if isinstance(source, Query):
+        return True
+    rows = world.inputs[source.lower()]
+    if not rows and source.upper() in "RQ":
+        raise Undetermined("a relation without changes is read as a stream")
+    return not _is_table(rows) and not (rows and len(rows[0]) == 3)
 
 
 def _source(source: str | Query, window: str, world: World) -> Source:

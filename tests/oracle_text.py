@@ -19,8 +19,9 @@ WITHIN = re.compile(
     r"(?: MAXIMIZE RESULTS(?: USING \w+)?| SAMPLE(?: UNIFORM| CLUSTER)?)?"
 )
 ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
+BETWEEN = {"WINDOW", "DWINDOW"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
-NOT_AN_ALIAS = ENDS_FROM | JOINS
+NOT_AN_ALIAS = ENDS_FROM | JOINS | BETWEEN
 HIDDEN = "ts__"
 """The column of a stream's timestamps."""
 STREAMS = {"ISTREAM": "I", "DSTREAM": "D", "RSTREAM": "R"}
@@ -35,13 +36,25 @@ class Item:
 
 
 @dataclass
+class Between:
+    """The windows between the streams of one FROM: the items by alias, and the text of the windows."""
+
+    items: dict[str, int]
+    words: list[str]
+
+
+@dataclass
 class Query:
-    """A query taken apart: ``sql`` has ``{0}``, ``{1}``, ... where the ``items`` stood."""
+    """A query taken apart: ``sql`` has ``{0}``, ``{1}``, ... where the ``items`` stood.
+
+    Where it has ``WINDOW__0``, ``WINDOW__1``, ... the conditions of ``between`` are meant.
+    """
 
     sql: str
     items: list[Item]
     operator: str | None = None
     every: str = ""
+    between: list[Between] = field(default_factory=list)
 
     def names(self) -> Iterator[str]:
         """The inputs that are read, at any depth."""
@@ -81,7 +94,7 @@ def _query(words: list[str]) -> Query:
             every, after = " ".join(after[1:end]), after[end:]
         words = [*words[:at], *inside, *after] if at else inside
     scanner = Scanner(words)
-    return Query(scanner.sql(), scanner.items, operator, every)
+    return Query(scanner.sql(), scanner.items, operator, every, scanner.between)
 
 
 def _operator(words: list[str]) -> int | None:
@@ -103,6 +116,9 @@ class Frame:
     joins: bool = False
     """Whether only FROM items are in it, which are those of the query around."""
     aliases: list[str] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    in_where: bool = False
+    """Whether a parenthesis stands before its WHERE condition, after that of its windows."""
     times: list[int] = field(default_factory=list)
     """The places in the SQL where the time of a row is meant."""
 
@@ -117,6 +133,7 @@ class Scanner:
     out: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=lambda: [Frame()])
     common: set[str] = field(default_factory=set)
+    between: list[Between] = field(default_factory=list)
 
     def sql(self) -> str:
         expected = False
@@ -128,13 +145,41 @@ class Scanner:
                 expected = False
             elif expected and word == "(":
                 expected = self._parenthesis()
+            elif self.frames[-1].in_from and word.upper() in BETWEEN:
+                self._between()
             else:
+                if word == ")" or word.upper() in ENDS_FROM:
+                    self._end_where()
                 if word == TIME:
                     self.frames[-1].times.append(len(self.out))
                 self.out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
                 expected = self._plain(word)
+        self._end_where()
         self._close(self.frames.pop())
         return _join(self.out)
+
+    def _between(self) -> None:
+        """A WINDOW clause: what it says becomes a part of WHERE."""
+        start, depth, frame = self.position - 1, 0, self.frames[-1]
+        while self.position < len(self.words):
+            word = self.words[self.position]
+            depth += (word == "(") - (word == ")")
+            if depth < 0 or word.upper() in ENDS_FROM:
+                break
+            self.position += 1
+        items = dict(zip(frame.aliases, frame.items, strict=True))
+        self.out.append(f"WHERE WINDOW__{len(self.between)}")
+        self.between.append(Between(items, self.words[start : self.position]))
+        frame.in_from = False
+        if self.position < len(self.words) and self.words[self.position].upper() == "WHERE":
+            self.position += 1
+            self.out.append("AND (")
+            frame.in_where = True
+
+    def _end_where(self) -> None:
+        if self.frames[-1].in_where:
+            self.out.append(")")
+            self.frames[-1].in_where = False
 
     def _close(self, frame: Frame) -> None:
         """A row's time is the latest of its parts'; in a call's parentheses, that of the query around."""
@@ -188,7 +233,9 @@ class Scanner:
         return joins
 
     def _place(self, item: Item, alias: str) -> None:
-        next(f for f in reversed(self.frames) if not f.joins).aliases.append(alias)
+        frame = next(f for f in reversed(self.frames) if not f.joins)
+        frame.aliases.append(alias)
+        frame.items.append(len(self.items))
         self.out.append(f"{{{len(self.items)}}} AS {alias}")
         self.items.append(item)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies import budgets, orders, sources, subqueries
+from strategies import budgets, orders, sources, subqueries, w_joins
 from strategies.data import BIGINT, BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING
 from strategies.expressions import condition, constant, number, of_type, test, text
 from strategies.scope import Context, Scope
@@ -78,6 +78,8 @@ def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, stati
     within = ""
     if ctx.leaves > 1 and ctx.chance(12):
         found, within = budgets.from_clause(ctx)
+    elif ctx.leaves > 1 and ctx.chance(10):
+        found = w_joins.from_clause(ctx, depth)
     else:
         found = sources.from_clause(ctx, depth, static=static)
     scope, where = found.scope, list(found.conjuncts)

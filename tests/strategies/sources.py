@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strategies import selects
+from strategies import selects, w_joins
 from strategies.data import COLUMNS, INT, TABLE
 from strategies.expressions import condition, constant, link, test
 from strategies.scope import Context, Item, Scope
@@ -65,6 +65,9 @@ def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -
         group.items, result.items = [*group.items, *other.items], [*result.items, *other.items]
     if count > 1 and ctx.chance(6):
         result.conjuncts.append(link(ctx, result.scope, result.scope))
+    streams = [i.alias for i in result.items if i.timed]
+    if len(streams) > 1 and ctx.chance(6) and not any(f"{k} JOIN" in result.text for k in ("SEMI", "ANTI")):
+        result.text += w_joins.between(ctx, streams)
     return result
 
 
@@ -116,7 +119,7 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
             query = f"SELECT * FROM ({query}) AS w WHERE w.{last} {ctx.pick('<=', '=', '<')} {ctx.pick(1, 2)}"
         return Part(f"{ctx.view(query)} AS {alias}", [Item(alias, columns)])
     if kind == "derived":
-        return _derived(ctx, depth)
+        return derived(ctx, depth)
     if kind == "values":
         return _values(ctx)
     names = {"stream": "STU", "relation": "RQ", "table": "D"}[kind]
@@ -147,7 +150,7 @@ def _constant(ctx: Context, type_: str) -> str:
     return "NULL" if ctx.chance(6) else constant(ctx, type_)
 
 
-def _derived(ctx: Context, depth: int) -> Part:
+def derived(ctx: Context, depth: int) -> Part:
     """A query that gives a stream, under a window."""
     if ctx.chance(6):
         query, columns = _growing(ctx)

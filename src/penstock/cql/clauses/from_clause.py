@@ -20,6 +20,7 @@ from penstock.cql.clauses.queries import (
     view,
 )
 from penstock.cql.clauses.windows import windowed
+from penstock.cql.clauses.windows_between import with_windows
 from penstock.cql.expressions.coercion import unify
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.names.scope import Item, Scope, lookup
@@ -36,7 +37,11 @@ def bind_from(select: exp.Select, context: Context) -> Joined:
     start = select.args.get("from_")
     if start is None:
         raise error("SELECT needs FROM with at least one stream", select)
-    joined = _bind_list(start.this, select.args.get("joins") or (), context.apart("a subquery in FROM"))
+    clause = select.args.get("between")
+    inside = replace(context.apart("a subquery in FROM"), between=clause is not None)
+    joined = _bind_list(start.this, select.args.get("joins") or (), inside)
+    if clause is not None:
+        joined = with_windows(joined, clause, select, context)
     scope = replace(joined.scope, functions=context.functions, outer=context.outer)
     return replace(joined, scope=scope)
 

@@ -20,7 +20,7 @@ from penstock.cql.syntax.nesting import chain
 from penstock.expression import Call, Expression, columns, conjuncts
 from penstock.functions.types import BOOLEAN
 from penstock.plan.facts import Equivalence
-from penstock.plan.logical import Join, Logical, OuterJoin, Select, SemiJoin
+from penstock.plan.logical import Join, Logical, OuterJoin, Select, SemiJoin, WindowGraph, WJoin
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Joined:
     """The inputs of one inner join with its conjuncts and its scope.
 
     ``crossed`` are sets of aliases that CROSS JOIN joins explicitly. ``deferred`` are conditions of ON with
-    subqueries, which an inner join has in common with WHERE.
+    subqueries, which an inner join has in common with WHERE. ``between``: windows between its streams.
     """
 
     scope: Scope
@@ -45,6 +45,7 @@ class Joined:
     conjuncts: list[Expression] = field(default_factory=list)
     crossed: list[set[str]] = field(default_factory=list)
     deferred: list[exp.Expr] = field(default_factory=list)
+    between: WindowGraph | None = None
 
     @classmethod
     def of(cls, item: Item, at: exp.Expr) -> Joined:
@@ -70,7 +71,10 @@ class Joined:
         if len(self.inputs) == 1:
             return Select(self.inputs[0].node, every) if every else self.inputs[0].node
         _check_linked(self, every)
-        return Join(tuple(i.node for i in self.inputs), every, cross=bool(self.crossed))
+        parts = tuple(i.node for i in self.inputs)
+        if self.between is not None:
+            return WJoin(parts, every, bool(self.crossed), self.between)
+        return Join(parts, every, cross=bool(self.crossed))
 
 
 def _check_linked(joined: Joined, conjuncts: Sequence[Expression]) -> None:

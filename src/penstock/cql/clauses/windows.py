@@ -17,10 +17,14 @@ from penstock.plan.logical.bounded_window import WINDOW_END, WINDOW_START
 from penstock.schema import MOST_TICKS, TimeDomain
 
 UNBOUNDED = WindowSpec("rows", None, text="[ROWS UNBOUNDED]")
+BETWEEN = WindowSpec("range", None, text="WINDOW")
+"""In place of the window of a stream that gets its own from a WINDOW clause."""
 
 
 def windowed(stream: Item, node: StreamWindow | None, context: Context) -> Item:
     """A stream in FROM under the window in its brackets, or under the one that is filled in."""
+    if node is None and context.between:
+        return Item.of(stream.alias, Window(stream.node, BETWEEN))
     if node is None:
         context.note(f"{stream.alias} has no window: [ROWS UNBOUNDED] is filled in")
         return Item.of(stream.alias, Window(stream.node, UNBOUNDED))

@@ -29,7 +29,8 @@ class Context:
     """The catalog, the notes so far, and the current position in the query.
 
     ``streams``, ``notes`` and ``warnings`` are shared by all parts of a query; ``common_tables``, ``outer``,
-    the query around a subquery, and ``views``, the number of views around it, differ from part to part.
+    the query around a subquery, ``views``, the number of views around it, and ``between``, whether a WINDOW
+    clause gives the streams of FROM their windows, differ from part to part.
     """
 
     catalog: Catalog
@@ -40,6 +41,7 @@ class Context:
     outer: Outer | None = None
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     views: int = 0
+    between: bool = False
 
     @property
     def time(self) -> TimeDomain:

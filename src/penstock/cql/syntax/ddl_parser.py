@@ -323,5 +323,8 @@ INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None
 }
 """The clauses of CREATE STREAM and CREATE RELATION, in any order."""
 
-_STOPS = {"SLIDE", "EVERY", *(words[0] for words in INPUT_CLAUSES)}
+_AFTER_WINDOW = """
+    AND WHERE GROUP HAVING QUALIFY ORDER LIMIT OFFSET UNION EXCEPT MINUS INTERSECT WITHIN MAXIMIZE SAMPLE
+""".split()
+_STOPS = {"SLIDE", "EVERY", *_AFTER_WINDOW, *(words[0] for words in INPUT_CLAUSES)}
 """Words after a number that are not its unit."""

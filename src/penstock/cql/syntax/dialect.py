@@ -5,7 +5,8 @@ sqlglot parses the SQL. What is added here, each where sqlglot has a hook for it
 * ``S [RANGE 10 MINUTES] AS x``: a :class:`StreamWindow` in the ``window`` argument of the FROM item;
 * ``SELECT ISTREAM(a, b)``: the select list is one :class:`RelationToStream` around the items;
 * ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query;
-* ``(SELECT ISTREAM(...) ...) [ROWS 5] AS x``: the same windows after a query in parentheses.
+* ``(SELECT ISTREAM(...) ...) [ROWS 5] AS x``: the same windows after a query in parentheses;
+* ``FROM A, B WINDOW (A, B) 5 SECONDS``: a :class:`WindowClause` in the ``between`` argument of the SELECT.
 
 Definitions and settings are in ``ddl_parser``.
 
@@ -25,7 +26,14 @@ from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.syntax.ddl_parser import INSPECTIONS, STATEMENTS, DDLParser
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.cql.syntax.nodes import GoalClause, RelationToStream, StreamWindow, WithinClause
+from penstock.cql.syntax.nodes import (
+    GoalClause,
+    RelationToStream,
+    StreamsWindow,
+    StreamWindow,
+    WindowClause,
+    WithinClause,
+)
 from penstock.errors import CQLError
 
 BOUNDED = ("TUMBLE", "HOP", "SESSION")
@@ -68,7 +76,11 @@ class CQLParser(DDLParser):
     NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
     QUERY_MODIFIER_PARSERS = {
-        token: _placed(parse) for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items()
+        token: _placed(parse)
+        for token, parse in {
+            **SparkParser.QUERY_MODIFIER_PARSERS,
+            TokenType.WINDOW: lambda self: self._parse_window_clauses(),
+        }.items()
     }
 
     # places for errors
@@ -293,6 +305,44 @@ class CQLParser(DDLParser):
             item.set("window", window)
         return item
 
+    def _parse_window_clauses(self) -> Modifier:
+        """Windows between streams, or SQL's named windows, which follow WINDOW with a name and AS."""
+        position = self._index + 2
+        if position < len(self._tokens) and self._tokens[position].token_type == TokenType.ALIAS:
+            return "windows", self._parse_window_clause()
+        found = [self._parse_streams_window()]
+        while self._match(TokenType.AND):
+            found.append(self._parse_streams_window())
+        if self._match(TokenType.WINDOW, advance=False):
+            raise error("several windows need AND between them", self._curr)
+        return "between", self.expression(WindowClause(expressions=found))
+
+    def _parse_streams_window(self) -> StreamsWindow:
+        """``WINDOW w``, ``WINDOW (A, B) w``, ``DWINDOW (A, B) w`` or ``WINDOW PATH (A, B, C) (w, w)``."""
+        start = self._curr
+        if not self._match(TokenType.WINDOW):
+            at = start or self._prev
+            raise error("AND in a WINDOW clause must be followed by WINDOW or DWINDOW", at)
+        kind = start.text.lower()
+        if kind == "window" and self._match_text_seq("PATH"):
+            kind = "path"
+        names = self._parse_wrapped_names() if self._match(TokenType.L_PAREN, advance=False) else []
+        if kind != "window" and not names:
+            form = "DWINDOW (A, B) 5 SECONDS"
+            form = form if kind == "dwindow" else "WINDOW PATH (A, B, C) (2 SECONDS, 5 SECONDS)"
+            raise error(f"{start.text.upper()} needs streams in parentheses", start, f"write {form}")
+        self._match(TokenType.EQ)
+        word = "WINDOW PATH" if kind == "path" else kind.upper()
+        if kind == "path" and self._match(TokenType.L_PAREN):
+            sizes = self._parse_csv(lambda: self._parse_duration(word))
+            self._match_r_paren()
+        else:
+            sizes = [self._parse_duration(word)]
+        return self.expression(StreamsWindow(kind=kind, expressions=names, sizes=sizes), start)
+
+    def _parse_wrapped_names(self) -> list[exp.Expr]:
+        return self._parse_wrapped_csv(lambda: self._parse_id_var(any_token=False))
+
     def _parse_window_in_brackets(self) -> StreamWindow | None:
         start = self._curr
         if not self._match(TokenType.L_BRACKET):
@@ -354,6 +404,10 @@ class CQL(Spark):
 
         STRING_ESCAPES = ["'", "\\"]
         # Of SHOW and EXPLAIN sqlglot's own tokenizer takes the rest of the text as one string.
-        KEYWORDS = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("SHOW", "EXPLAIN")}
+        # DWINDOW is reserved as WINDOW is: it could be read as an alias.
+        KEYWORDS = {
+            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("SHOW", "EXPLAIN")},
+            "DWINDOW": TokenType.WINDOW,
+        }
 
     Parser = CQLParser

@@ -26,6 +26,9 @@ WINDOW_FUNCTIONS = {
 }
 """What to write instead of a function that makes windows or returns their bounds."""
 
+_BEFORE_CLAUSE = (TokenType.VAR, TokenType.R_BRACKET, TokenType.R_PAREN, TokenType.AND)
+"""What stands before a WINDOW clause, and never before a function."""
+
 
 def is_window_function(name: str) -> bool:
     """Whether other systems have a function of this name for windows."""
@@ -45,7 +48,9 @@ def suggest_window(text: str) -> CQLError | None:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
-    for token, following in zip(tokens, tokens[1:], strict=False):
+    for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
         if is_window_function(token.text) and following.token_type == TokenType.L_PAREN:
-            return window_function(token.text, token)
+            before = tokens[place - 1].token_type if place else None
+            if token.token_type != TokenType.WINDOW or before not in _BEFORE_CLAUSE:
+                return window_function(token.text, token)
     return None

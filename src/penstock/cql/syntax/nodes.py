@@ -30,6 +30,21 @@ class DurationPart(exp.Expression):
     arg_types = {"this": True, "unit": False}
 
 
+class WindowClause(exp.Expression):
+    """The windows between streams that stand after FROM: ``expressions`` are :class:`StreamsWindow` s."""
+
+    arg_types = {"expressions": True}
+
+
+class StreamsWindow(exp.Expression):
+    """WINDOW, DWINDOW or WINDOW PATH, which is its ``kind``: names of streams, and lengths of time.
+
+    Without names it is a window between all streams.
+    """
+
+    arg_types = {"kind": True, "expressions": False, "sizes": True}
+
+
 class RelationToStream(exp.Expression):
     """ISTREAM, DSTREAM or RSTREAM of a query (``this``) or around a select list (``expressions``)."""
 

@@ -62,7 +62,7 @@ _ITEM = {"this", "alias", "joins", "window", "sample", "pivots", "laterals"}
 
 READ: dict[type[exp.Expr], set[str]] = {
     exp.Select: _QUERY
-    | {"kind", "hint", "into", "match", "laterals", "pivots", "qualify", "windows", "sample"},
+    | {"kind", "hint", "into", "match", "laterals", "pivots", "qualify", "windows", "sample", "between"},
     exp.SetOperation: {"with_", "this", "expression", "distinct", "by_name", "side", "kind", "on"} | _ORDER,
     exp.Subquery: _ITEM | _ORDER | {"with_"},
     exp.Table: _ITEM | {"db", "catalog"},
@@ -86,6 +86,7 @@ WORDS = {
     "ordinality": "WITH ORDINALITY",
     "format": "FORMAT",
     "symmetric": "BETWEEN SYMMETRIC",
+    "between": "a WINDOW clause inside parentheses, or after a query in parentheses,",
     "ilike": "* ILIKE",
     "unnest": "IN UNNEST",
     "pivots": "PIVOT",

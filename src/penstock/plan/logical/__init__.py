@@ -28,6 +28,7 @@ from penstock.plan.logical.sources import (
 )
 from penstock.plan.logical.to_stream import ToStream
 from penstock.plan.logical.values import Values
+from penstock.plan.logical.w_join import WindowGraph, WJoin
 from penstock.plan.logical.window import Window, WindowSpec
 
 __all__ = [
@@ -58,7 +59,9 @@ __all__ = [
     "TableSource",
     "ToStream",
     "Values",
+    "WJoin",
     "Window",
+    "WindowGraph",
     "WindowSpec",
     "leaves",
     "numbered",

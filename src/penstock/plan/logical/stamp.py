@@ -55,6 +55,8 @@ def stamped(node: Logical) -> tuple[Logical, tuple[Column, ...]]:
         case Window(StreamSource() as source):
             marked = replace(source, stamp=True)
             return replace(node, input=marked), (Column(marked.stamp_column, TICKS),)
+        case Window(Stamp() as below):
+            return node, (Column(below.column, TICKS),)
         case Window(below):
             name = f"{below.schema.names[0].rpartition('.')[0]}.#ts"
             return replace(node, input=Stamp(below, name)), (Column(name, TICKS),)

@@ -7,6 +7,8 @@ the rows: their probes are pipelined filters, whose order adapts to the stream (
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from penstock.expression import Call, Column
@@ -30,7 +32,7 @@ def semijoin_to_join(node: Logical) -> Logical:
     equal = [Call("=", (outer, Column(str(key), key.type)), pa.bool_()) for outer, key in pairs]
     rows = _unwrapped(node.left)
     inside = rows if isinstance(rows, Join) else Join((rows,))
-    joined = Join((*inside.parts, looked_up), (*inside.conjuncts, *equal), inside.cross)
+    joined = replace(inside, parts=(*inside.parts, looked_up), conjuncts=(*inside.conjuncts, *equal))
     return Project(joined, tuple((f.name, Column(f.name, f.type)) for f in node.left.schema))
 
 
