@@ -62,6 +62,15 @@ class Manner:
     access_method: str = "adaptive"
     versions: tuple[tuple[int, tuple[dict[str, Any], ...]], ...] = ()
     """By step, the rows that the table D has from then on."""
+    adaptive: bool = False
+    """``skew`` is the most that the bound of disorder may be."""
+    times: tuple[int, ...] = ()
+    """Rows are stamped on arrival, and these are the times of the batches; a case has what comes of them."""
+
+    def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
+        """The rows of each batch."""
+        edges = [round(b * len(rows)) for b in (0.0, *sorted(self.cuts), 1.0)]
+        return [rows[low:high] for low, high in zip(edges, edges[1:], strict=False)]
 
 
 @dataclass
@@ -159,6 +168,9 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
         for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
             outputs = [p.step(_exchanged(planned, outputs, k), commands) for k, p in enumerate(partitions)]
         changes += [c for out in outputs for c in _changes(out.only.batch, plan.schema.names)]
+    if manner.times:  # time may have run on, by batches without rows
+        end = _last_instant(plan.stages[0], case)
+        changes = [c for c in changes if end is not None and c[0] <= end]
     return sorted(changes, key=lambda c: c[0]), instants
 
 
@@ -199,7 +211,8 @@ def _definition(name: str, schema: str, case: Case, manner: Manner) -> Input | T
     kind = "relation" if rows and len(rows[0]) == 3 else "stream"
     heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
     time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
-    return Input(name, fields, InputOptions(time, skew=manner.skew, heavy=tuple(heavy)), kind)
+    order = {"skew": manner.skew, "adaptive": manner.adaptive, "arrival": bool(manner.times)}
+    return Input(name, fields, InputOptions(time, heavy=tuple(heavy), **order), kind)
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
@@ -233,12 +246,22 @@ def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[
     bounds = [0.0, *sorted(manner.cuts), 1.0]
     steps: list[list[list[Arrival]]] = [[[] for _ in range(planned.partitions)] for _ in bounds]
     for source in sources:
-        rows = case.inputs[source.stream.name]
-        edges = [round(b * len(rows)) for b in bounds]
-        for number, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
-            for k, arrival in enumerate(_arrivals(source, rows[low:high], planned.partitions)):
+        for number, rows in enumerate(manner.batches(case.inputs[source.stream.name])):
+            if manner.times:
+                rows = [(manner.times[number], *element[1:]) for element in rows]
+            for k, arrival in enumerate(_arrivals(source, rows, planned.partitions)):
                 steps[number][k].append(arrival)
+        for number, time in enumerate(manner.times if source is sources[0] else ()):
+            for arrivals in steps[number]:
+                arrivals.append(Arrival(source.name, 1, None, None, time))
     return steps
+
+
+def _last_instant(planned: PlannedStage, case: Case) -> int | None:
+    """The last instant: ``until``, or that of the last row of the streams that are read."""
+    sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
+    stamps = [element[0] for s in sources for element in case.inputs[s.stream.name]]
+    return max([*stamps, case.until if case.until is not None else 0]) if stamps else None
 
 
 def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list[Arrival]:
@@ -249,12 +272,13 @@ def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list
     first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
     whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})
     where = [w[kept] for w in coordinates(source, columns, ts, len(rows))]
-    arrivals: list[Arrival] = [Arrival(source.name, 0, None, first, last)] * partitions
+    disorder = int(max((max(ts[: n + 1]) - t for n, t in enumerate(ts)), default=0))
+    arrivals: list[Arrival] = [Arrival(source.name, 0, None, first, last, disorder=disorder)] * partitions
     parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
     total = total_rows(source.name, parts)
     for targets, part in parts:
         for k in targets:
-            arrivals[k] = Arrival(source.name, 0, part, first, last, total=total)
+            arrivals[k] = Arrival(source.name, 0, part, first, last, total=total, disorder=disorder)
     return arrivals
 
 

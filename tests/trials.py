@@ -104,6 +104,13 @@ def hosted(choices: Choices, depth: int | None = None) -> Trial:
     if choices.chance(4):
         skew = choices.pick(1, 2, 4)
         return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner, joins=joins)
+    order = choices.pick("", "", "", "", "auto", "arrival")
+    if order == "auto":
+        late, most = _late(choices, case, choices.pick(1, 3, 6)), choices.pick(2, 1, 4, 9)
+        return Trial(late, replace(manner, skew=most, adaptive=True), planner=planner, joins=joins)
+    if order == "arrival":
+        manner = replace(manner, times=_times(choices, len(manner.cuts) + 1))
+        return Trial(_stamped(case, manner), manner, planner=planner, joins=joins)
     return Trial(case, manner, planner=planner, joins=joins)
 
 
@@ -157,6 +164,26 @@ def _manner(choices: Choices) -> Manner:
     scheduler = choices.pick("fifo", "round-robin", "greedy", "chain", "any order", "any order")
     slice_rows, access = choices.pick(None, 1, 3, 7), choices.pick(*CHOICES["access_method"])
     return Manner(partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
+
+
+def _times(choices: Choices, batches: int) -> tuple[int, ...]:
+    """Times of batches, by a clock that may stand still or be set back."""
+    times = [choices.pick(1, 5)]
+    for _ in range(batches):
+        times.append(times[-1] + choices.pick(1, 2, 4, 0, -2))
+    return tuple(times[:batches])
+
+
+def _stamped(case: Case, manner: Manner) -> Case:
+    """The case with the timestamps that the rows get on arrival, each batch later than the one before."""
+    last, inputs = -1 << 62, {n: list(rows) for n, rows in case.inputs.items()}
+    streams = {n: manner.batches(rows) for n, rows in inputs.items() if rows and isinstance(rows[0], tuple)}
+    stamped: dict[str, list[Any]] = {n: [] for n in streams}
+    for number, time in enumerate(manner.times):
+        last = max(time, last + 1)
+        for name, batches in streams.items():
+            stamped[name] += [(last, *element[1:]) for element in batches[number]]
+    return replace(case, inputs={**inputs, **stamped})
 
 
 def _late(choices: Choices, case: Case, skew: int) -> Case:

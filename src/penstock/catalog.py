@@ -16,8 +16,10 @@ class InputOptions:
     """How the rows of an input arrive, as declared by DDL or Python and checked by ``cql.input_options``.
 
     ``timestamp`` is the column that holds the time, in ticks of ``time``; None where elements carry their
-    time beside the row. ``change`` is the column of a relation's log that holds '+' or '-'. ``skew`` and
-    ``idle_after`` are in ticks. Rows whose ``heartbeat`` column is true only advance the time.
+    time beside the row, and with ``arrival``, by which rows have the time of their batch. ``change`` is the
+    column of a relation's log that holds '+' or '-'. ``skew`` and ``idle_after`` are in ticks; with
+    ``adaptive`` the bound of disorder follows the disorder seen and is at most ``skew``. Rows whose
+    ``heartbeat`` column is true only advance the time.
 
     The last three decide to which partitions rows are sent, never what a query returns: ``rate`` in rows per
     second; ``partitioned_by``, columns whose equal values come from one partition of the source; ``heavy``,
@@ -34,6 +36,8 @@ class InputOptions:
     rate: float | None = None
     partitioned_by: tuple[str, ...] = ()
     heavy: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    adaptive: bool = False
+    arrival: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ def described(definition: Input) -> dict[str, str]:
     """What is declared of the columns of an input, by column."""
     options = definition.options
     time = "" if options.time.kind == "timestamp" else f" in {options.time.unit}"
-    late = f", out of order by up to {options.skew} ticks" if options.skew else ""
+    seen = ", as seen" if options.adaptive else ""
+    late = f", out of order by up to {options.skew} ticks{seen}" if options.skew else ""
     idle = f", idle after {options.idle_after} ticks" if options.idle_after is not None else ""
     found = {options.timestamp: f"the timestamp{time}{late}{idle}"} if options.timestamp else {}
     heavy = {column: f"heavy: {', '.join(map(str, values))}" for column, values in options.heavy}

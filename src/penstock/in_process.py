@@ -19,7 +19,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.routing import deliver, partition_numbers, total_rows
+from penstock.routing import deliver, disorder_of, partition_numbers, total_rows
 
 
 class InProcessRun:
@@ -102,13 +102,16 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     whole = pa.RecordBatch.from_arrays([*beside.values(), *shown.columns], schema=schema)
     first, last = (int(ts.min()), int(ts.max())) if rows else (None, None)
     where = [w[kept] for w in coordinates(source, columns, ts, rows)]
-    found = [Arrival(source.name, 0, None, first, last)] * partitions
+    disorder = disorder_of(ts)
+    found = [Arrival(source.name, 0, None, first, last, disorder=disorder)] * partitions
     parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
     total = total_rows(source.name, parts)
     for targets, part in parts:
         for number in targets:
             copy = number != targets[0]
-            found[number] = Arrival(source.name, 0, part, first, last, copy=copy, total=total)
+            found[number] = Arrival(
+                source.name, 0, part, first, last, copy=copy, total=total, disorder=disorder
+            )
     return found
 
 

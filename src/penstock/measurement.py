@@ -72,6 +72,10 @@ class Property(StrEnum):
     # input
     RECEIVED = "received", "rows", "Rows received since the engine was built"
     LATE = "late", "rows", "Rows that came too late and were left out, since the query began"
+    DISORDER = "disorder", "ticks", "The most that a row was behind one of the same input that came before it"
+    DISORDER_BOUND = "disorder_bound", "ticks", "The most that it may be behind", "declared, auto or arrival"
+    BEHIND = "behind", "ticks", "How far the input's latest row is behind that of the furthest input"
+    MOST_BEHIND = "most_behind", "ticks", "The most that it was behind after a step"
     UNMATCHED = "unmatched", "rows", "Deletions left out since the relation did not hold the row"
     KEY = "key", "0 or 1", "The column an input is split by; 1 if its values are quoted in DDL", "the column"
     HEAVY_SHARE = "heavy_share", "share", "The part of the rows received that have a frequent key", "the key"

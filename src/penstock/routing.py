@@ -175,6 +175,15 @@ def deliver(
         yield targets, pa.RecordBatch.from_arrays([*columns, own], names=names)
 
 
+def disorder_of(ts: Int64s) -> int:
+    """The most that a row of a producer is behind one that came before it.
+
+    >>> disorder_of(np.array([3, 9, 4, 10, 8]))
+    5
+    """
+    return int((np.maximum.accumulate(ts) - ts).max()) if len(ts) else 0
+
+
 def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[pa.RecordBatch]:
     """The rows of each partition, in their order."""
     if partitions == 1:

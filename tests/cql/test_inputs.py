@@ -13,7 +13,7 @@ from penstock.catalog import InputOptions
 from penstock.cql.inputs import CHECKS, _in_python
 from penstock.cql.syntax.nodes import InputDefinition
 from penstock.errors import CatalogError, CQLError
-from penstock.schema import TimeDomain
+from penstock.schema import TIMESTAMP_TIME
 
 COLUMNS = "k BIGINT, s STRING, at TIMESTAMP, t INT, b BOOLEAN, op STRING"
 SCHEMA = cql.schema_of(COLUMNS)
@@ -37,6 +37,10 @@ def from_ddl(clauses: str, kind: str = "stream") -> InputOptions:
             "TIMESTAMP BY at SKEW 7 IDLE AFTER 5 SECONDS",
             {"timestamp": "at", "skew": 7, "idle_after": "5 seconds"},
         ),
+        ("TIMESTAMP BY at DISORDER AUTO", {"timestamp": "at", "skew": "auto"}),
+        ("TIMESTAMP BY t DISORDER AUTO UP TO 5 MIN", {"timestamp": "t", "skew": "Auto up to 5 min"}),
+        ("TIMESTAMP BY at HEARTBEAT BY B", {"timestamp": "at", "heartbeat": "B"}),
+        ("TIMESTAMP BY ARRIVAL IDLE AFTER 1 SECOND", {"timestamp": "arrival", "idle_after": "1 second"}),
         ("TIMESTAMP BY at ON BAD ROWS COUNT", {"timestamp": "at", "bad_rows": "count"}),
         ("TIMESTAMP BY at RATE 5 ROWS PER SECOND", {"timestamp": "at", "rate": 5}),
         ("TIMESTAMP BY at PARTITIONED BY (K, s)", {"timestamp": "at", "partitioned_by": ("K", "s")}),
@@ -68,15 +72,21 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("TIMESTAMP BY t PARTITIONED BY q", {"timestamp": "t", "partitioned_by": "q"}, "unknown column 'q'"),
     ("TIMESTAMP BY t HEAVY q IN (1)", {"timestamp": "t", "heavy": {"q": [1]}}, "HEAVY names an unknown"),
     ("TIMESTAMP BY t HEAVY k IN ('x')", {"timestamp": "t", "heavy": {"k": ["x"]}}, "'x' is not a value of"),
+    (
+        "TIMESTAMP BY t HEARTBEAT BY s",
+        {"timestamp": "t", "heartbeat": "s"},
+        "HEARTBEAT BY column 's' is STRING",
+    ),
+    ("TIMESTAMP BY t DISORDER AUTO UP TO x", {"timestamp": "t", "skew": "auto up to x"}, "takes a number"),
+    ("TIMESTAMP BY ARRIVAL SKEW 5", {"timestamp": "arrival", "skew": 5}, "come in order; leave DISORDER out"),
+    ("TIMESTAMP BY ARRIVAL IN SECONDS", {"timestamp": "arrival", "unit": "seconds"}, "takes no unit"),
     ("SKEW 5", {"skew": 5}, "has no timestamp; add TIMESTAMP BY"),
     ("TIMESTAMP BY t CHANGE BY op", {"timestamp": "t", "change": "op"}, "has only insertions"),
 ]
 
 
 @pytest.mark.parametrize(("clauses", "options", "message"), WRONG)
-def test_both_are_rejected_each_in_its_own_words(
-    clauses: str, options: dict[str, Any], message: str
-) -> None:
+def test_both_are_rejected_each_in_its_own_words(clauses: str, options: dict[str, Any], message: str) -> None:
     assert message in rejected("stream", clauses, options)
 
 
@@ -108,11 +118,21 @@ def rejected(kind: str, clauses: str, options: dict[str, Any]) -> str:
     return sentence
 
 
-def test_options_that_only_python_has() -> None:
-    options = cql.input_options("stream", "S", SCHEMA, timestamp="t", heartbeat="B")
-    assert options == InputOptions(TimeDomain(), "t", heartbeat="b")
-    with pytest.raises(CatalogError, match="stream 'S': heartbeat column 's' is STRING; it must be BOOLEAN"):
-        cql.input_options("stream", "S", SCHEMA, timestamp="t", heartbeat="s")
+def test_time_of_arrival() -> None:
+    assert from_ddl("TIMESTAMP BY arrival") == InputOptions(TIMESTAMP_TIME, arrival=True)
+    with pytest.raises(CQLError, match="unknown column 'arrival'"):
+        from_ddl("TIMESTAMP BY `arrival`")
+    own = pa.schema([("arrival", pa.int64())])
+    assert cql.input_options("stream", "S", own, timestamp="arrival") == InputOptions(timestamp="arrival")
+
+
+def test_adapted_bounds_have_a_limit() -> None:
+    auto = from_ddl("TIMESTAMP BY at DISORDER AUTO")
+    assert (auto.adaptive, auto.skew) == (True, 600_000_000)
+    assert from_ddl("TIMESTAMP BY t DISORDER AUTO UP TO 2 MINUTES").skew == 120
+
+
+def test_a_length_is_not_a_clause() -> None:
     for text in ("5 RATE 3 ROWS PER SECOND", "5; DROP TABLE T", "5 FROM RATE"):
         with pytest.raises(CatalogError, match="is not a length of time"):
             cql.input_options("stream", "S", SCHEMA, timestamp="t", skew=text)
@@ -139,5 +159,5 @@ def test_a_relation_has_columns_of_its_own() -> None:
 
 def test_every_option_is_checked_and_can_be_parsed() -> None:
     options = {f.name for f in fields(InputOptions)}
-    assert set(CHECKS) | {"time", "timestamp"} == options
+    assert set(CHECKS) | {"time", "timestamp", "arrival"} == options
     assert options <= set(InputDefinition.arg_types)

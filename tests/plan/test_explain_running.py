@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -40,7 +42,8 @@ FILTERS = "SELECT a FROM S [RANGE 5] WHERE a + 0 < 90 AND b + 0 < 10"
 def test_filters_and_their_decisions() -> None:
     found = engine_after(FILTERS, 40_000)
     slow = Measurements(m._replace(value=1.5) if m.property is Property.CPU_SECONDS else m for m in found)
-    first, operator, order, costs, decision = explain_running(slow).splitlines()
+    first, operator, order, costs, decision, source = explain_running(slow).splitlines()
+    assert source == "input S: out of order by up to 0 ticks; declared 0"
     assert first.startswith("stage 1, partition 0: ") and first.endswith(" MB of state")
     assert operator.startswith("  select (S.a + 0) < 90 AND (S.b + 0) < 10: 40,000 in, ")
     assert operator.endswith(" out")
@@ -65,6 +68,23 @@ def test_late_rows_are_told() -> None:
     text = explain_running(Measurements(m for engine in engines for m in engine))
     assert "\nlate: 5 rows of 'S' came too late and were left out: declare" in text
     assert "late" not in explain_running(Measurements(engines[1]))
+
+
+def test_disorder_is_told_beside_its_bound() -> None:
+    disordered = replace(STREAM, options=replace(STREAM.options, skew=60, adaptive=True))
+    query = "SELECT COUNT(*) FROM S [RANGE 5], T [RANGE 5] WHERE S.a = T.a"
+    engine = Engine(compile(bind(query, {"S": disordered, "T": replace(STREAM, name="T")})).stages[0].stage)
+    engine.step([Arrival("S", 0, None, 5, 20, disorder=8), Arrival("T", 0, None, 3, 4)])
+    engine.step([Arrival("T", 0, None, 5, 18)])
+    text = explain_running(measured(decode(encode(engine.measure()))))
+    assert (
+        "input S: out of order by up to 8 ticks; auto 10; 0 ticks behind the furthest input, at most 0"
+        in text
+    )
+    assert (
+        "input T: out of order by up to 0 ticks; declared 0; 2 ticks behind the furthest input, at most 16"
+        in text
+    )
 
 
 def test_joins_name_their_inputs() -> None:

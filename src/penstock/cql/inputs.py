@@ -16,6 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import InputOptions
+from penstock.cql.settings import AUTO_DISORDER
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import Duration, InputDefinition
@@ -39,14 +40,21 @@ def input_options(kind: str, name: str, schema: pa.Schema, **given: Any) -> Inpu
     60
     """
     try:
-        return _checked(kind, name, schema, given, None)
+        return _checked(kind, name, schema, given | _adapted(given.get("skew")), None)
     except CQLError as wrong:
         message = wrong.message + (f"; {wrong.hint}" if wrong.hint else "")
         raise CatalogError(f"{kind} {name!r}: {_in_python(message)}") from None
 
 
+def _adapted(disorder: Any) -> dict[str, Any]:
+    """What ``disorder="auto"`` and ``"auto up to 1 minute"`` declare."""
+    found = re.fullmatch(r"auto(?:\s+up\s+to\s+(.+))?", str(disorder).strip(), re.IGNORECASE)
+    return {"adaptive": True, "skew": found[1] or AUTO_DISORDER} if found else {}
+
+
 ARGUMENTS = {
     "TIMESTAMP BY": "timestamp", "CHANGE BY": "change", "DISORDER": "disorder", "IDLE AFTER": "idle_after",
+    "HEARTBEAT BY": "heartbeat",
     "ON BAD ROWS": "bad_rows", "PARTITIONED BY": "partitioned_by", "HEAVY": "heavy", "RATE": "rate",
     "CREATE RELATION": "create_relation", "ERROR or COUNT": "'error' or 'count'",
 }  # fmt: skip
@@ -93,14 +101,33 @@ def _checked(
         hint = "add TIMESTAMP BY with the column that holds the time"
         raise error(f"{kind} '{name}' has no timestamp", at, hint)
     _check_change(kind, name, given.get("change"), at)
-    timestamp = _Declared(schema).column(given["timestamp"], "TIMESTAMP BY")
-    time = _time(timestamp, given["timestamp"], given.get("unit"))
+    if arrival := _on_arrival(given["timestamp"], schema):
+        _check_arrival(given)
+        timestamp, time = None, TIMESTAMP_TIME
+    else:
+        column = _Declared(schema).column(given["timestamp"], "TIMESTAMP BY")
+        timestamp, time = column.name, _time(column, given["timestamp"], given.get("unit"))
     source = _Declared(schema, time)
     checked = {o: check(given[o], source) for o, check in CHECKS.items() if given.get(o) is not None}
-    options = InputOptions(time, timestamp.name, **checked)
-    if kind == "relation" and {f.name for f in schema} <= {timestamp.name, options.change, options.heartbeat}:
+    options = InputOptions(time, timestamp, arrival=arrival, **checked)
+    if kind == "relation" and {f.name for f in schema} <= {timestamp, options.change, options.heartbeat}:
         raise error(f"relation '{name}' has no column but its time and its changes", at)
     return options
+
+
+def _on_arrival(given: Any, schema: pa.Schema) -> bool:
+    """Whether ARRIVAL stands for the time of a row's batch: it is no column, and not in backticks."""
+    quoted = isinstance(given, exp.Identifier) and given.quoted
+    names = {name.casefold() for name in schema.names}
+    return not quoted and _text(given).casefold() == "arrival" and "arrival" not in names
+
+
+def _check_arrival(given: Mapping[str, Any]) -> None:
+    at = _place(given["timestamp"])
+    if given.get("unit") is not None:
+        raise error("TIMESTAMP BY ARRIVAL is a TIMESTAMP and takes no unit", at, "leave the unit out")
+    if given.get("skew") is not None:
+        raise error("rows with TIMESTAMP BY ARRIVAL come in order", at, "leave DISORDER out")
 
 
 def _check_change(kind: str, name: str, given: Any, at: exp.Expr | None) -> None:
@@ -143,9 +170,9 @@ def _change(given: Any, source: _Declared) -> str:
 
 
 def _heartbeat(given: Any, source: _Declared) -> str:
-    column = source.column(given, "heartbeat")
+    column = source.column(given, "HEARTBEAT BY")
     if not pa.types.is_boolean(column.type):
-        message = f"heartbeat column '{column.name}' is {sql_name(column.type)}"
+        message = f"HEARTBEAT BY column '{column.name}' is {sql_name(column.type)}"
         raise error(message, _place(given), "it must be BOOLEAN")
     return str(column.name)
 
@@ -202,6 +229,7 @@ CHECKS: dict[str, Callable[[Any, _Declared], Any]] = {
     "change": _change,
     "skew": lambda given, source: source.length(given, "DISORDER"),
     "idle_after": lambda given, source: source.length(given, "IDLE AFTER", least=1),
+    "adaptive": lambda given, source: bool(given),
     "heartbeat": _heartbeat,
     "bad_rows": _bad_rows,
     "rate": _rate,

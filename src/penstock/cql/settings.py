@@ -16,5 +16,7 @@ TYPO_PARSED_TOKENS = 2
 """Tokens after the place that must parse with the suggested keyword."""
 TYPO_SIMILARITY = 0.7
 """Least similarity of a word and the suggested keyword, from 0 to 1."""
+AUTO_DISORDER = "10 MINUTES"
+"""The largest bound of DISORDER AUTO without UP TO: results wait no longer than that."""
 MOST_GROUPING_SETS = 64
 """Sets of keys that one GROUP BY may have: every row is grouped once for each of them."""

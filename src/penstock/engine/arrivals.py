@@ -1,4 +1,6 @@
-"""Counts and checks on arrivals, apart from their order.
+"""Counts, checks and stamps of arrivals, apart from their order.
+
+Stamps gives rows that have no timestamp that of their batch.
 
 Received counts the rows of each input and its most frequent keys.
 
@@ -11,18 +13,52 @@ different engines. Joined streams are also compared with each other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.element import BEFORE_TIME
 from penstock.engine.settings import CHECKED_KEYS
 from penstock.engine.snapshot import State, Stateful
-from penstock.engine.stage import SOURCE, Arrival, StageInput
+from penstock.engine.stage import SOURCE, TS, Arrival, StageInput
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, curve, under
 from penstock.routing import own_column
 from penstock.streamon.heavy_hitters import HeavyHitters
+
+
+class Stamps:
+    """Stamps the rows of streams without timestamps (thesis 2.2.5): a batch is one instant.
+
+    The host sends such rows with the time of their batch, the same to all partitions. Clocks may be set back
+    and batches may follow each other within a tick, so a batch gets at least the tick after the last one:
+    no row is late, and the instant of a batch is complete with the batch.
+    """
+
+    def __init__(self, inputs: Sequence[StageInput]) -> None:
+        self._names = [i.name for i in inputs if i.stamped]
+        self.last = int(BEFORE_TIME)
+        """The stamp of the last batch that had one; part of the log's header."""
+
+    def stamp(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+        """The arrivals with their rows stamped; a stream that sent nothing is told the time as well."""
+        times = [a.max_ts for a in arrivals if a.input in self._names and a.max_ts is not None]
+        if not times:
+            return list(arrivals)
+        self.last = max(max(times), self.last + 1)
+        beats = [Arrival(name, -1, max_ts=self.last) for name in self._names]
+        return [*beats, *(self._stamped(a) if a.input in self._names else a for a in arrivals)]
+
+    def _stamped(self, arrival: Arrival) -> Arrival:
+        batch = arrival.batch
+        if batch is not None:
+            stamps = pa.array(np.full(batch.num_rows, self.last))
+            batch = batch.set_column(batch.schema.get_field_index(TS), TS, stamps)
+        least = None if arrival.min_ts is None else self.last
+        most = None if arrival.max_ts is None else self.last
+        return replace(arrival, batch=batch, min_ts=least, max_ts=most)
 
 
 class Received:

@@ -20,7 +20,7 @@ from penstock.engine.operators.source import Source
 from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, Stage, StageInput, waits
 from penstock.engine.tables import Tables
-from penstock.measurement import Kind, Property, Reading, under
+from penstock.measurement import Reading
 
 
 class ClockGroup:
@@ -113,9 +113,8 @@ class ClockGroup:
         return sum(e.operator.bytes() for e in self.graph.entities) + self.inputs.nbytes()
 
     def measure(self) -> Iterator[Reading]:
-        """Late rows per input, and the measurements of the operators."""
-        for name, rows in self.inputs.progress.late.items():
-            yield from under(f"input/{name}", Kind.INPUT, [Reading(Property.LATE, rows)])
+        """Late rows and disorder per input, and the measurements of the operators."""
+        yield from self.inputs.measure()
         for entity in self.graph.entities:
             yield from entity.measure()
 

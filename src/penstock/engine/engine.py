@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.arrivals import Received, SourcePartitions
+from penstock.engine.arrivals import Received, SourcePartitions, Stamps
 from penstock.engine.clock_group import clock_groups
 from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
@@ -47,6 +47,7 @@ class _Step:
     progress: list[Progress]
     commands: CommandState
     tables: Tables
+    stamped: int
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,17 @@ class Engine:
         self._loading: State = None
         self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
         self._received = Received(stage.inputs)
+        self._stamps = Stamps(stage.inputs)
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Process one micro-batch: the commands first, then the rows."""
         progress = [g.inputs.progress.copy() for g in self.groups]
-        before, tables = self._commands, self._tables
+        before, tables, stamped = self._commands, self._tables, self._stamps.last
         if before.ended is not None:
             _refuse_rows(arrivals)
         changes = changes_of(before.new(commands))
         self._commands, self._tables = before.apply(commands), after(tables, changes)
-        arrivals = self._sources.check(arrivals)
+        arrivals = self._stamps.stamp(self._sources.check(arrivals))
         self._received.note(arrivals)
         own = [g.own(arrivals) for g in self.groups]
         found: dict[str, RootOutput] = {}
@@ -94,7 +96,7 @@ class Engine:
         tops = [_highest(its) for its in own]
         if changes:
             tops = [max(t, g.inputs.progress.changed) for t, g in zip(tops, self.groups, strict=True)]
-        self._history[self._steps] = _Step(tops, progress, before, tables)
+        self._history[self._steps] = _Step(tops, progress, before, tables, stamped)
         self._steps += 1
         self._load()
         outputs = {name: found[name] for name in self.stage.roots}
@@ -141,14 +143,15 @@ class Engine:
         return before.commands.tables if self._tables else None
 
     def _before(self, step: int) -> _Step:
-        now = _Step([], [g.inputs.progress for g in self.groups], self._commands, self._tables)
-        return self._history.get(step, now)
+        progress, stamped = [g.inputs.progress for g in self.groups], self._stamps.last
+        return self._history.get(step, _Step([], progress, self._commands, self._tables, stamped))
 
     def _header_at(self, step: int) -> dict[str, State]:
         before = self._before(step)
         progress = [p.state() for p in before.progress]
         return {
-            "format": HEADER_FORMAT, "step": step, "progress": progress, "commands": before.commands.state()
+            "format": HEADER_FORMAT, "step": step, "progress": progress, "commands": before.commands.state(),
+            "stamped": before.stamped,
         }  # fmt: skip
 
     def restore_header(self, header: bytes, tables: bytes = b"") -> None:
@@ -160,7 +163,7 @@ class Engine:
             raise EngineError(
                 f"the header of the log has format {header['format']}; this version reads {HEADER_FORMAT}"
             )
-        self._steps = header["step"]
+        self._steps, self._stamps.last = header["step"], header.get("stamped", int(BEFORE_TIME))
         self._commands, self._tables = CommandState(**header["commands"]), tables
         for group, progress in zip(self.groups, header["progress"], strict=True):
             group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler, tables)

@@ -7,26 +7,32 @@ follows at that distance; everything is in stream time, so a replay sees the sam
 
 Rows older than the query's time are late: they are counted and returned separately.
 
+Disorder within an input and between inputs is observed (:mod:`penstock.engine.disorder`), from what producers
+report of all their rows, so that all partitions observe the same. A bound that adapts to it is part of the
+progress, and a replay has the same one.
+
 Changes of static tables come by commands and hold no time back. They happen at the first instant that is not
 complete; where results do not wait for that, at the first that is later than every row so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp
+from math import ceil, exp
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.disorder import Disorder, disorder
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
 from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
 from penstock.errors import DataError
+from penstock.measurement import Kind, Property, Reading, under
 from penstock.routing import own_column, own_rows
 from penstock.schema import MOST_TICKS
 
@@ -44,21 +50,25 @@ class Progress:
     total: float = 0.0
     changed: int = int(BEFORE_TIME)
     """The instant of the last change of a table."""
+    disorder: dict[str, Disorder] = field(default_factory=dict)
 
     def copy(self) -> Progress:
         up = {k: dict(v) for k, v in self.upstream.items()}
-        return replace(self, highest=dict(self.highest), upstream=up, late=dict(self.late))
+        highest, late, disorder = dict(self.highest), dict(self.late), dict(self.disorder)
+        return replace(self, highest=highest, upstream=up, late=late, disorder=disorder)
 
     def state(self) -> dict[str, Any]:
         """The form stored in headers and snapshots; keys are strings there."""
         upstream = {name: [list(reported) for reported in by.items()] for name, by in self.upstream.items()}
-        return {**self.__dict__, "upstream": upstream}
+        disorder = {name: list(seen) for name, seen in self.disorder.items()}
+        return {**self.__dict__, "upstream": upstream, "disorder": disorder}
 
     @staticmethod
     def of(state: dict[str, Any]) -> Progress:
         """The inverse of ``state``."""
         upstream = {name: dict(map(tuple, reported)) for name, reported in state["upstream"].items()}
-        return Progress(**{**state, "upstream": upstream})
+        disorder = {name: Disorder(*seen) for name, seen in state.get("disorder", {}).items()}
+        return Progress(**{**state, "upstream": upstream, "disorder": disorder})
 
     @property
     def share(self) -> float:
@@ -85,9 +95,7 @@ class InputManager(Stateful):
         self.progress = Progress()
         self.late: dict[str, list[Chunk]] = {}
 
-    def accept(
-        self, arrivals: Sequence[Arrival], ended: int | None = None
-    ) -> tuple[Clock, dict[str, Chunk]]:
+    def accept(self, arrivals: Sequence[Arrival], ended: int | None = None) -> tuple[Clock, dict[str, Chunk]]:
         """Process a step's arrivals; returns the new time and the released rows per input.
 
         ``ended``: these are the last, and time runs on for so many ticks after the last row.
@@ -95,7 +103,9 @@ class InputManager(Stateful):
         before = self.progress.now
         self.progress.count(arrivals)
         self.late = {}
-        for arrival in sorted(arrivals, key=lambda a: (a.input, a.producer)):
+        ordered = sorted(arrivals, key=lambda a: (a.input, a.producer))
+        self._observe(ordered)
+        for arrival in ordered:
             self._note(arrival)
             if arrival.batch is not None and arrival.batch.num_rows:
                 self._waiting[arrival.input].append(self._in_time(arrival, arrival.batch))
@@ -120,6 +130,23 @@ class InputManager(Stateful):
                 ts, sign = np.full(batch.num_rows, p.changed), np.asarray(batch.column(SIGN))
                 self._waiting[name].append(Chunk(ts, sign, payload))
 
+    def _observe(self, arrivals: Sequence[Arrival]) -> None:
+        """Observe the disorder of a step's arrivals, before they are noted."""
+        p = self.progress
+        sources = {name: i for name, i in self._inputs.items() if i.kind == "source"}
+        highest = dict(p.highest)
+        for name in sources:
+            tops = [a.max_ts for a in arrivals if a.input == name and a.max_ts is not None]
+            if tops:
+                highest[name] = max([*tops, *([highest[name]] if name in highest else [])])
+        furthest = max(highest.values(), default=0)
+        for name in sources.keys() & highest.keys():
+            own, before = [a for a in arrivals if a.input == name], p.highest.get(name)
+            seen = p.disorder.get(name, Disorder())
+            moved = 0 if before is None else highest[name] - before
+            found, behind = disorder(own, before), furthest - highest[name]
+            p.disorder[name] = seen.after(found, moved, behind, sources[name])
+
     def _instants_of(self, released: dict[str, Chunk]) -> Int64s:
         """The instants with input; an earlier stage sends those of its input as elements of sign 0."""
         exchanged = {name for name, i in self._inputs.items() if i.kind == "exchange"}
@@ -133,7 +160,8 @@ class InputManager(Stateful):
                 where = f"timestamp {ts} of {arrival.input}"
                 raise DataError(f"{where} is out of range; it must be below 2^61 ticks")
         if arrival.min_ts is not None:
-            p.first = arrival.min_ts if p.first is None else min(p.first, arrival.min_ts)
+            first = max(arrival.min_ts, p.now)  # what is older is late
+            p.first = first if p.first is None else min(p.first, first)
         if arrival.max_ts is not None:
             p.highest[arrival.input] = max(p.highest.get(arrival.input, arrival.max_ts), arrival.max_ts)
         if arrival.progress is not None:
@@ -169,7 +197,11 @@ class InputManager(Stateful):
             reports = self.progress.upstream.get(i.name, {})
             return min(reports.values()) if len(reports) == i.upstream else int(BEFORE_TIME)
         highest = self.progress.highest.get(i.name)
-        return int(BEFORE_TIME) if highest is None else highest - i.skew
+        return int(BEFORE_TIME) if highest is None else highest - self._bound(i)
+
+    def _bound(self, i: StageInput) -> int:
+        """The disorder that later rows may have."""
+        return ceil(self.progress.disorder[i.name].bound) if i.adaptive else i.skew
 
     def _release(self, name: str, now: int) -> Chunk:
         chunk = Chunk.concat(self._waiting[name], self._schemas[name])
@@ -205,6 +237,17 @@ class InputManager(Stateful):
 
     def nbytes(self) -> int:
         return sum(c.columns.nbytes + 9 * len(c) for chunks in self._waiting.values() for c in chunks)
+
+    def measure(self) -> Iterator[Reading]:
+        """Late rows per input, and its disorder beside the bound of it."""
+        for name, i in self._inputs.items():
+            p = self.progress
+            readings = [Reading(Property.LATE, p.late[name])] if name in p.late else []
+            if name in p.disorder:
+                how = "arrival" if i.stamped else "auto" if i.adaptive else "declared"
+                bound = Reading(Property.DISORDER_BOUND, max(self._bound(i), 0), how)
+                readings += [bound, *p.disorder[name].measure(len(self._inputs) > 1)]
+            yield from under(f"input/{name}", Kind.INPUT, readings)
 
     def held_back_by(self) -> str | None:
         """The input with the least progress, if there are several."""

@@ -7,6 +7,10 @@ TREE_NODE_ROWS = 100
 """Entries in a node of a B+-tree or a T-tree (Kang et al., section 5.1)."""
 SHARES_MEMORY_ROWS = 100_000
 """Rows of all partitions after which earlier counts of the partitions' shares have a weight of 1/e."""
+DISORDER_HEADROOM = 0.25
+"""An adapted bound of disorder exceeds the disorder seen by this share, since the next may be larger."""
+DISORDER_FALL = 0.01
+"""Ticks by which an adapted bound falls per tick of its stream: 1 minute is gone after 100 minutes."""
 CHECKED_KEYS = 1 << 22
 """Keys of a partitioned source that an engine remembers; others are not checked."""
 MONITORED_KEYS = 64

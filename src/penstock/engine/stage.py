@@ -39,7 +39,9 @@ class StageInput:
     its ``upstream`` partitions reports its progress), ``"table"`` (static rows, handed over when the engine
     is built) or ``"keys"`` (the keys in each partition of a source declared as partitioned, in the dimension
     ``axis``). ``key`` is the column that a stream is split by, if it is a single one. ``waits``: the query
-    shows complete instants, so that all stages must wait for them if the table changes.
+    shows complete instants, so that all stages must wait for them if the table changes. ``adaptive``: the
+    bound follows the disorder seen, and ``skew`` is the most that it may be. ``stamped``: the engine gives
+    the rows of a batch one timestamp, later than those of all batches before; ``skew`` is then -1.
     """
 
     name: str
@@ -51,6 +53,8 @@ class StageInput:
     axis: int = 0
     key: str | None = None
     waits: bool = False
+    adaptive: bool = False
+    stamped: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Arrival:
     one input are taken in the order of ``producer``, rows within a batch in their order: that is the arrival
     order that breaks ties. A ``copy`` holds rows that another engine is sent too and counts if they are late.
     ``total`` is how many rows the producer sent all engines together; None if all went to this one.
+    ``disorder``: the most that one of the rows it saw was behind one that came before it.
     """
 
     input: str
@@ -110,6 +115,7 @@ class Arrival:
     progress: int | None = None
     copy: bool = False
     total: int | None = None
+    disorder: int = 0
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,10 @@ class Builder:
             fields.append(pa.field(own_column(name), pa.bool_()))
         self.stage_inputs += _checked_keys(name, route)
         key = _split_by(route, shipped)
-        late = (stream.options.skew, stream.options.idle_after)
-        taken = StageInput(name, pa.schema(fields), "source", *late, key=key)
+        options = stream.options
+        order = (-1 if options.arrival else options.skew, options.idle_after)
+        how = {"adaptive": options.adaptive, "stamped": options.arrival}
+        taken = StageInput(name, pa.schema(fields), "source", *order, key=key, **how)
         self.stage_inputs.append(taken)
         return Source(name, taken.schema, changes, grows=changes is Pattern.APPEND)
 

@@ -37,6 +37,7 @@ NOTHING = "no engine of this query has finished a step yet, or the query has end
 def explain_running(found: Measurements) -> str:
     """The engines of a query, as they were after their last step."""
     lines = [line for place, engine in found.by_engine().items() for line in _engine(*place[1:], engine)]
+    lines += _inputs(found)
     lines += [f"late: {sentence}" for sentence in late(found).values()]
     lines += [f"skew: {input.advice}" for input in skew(found) if input.advice]
     return "\n".join(lines) or NOTHING
@@ -48,6 +49,22 @@ def _engine(stage: int, partition: int, engine: Measurements) -> Iterator[str]:
     yield f"stage {stage}, partition {partition}: {rows:,.0f} rows and {size / 1e6:,.1f} MB of state"
     for entity in engine.of_kind(Kind.OPERATOR).by_entity():
         yield from _operator(entity, engine.parts(entity))
+
+
+def _inputs(found: Measurements) -> Iterator[str]:
+    """What was seen of the order of each stream, beside what is declared; all partitions see the same."""
+    first = next((own for (_, stage, _), own in found.by_engine().items() if stage == 1), Measurements())
+    for entity, own in first.of_kind(Kind.INPUT).by_entity().items():
+        if not own.has(Property.DISORDER_BOUND):
+            continue
+        bound, how = own.value(Property.DISORDER_BOUND), own.text(Property.DISORDER_BOUND)
+        seen = [f"out of order by up to {own.value(Property.DISORDER):,.0f} ticks", f"{how} {bound:,.0f}"]
+        if how == "arrival":
+            seen = ["stamped on arrival"]
+        if own.has(Property.BEHIND):
+            now, most = own.value(Property.BEHIND), own.value(Property.MOST_BEHIND)
+            seen.append(f"{now:,.0f} ticks behind the furthest input, at most {most:,.0f}")
+        yield f"input {name_of(entity)}: {'; '.join(seen)}"
 
 
 def _operator(entity: str, found: Measurements) -> Iterator[str]:

@@ -104,20 +104,22 @@ def late_rows(found: Measurements) -> dict[tuple[str, str], int]:
 
 def late(found: Measurements) -> dict[tuple[str, str], str]:
     """A sentence per query and input with late rows."""
-    counts = late_rows(found)
+    counts, seen = late_rows(found), dict[tuple[str, str], int]()
+    for m in found.of(Property.DISORDER):
+        seen[m.query, name_of(m.entity)] = int(m.value)
     kept = {m.query for m in found.of(Property.LATE_ROWS_KEPT) if m.value}
     return {
-        (query, name): _late(name, rows, query in kept)
+        (query, name): _late(name, rows, query in kept, seen.get((query, name), 0))
         for (query, name), rows in sorted(counts.items())
         if rows
     }
 
 
-def _late(name: str, rows: int, kept: bool) -> str:
+def _late(name: str, rows: int, kept: bool, disorder: int) -> str:
     came = "row of {} came too late and was" if rows == 1 else "rows of {} came too late and were"
     others = "read such" if kept else "keep such"
     by = f"ps.late_rows({name!r})" if kept else "SET penstock.late_rows = 'directory'"
     return (
-        f"{rows:,} {came.format(repr(name))} left out: declare a larger DISORDER, or {others} "
-        f"rows by {by}"
+        f"{rows:,} {came.format(repr(name))} left out: declare a larger DISORDER "
+        f"(up to {disorder:,} ticks were seen) or AUTO, or {others} rows by {by}"
     )

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
+from penstock.cql.settings import AUTO_DISORDER
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import (
     DropDefinition,
@@ -167,6 +168,15 @@ class DDLParser(SparkParser):
         if self._match_text_seq("IN"):
             node.set("unit", self._parse_word())
 
+    def _parse_disorder(self, node: InputDefinition) -> None:
+        """``DISORDER t``, or ``DISORDER AUTO [UP TO t]``."""
+        adaptive = self._match_text_seq("AUTO")
+        if adaptive:
+            node.set("adaptive", True)
+            node.set("skew", AUTO_DISORDER)
+        if not adaptive or self._match_text_seq("UP", "TO"):
+            node.set("skew", self._parse_duration("DISORDER"))
+
     def _parse_table_definition(self, start: Token, name: exp.Expr) -> TableDefinition:
         node = TableDefinition(this=name, columns=self._parse_column_types())
         if self._match(TokenType.ALIAS):
@@ -307,14 +317,13 @@ def _option(name: str, parse: Callable[[DDLParser], Any]) -> Callable[[DDLParser
     return rule
 
 
-_DISORDER = _option("skew", lambda parser: parser._parse_duration("DISORDER"))
-
 INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None]] = {
     ("TIMESTAMP", "BY"): DDLParser._parse_timestamp,
     ("CHANGE", "BY"): _option("change", DDLParser._parse_field_name),
-    ("DISORDER",): _DISORDER,
-    ("SKEW",): _DISORDER,
+    ("DISORDER",): DDLParser._parse_disorder,
+    ("SKEW",): DDLParser._parse_disorder,
     ("IDLE", "AFTER"): _option("idle_after", lambda parser: parser._parse_duration("IDLE AFTER")),
+    ("HEARTBEAT", "BY"): _option("heartbeat", DDLParser._parse_field_name),
     ("ON", "BAD", "ROWS"): _option("bad_rows", DDLParser._parse_word),
     ("RATE",): _option("rate", DDLParser._parse_rate),
     ("PARTITIONED BY",): _option("partitioned_by", DDLParser._parse_field_names),

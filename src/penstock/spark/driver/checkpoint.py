@@ -129,10 +129,11 @@ def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
 def _declared(stream: Input) -> str:
     """The clauses of a stream's declaration on which the order and time of its rows depend."""
     options, unit = stream.options, stream.options.time.unit.upper()
-    time = f"TIMESTAMP BY {options.timestamp}"
+    time = f"TIMESTAMP BY {'ARRIVAL' if options.arrival else options.timestamp}"
     if options.time.kind == "integer":
         time += f" IN {unit}"
-    ticks = {"DISORDER": options.skew, "IDLE AFTER": options.idle_after}
+    disorder = "DISORDER AUTO UP TO" if options.adaptive else "DISORDER"
+    ticks = {disorder: options.skew, "IDLE AFTER": options.idle_after}
     return " ".join([time, *(f"{what} {value} {unit}" for what, value in ticks.items() if value)])
 
 

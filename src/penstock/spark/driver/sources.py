@@ -56,10 +56,10 @@ def declared_input(statement: cql.CreateInput, spark: SparkSession) -> Input:
 
 def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: InputOptions) -> Input:
     """The catalog's entry of a DataFrame without its bad rows, with columns for time and sign."""
-    assert options.timestamp is not None
-    time = ticks(options.timestamp, schema.field(options.timestamp).type)
+    time, needed = batch_time(), dict[str, Column]()
+    if options.timestamp is not None:
+        time = needed[options.timestamp] = ticks(options.timestamp, schema.field(options.timestamp).type)
     sign = None if options.change is None else signs(options.change)
-    needed = {options.timestamp: time}
     if sign is not None and options.change is not None:
         needed[options.change] = sign if options.heartbeat is None else _or_heartbeat(sign, options.heartbeat)
     df = without_bad_rows(kind, name, df, needed, options.bad_rows)
@@ -105,6 +105,11 @@ def ticks(timestamp: str, kind: pa.DataType) -> Column:
     if kind.tz:
         return F.unix_micros(column)
     return F.timestamp_diff("MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), column)
+
+
+def batch_time() -> Column:
+    """The time of a row's batch; it is in Spark's log of offsets, so a repeated batch has the same."""
+    return F.unix_micros(F.current_timestamp())
 
 
 def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> DataFrame:

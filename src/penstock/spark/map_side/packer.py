@@ -16,7 +16,16 @@ from pyspark import TaskContext
 
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
-from penstock.routing import Route, coordinates, deliver, keys_of, partition_numbers, split_by, total_rows
+from penstock.routing import (
+    Route,
+    coordinates,
+    deliver,
+    disorder_of,
+    keys_of,
+    partition_numbers,
+    split_by,
+    total_rows,
+)
 from penstock.spark.process import (
     freeze_loaded_objects,
     generator_without_traceback,
@@ -82,14 +91,16 @@ class Packer:
                 yield _row(key, Envelope(self.input, producer), pa.py_buffer(b""))
             return
         least, most = self._span(rows)
+        disorder = disorder_of(np.asarray(rows.column(TS)))
         parts = list(self._parts(rows))
         total = total_rows(self.input, parts)
         for targets, part in parts:
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
             for number in targets:
                 copy = number != targets[0]
+                bounds = {"min_ts": least, "max_ts": most, "disorder": disorder}
                 envelope = Envelope(
-                    self.input, producer, piece, part.num_rows, least, most, copy=copy, total=total
+                    self.input, producer, piece, part.num_rows, **bounds, copy=copy, total=total
                 )
                 yield _row(self.keys[number], envelope, data)
         for number, axis in enumerate(self.route.own):

@@ -102,7 +102,7 @@ class Program:
 def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
     batch = blob.decode(data) if envelope.rows else None
     e = envelope
-    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total)
+    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total, e.disorder)
 
 
 def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch]:

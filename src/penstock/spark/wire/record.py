@@ -40,6 +40,7 @@ class Envelope:
     progress: int | None = None
     copy: bool = False
     total: int | None = None
+    disorder: int = 0
 
     def to_json(self) -> str:
         """The text that is sent beside the blob."""
