@@ -9,10 +9,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from caches import AnyCaches
 
 from penstock.engine import conjunction
 from penstock.engine.graph import Entity
-from penstock.engine.joins import drop_probing, inputs, pipeline
+from penstock.engine.joins import drop_probing, inputs, operator, pipeline
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.scheduler import SCHEDULERS, Scheduler
 from penstock.plan.build import Builder
@@ -97,6 +98,7 @@ def any_tree(self: Builder, flat: MJoin, inputs: Any) -> Tree | None:
 
 JOINS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as set": nullcontext,
+    "any caches": lambda: patch.object(operator, "JoinCaches", AnyCaches),
     "any tree": lambda: patch.object(Builder, "_tree", any_tree),
 }
 """How joins of three or more inputs are planned."""

@@ -30,6 +30,7 @@ from strategies import Choices, draw_case, draw_long_case
 import penstock
 from penstock.cost.calibrate import measure
 from penstock.engine.kernels.probing import EVERYTHING, View
+from penstock.engine.synopses.cache import Cache
 from penstock.engine.synopses.store import METHODS, Store
 from penstock.streamon.pipelined_filters import PipelinedFilters
 
@@ -180,6 +181,19 @@ def run_indexes() -> None:
         index.first(store, keys, *life)
 
 
+def run_caches() -> None:
+    """Joins whose caches come and go; and a cache in too little memory."""
+    cache, keys = Cache(words=1, parts=1, limit=4000), np.arange(60).reshape(-1, 1)
+    cache.create(keys, np.full(60, 3), np.zeros((180, 1), np.int64), np.ones((180, 2), np.int64), keys[0])
+    cache.trim(keys[0])
+    rows = {n: [(t, {"a": t * k % 5, "b": t * k % 7}) for t in range(40)] for k, n in enumerate("RST", 2)}
+    for window in ("[ROWS 9]", "[RANGE 9]"):
+        sources = ", ".join(f"{n} {window}" for n in rows)
+        for where in ("R.a = S.a AND S.b = T.b", "R.a = S.a AND R.b = S.b AND S.a = T.a"):
+            with planned_by("as set", "any caches"):
+                penstock.evaluate(f"SELECT COUNT(*) AS n FROM {sources} WHERE {where}", rows, batches=5)
+
+
 def run_filters() -> None:
     """Filters that drop other tuples with each run: some change their order at once, some by and by."""
     random = np.random.default_rng(2)
@@ -201,6 +215,7 @@ def kernels() -> Iterator[str]:
 def test_kernels_do_what_their_source_does(called: Called) -> None:
     run_filters()
     run_indexes()
+    run_caches()
     run_queries()
     list(measure((100, 300), 1))
     missing = sorted(set(kernels()) - set(called))

@@ -30,6 +30,7 @@ class Settings:
     by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
     read time runs on for this long after its last row (ticks, or a number with a unit), and the query stops;
     None if it is not finite.
+    ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
     """
 
     filters: str = "a-greedy"
@@ -42,6 +43,7 @@ class Settings:
     weight: float = 1.0
     scheduler: str = "fifo"
     slice_rows: int | None = None
+    cache_memory: int | None = 64 << 20
     at_end: str | None = None
     access_method: str = "adaptive"
 
@@ -130,5 +132,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "memory": _size,
     "weight": _weight,
     "slice_rows": _rows,
+    "cache_memory": _size,
     "at_end": _at_end,
 }

@@ -35,3 +35,9 @@ MOST_RSTREAM_ROWS = 50_000_000
 """Rows that RSTREAM outputs in one step at most: they are in memory at once, about 1 GB."""
 MIN_SESSIONS = 256
 """Sessions from which on those that are over are removed."""
+MIN_CACHE_BUCKETS = 64
+"""Keys that a cache of a join subresult has room for at least."""
+MIN_CACHE_ROWS = 64
+"""Joined rows that a cache has room for at least."""
+CACHE_BUCKETS_SHARE = 0.25
+"""Largest part of a cache's memory for its keys; the rest is for the joined rows."""

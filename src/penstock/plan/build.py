@@ -45,8 +45,9 @@ class Builder:
     ``routes``: where the rows of each stream go, by its number. ``exchanges``: for earlier stages by name,
     the node that their rows come from. ``host_filters``: whether a filter right above a stream may be left
     to the host (a clock that ticks at every instant with input must see them all). ``filters``: the
-    algorithm that orders filters and probes. ``join``: the plan of joins of three or more inputs.
-    ``chooser``: what access methods cost. ``budgeted``: attaches its budget to a join.
+    algorithm that orders filters and probes. ``join``: the plan of joins of three or more inputs, and
+    ``cache_memory`` the bytes of its caches. ``chooser``: what access methods cost. ``budgeted``: attaches
+    its budget to a join.
     """
 
     time: TimeDomain
@@ -55,6 +56,7 @@ class Builder:
     host_filters: bool = True
     filters: str = "a-greedy"
     join: str = "adaptive"
+    cache_memory: int | None = None
     chooser: Chooser | None = None
     budgeted: Callable[[logical.Budgeted, Node], Node] = lambda node, join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
@@ -141,7 +143,7 @@ class Builder:
             return BinaryJoin(**join)
         tree = self._tree(MJoin(**join), inputs)
         if tree is None:
-            return MJoin(**join)
+            return MJoin(**join, cache_memory=self.cache_memory if self.join == "adaptive" else None)
         keyed = self._keyed(parts, join_graph([p.schema.names for p in parts], conjuncts))
         return as_tree(MJoin(**{**join, "parts": tuple(keyed)}), tree, self._identified)
 

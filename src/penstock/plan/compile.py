@@ -102,7 +102,7 @@ class _Compiler:
     def _builder(self, exchanges: Mapping[str, Node]) -> Builder:
         settings, query = self._settings, self._query
         routes = {} if exchanges else self._scheme.routes
-        how = settings.filters, settings.join
+        how = settings.filters, settings.join, settings.cache_memory
         builder = Builder(query.time, routes, exchanges, self._host_filters, *how, self._chooser)
         shared = sum(b.within.shared for b in budgets(self._root))
         builder.budgeted = partial(budgeted, settings, query.time, shared)

@@ -93,6 +93,11 @@ class JoinInputs(Stateful):
     def __len__(self) -> int:
         return len(self.stubs)
 
+    @property
+    def passing(self) -> set[int]:
+        """The input whose rows are kept for a step only, if there is one."""
+        return set() if self._passing is None else {self._passing}
+
     def with_rows_of(self, other: JoinInputs, i: int) -> JoinInputs:
         """These inputs, for a pipeline of rows of input i that are in the store of another."""
         mixed = copy(self)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.joins.caching import JoinCaches
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.tuples import Tuples
@@ -35,7 +36,10 @@ class JoinOperator(Operator):
         self._changing = node.pattern is Pattern.CHANGING
         self._inputs = self._new_inputs(stores, ids)
         self._ends_later = [self._changing or i in node.tables for i in range(len(node.parts))]
-        self._pipelines = [Pipeline(self._inputs, i, node.filters) for i in range(len(node.parts))]
+        self.caches = self._new_caches()
+        self._pipelines = [
+            Pipeline(self._inputs, i, node.filters, self.caches) for i in range(len(node.parts))
+        ]
         self._results = 0
 
     def _new_inputs(self, stores: Stores | None, ids: bool) -> JoinInputs:
@@ -45,6 +49,13 @@ class JoinOperator(Operator):
             stores, node.parts, node.classes, node.residual, node.output, node.bands, node.chooser, given,
             node.passing
         )  # fmt: skip
+
+    def _new_caches(self) -> JoinCaches | None:
+        """Where the join's plan may have caches."""
+        if self._node.cache_memory is None or len(self._inputs) < 3:
+            return None
+        later = [i for i, later in enumerate(self._ends_later) if later]
+        return JoinCaches(self._inputs, later, self._node.cache_memory)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = self._join(inputs, clock)
@@ -66,6 +77,8 @@ class JoinOperator(Operator):
             # Rows that arrived and left in this step are found only now.
             here = self._inputs.end(i, gone[i].where(~ended[i][1]))
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
+            if self.caches is not None:
+                self.caches.updated(i, new)
             chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, self._probing(i, new))]
         for i, (rows, _) in enumerate(ended if self._changing else ()):
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]

@@ -1,7 +1,8 @@
 """The probe pipeline of one input of a join: an order of steps that its new rows go through.
 
 Inputs reachable by equalities are probed in StreaMon's order, the others after them. If there is an order to
-choose, drop probing comes first, and the order may change after each slice of rows.
+choose, drop probing comes first, and the order may change after each slice of rows. A pipeline with caches
+has look-ups in the place of probes, and no drop probing: that would make the probes which they save.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from penstock.engine.element import Int64s
+from penstock.engine.joins.caching import Element, JoinCaches
 from penstock.engine.joins.drop_probing import LogicalFilters
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.steps import DropProbe, Filter, PipelineStep, Probe, Verify
@@ -21,8 +23,10 @@ from penstock.streamon.settings import SLICE_TUPLES as SLICE
 class Pipeline:
     """The steps of input ``root``; ``algorithm`` orders them."""
 
-    def __init__(self, inputs: JoinInputs, root: int, algorithm: str) -> None:
-        self._inputs, self._root = inputs, root
+    def __init__(
+        self, inputs: JoinInputs, root: int, algorithm: str, caches: JoinCaches | None = None
+    ) -> None:
+        self._inputs, self._root, self._caches = inputs, root, caches
         self.filters = LogicalFilters(inputs, root, algorithm)
 
     def order(self) -> list[int]:
@@ -40,6 +44,22 @@ class Pipeline:
             order.append(max(left, key=links))
             left.remove(order[-1])
         return order
+
+    def cached_steps(self, elements: Sequence[Element]) -> Iterator[PipelineStep]:
+        """Probes and look-ups one after the other."""
+        yield Filter(self._inputs, ())
+        bound = {self._root}
+        for element in elements:
+            if isinstance(element, int):
+                yield Probe(self._inputs, self._root, element, None)
+                more = {element}
+            else:
+                assert self._caches is not None
+                yield self._caches.lookup(element, self._root, self.order())
+                more = set(element.segment.inputs)
+            yield Filter(self._inputs, bound)
+            bound = bound | more
+        yield Verify(self._inputs)
 
     def steps(self) -> Iterator[PipelineStep]:
         """The steps in the current order."""
@@ -63,7 +83,9 @@ class Pipeline:
 
     def _run(self, rows: Int64s, min_ends: Sequence[int]) -> Tuples:
         tuples = Tuples({self._root: rows}, *self._inputs.life(self._root, rows), min_ends)
-        for step in self.steps():
+        elements = self._caches.elements(self._root, self.order()) if self._caches else []
+        cached = any(not isinstance(e, int) for e in elements)
+        for step in self.cached_steps(elements) if cached else self.steps():
             if not len(tuples):
                 break
             tuples = step.run(tuples)

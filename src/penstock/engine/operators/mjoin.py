@@ -52,7 +52,8 @@ class MJoin(Node):
     """Joins ``parts`` on ``classes``, ``bands`` and ``residual`` predicates; ``output`` are its columns.
 
     ``filters`` is the algorithm that orders the probes; ``chooser`` has the costs of access methods.
-    ``budget`` is that of a join of two windows, if it has one.
+    ``budget`` is that of a join of two windows, if it has one. ``cache_memory``: the bytes for caches of
+    subresults, None for a join without.
     """
 
     parts: tuple[Node, ...]
@@ -64,6 +65,7 @@ class MJoin(Node):
     bands: tuple[Band, ...] = ()
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     budget: JoinBudget | None = None
+    cache_memory: int | None = field(default=None, repr=False, compare=False)
 
     name = "mjoin"
 

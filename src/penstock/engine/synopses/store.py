@@ -90,6 +90,8 @@ class Store(Stateful):
         self.schema = schema
         self.stubs: list[Stub] = []
         self.base = self.next = self.inserted = 0
+        self.moves = 0
+        """How often its rows were moved up, which changes their ids."""
         self.latest = int(BEFORE_TIME)
         """The latest start of a row so far."""
         self.capacity = MIN_STORE_ROWS
@@ -254,6 +256,7 @@ class Store(Stateful):
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         self._ended = 0
+        self.moves += 1
         self._forget(first)
         for stub in self.stubs:
             stub.frontier, stub.due_from = self.next, first + int(np.searchsorted(live, stub.due_from))

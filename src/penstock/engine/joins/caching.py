@@ -1,0 +1,273 @@
+"""Caches in the pipelines of a join (thesis 5.4): CacheLookup and CacheUpdate.
+
+A *segment* is a set of inputs that follow each other in a pipeline, linked among themselves by equalities,
+and the classes of keys (K) that join them to the inputs before. Its cache has, for some keys, all joined rows
+of the segment. ``CacheLookup`` stands in the place of the segment's probes. A slice looks up all of its keys
+at once; the different keys that are missing go through the segment's probes, for all lives, and their joined
+rows become values of the cache; then all tuples of the slice read their values, in their order.
+
+``CacheUpdate`` keeps the values complete. A new row of an input of the segment is joined with the others of
+the segment, and the joined rows are added where the cache has their key; as soon as the key is known, rows
+whose key it does not have are left out. These probes are apart from the row's own pipeline, since that starts
+with drop probing, which lets only those rows pass that are in some result: so drop probing stays as it is,
+and caches need no particular order in the pipelines that feed them. Rows that leave need no update, because
+who reads a value intersects the lives of its rows with the tuple's.
+
+Predicates are not evaluated in caches, but on the tuples that come out of a look-up: so no predicate fails on
+rows that are in no result. Pipelines with the same segment share its cache (definition 5.5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.engine.element import BEFORE_TIME, FOREVER, Int64s
+from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.steps import PipelineStep, Probe
+from penstock.engine.joins.tuples import Tuples
+from penstock.engine.kernels import caching
+from penstock.engine.synopses.cache import Cache
+
+_PLACE = -1
+"""In the rows of tuples, beside the numbers of inputs: the place of the key that a tuple belongs to."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The inputs of a cached join, in the order of their numbers, and the classes of its key."""
+
+    inputs: tuple[int, ...]
+    classes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A cache in the pipeline of input ``root``."""
+
+    root: int
+    segment: Segment
+
+
+CachePlan = frozenset[Placement]
+"""The caches in use."""
+
+
+def segment_of(inputs: JoinInputs, before: Collection[int], members: Collection[int]) -> Segment | None:
+    """The segment of some inputs behind those ``before``; None if their join cannot be cached."""
+    members, before = set(members), set(before)
+    classes = {c for j in members for c in inputs.shared(j, before)}
+    crossing = any(b.inputs & members and b.inputs & before for b in inputs.bands)
+    linked = len(spanning(inputs, min(members), members)) == len(members) - 1
+    if not classes or crossing or not linked or members & inputs.passing:
+        return None
+    return Segment(tuple(sorted(members)), tuple(sorted(classes)))
+
+
+def spanning(inputs: JoinInputs, first: int, members: Collection[int]) -> list[int]:
+    """The other members that equalities lead to from the first, each linked to one before it."""
+    order: list[int] = []
+    while True:
+        bound = {first, *order}
+        near = [j for j in sorted(members) if j not in bound and inputs.shared(j, bound)]
+        if not near:
+            return order
+        order.append(max(near, key=lambda j: len(inputs.shared(j, bound))))
+
+
+class SegmentCache:
+    """The cache of a segment, and how it is kept complete."""
+
+    def __init__(self, inputs: JoinInputs, segment: Segment, limit: int, expected: int = 0) -> None:
+        self.inputs, self.segment = inputs, segment
+        self.cache = Cache(len(segment.classes), len(segment.inputs), limit, expected)
+        self._moves = self._moved()
+        self.seconds = 0.0
+
+    def _moved(self) -> list[int]:
+        return [self.inputs.stubs[m].store.moves for m in self.segment.inputs]
+
+    def current(self) -> Cache:
+        """The cache; empty if the ids of rows have changed."""
+        if self._moves != self._moved():
+            self._moves = self._moved()
+            self.cache.clear()
+        return self.cache
+
+    def bases(self) -> Int64s:
+        return np.array([self.inputs.stubs[m].store.base for m in self.segment.inputs])
+
+    def keyed(self, tuples: Tuples, among: Collection[int]) -> tuple[Tuples, np.ndarray]:
+        """The tuples without a NULL in their key, and the keys, from their rows of some inputs."""
+        words = np.empty((len(tuples), len(self.segment.classes)), np.int64)
+        known = np.ones(len(tuples), np.bool_)
+        for at, c in enumerate(self.segment.classes):
+            i = next(i for i in tuples.rows if i in among and i in self.inputs.column[c])
+            words[:, at], valid = self.inputs.key(i, c, tuples.rows[i])
+            known &= valid
+        return (tuples, words) if known.all() else (tuples.where(known), words[known])
+
+    def rows(self, tuples: Tuples) -> np.ndarray:
+        return np.stack([tuples.rows[m] for m in self.segment.inputs], axis=1)
+
+    def feeding(self, j: int) -> Iterator[PipelineStep]:
+        """The steps of new rows of input j, which is in the segment."""
+        bound, known, classes = {j}, False, self.segment.classes
+        for k in (None, *spanning(self.inputs, j, self.segment.inputs)):
+            if k is not None:
+                yield Probe(self.inputs, j, k, None)
+                bound.add(k)
+            if not known and all(not self.inputs.column[c].keys().isdisjoint(bound) for c in classes):
+                known = True
+                yield CachedKeys(self)
+        yield CacheUpdate(self)
+
+
+class CachedKeys(PipelineStep):
+    """Keeps the tuples whose key a cache has: no others can change it."""
+
+    def __init__(self, cache: SegmentCache) -> None:
+        super().__init__(cache.inputs)
+        self._cache = cache
+
+    def run(self, tuples: Tuples) -> Tuples:
+        tuples, words = self._cache.keyed(tuples, tuples.rows.keys())
+        return tuples.where(self._cache.current().find(words) >= 0)
+
+
+class CacheUpdate(PipelineStep):
+    """Adds joined rows of a segment to the values of their keys."""
+
+    def __init__(self, cache: SegmentCache) -> None:
+        super().__init__(cache.inputs)
+        self._cache = cache
+
+    def run(self, tuples: Tuples) -> Tuples:
+        tuples, words = self._cache.keyed(tuples, self._cache.segment.inputs)
+        cache = self._cache.current()
+        lives = np.stack([tuples.starts, tuples.ends], axis=1)
+        cache.insert(words, self._cache.rows(tuples), lives, self._cache.bases())
+        cache.trim(self._cache.bases())
+        return tuples
+
+
+class CacheLookup(PipelineStep):
+    """Joins tuples with a segment: keys that the cache has are read, the others are probed and added.
+
+    ``order``: the segment's inputs in the order of their probes. ``later``: the inputs whose rows' ends
+    become known later, so that they are read from the stores.
+    """
+
+    def __init__(self, cache: SegmentCache, root: int, order: Sequence[int], later: Collection[int]) -> None:
+        super().__init__(cache.inputs)
+        self._cache, self._root = cache, root
+        self._order, self._later = order, later
+
+    def run(self, tuples: Tuples) -> Tuples:
+        cache, bases = self._cache.current(), self._cache.bases()
+        tuples, words = self._cache.keyed(tuples, [i for i in tuples.rows if i not in self._order])
+        buckets = cache.find(words)
+        missing = np.flatnonzero(buckets < 0)
+        cache.hits += len(tuples) - len(missing)
+        if not len(missing):
+            values = cache.values(buckets)
+        else:
+            firsts, numbers = caching.distinct(words[missing])
+            cache.misses += len(firsts)
+            cache.hits += len(missing) - len(firsts)
+            new = missing[firsts]
+            counts, rows, lives = self._joined(tuples.take(new))
+            cache.reserve(len(rows), bases)
+            values = cache.values(buckets)
+            values[missing] = cache.create(words[new], counts, rows, lives, bases)[numbers]
+        places, entries, starts, ends = cache.read(values, tuples.starts, tuples.ends, bases)
+        joined = replace(tuples.take(places), starts=starts, ends=ends)
+        for at, m in enumerate(self._cache.segment.inputs):
+            joined.rows[m] = cache.rows[entries, at]
+        cache.trim(bases)
+        return self._alive(joined)
+
+    def _joined(self, tuples: Tuples) -> tuple[Int64s, np.ndarray, np.ndarray]:
+        """The joined rows of the segment for the keys of some tuples, whenever they are alive: how many of
+        each key, and the rows and lives, in the order of the tuples.
+        """
+        count = len(tuples)
+        always = np.full(count, BEFORE_TIME), np.full(count, FOREVER)
+        every = [int(BEFORE_TIME)] * len(self.inputs)
+        found = Tuples({**tuples.rows, _PLACE: np.arange(count)}, *always, every)
+        for j in self._order:
+            found = Probe(self.inputs, self._root, j, None).run(found)
+        at = np.argsort(found.rows[_PLACE], kind="stable")
+        found = found.take(at)
+        counts = np.bincount(found.rows[_PLACE], minlength=count)
+        return counts, self._cache.rows(found), np.stack([found.starts, found.ends], axis=1)
+
+    def _alive(self, joined: Tuples) -> Tuples:
+        """The tuples that are alive by the ends that are known now."""
+        alive = np.ones(len(joined), np.bool_)
+        for m in self._later:
+            ends = self.inputs.life(m, joined.rows[m])[1]
+            joined = replace(joined, ends=np.minimum(joined.ends, ends))
+            alive &= ends >= joined.min_ends[m]
+        return joined.where(alive & (joined.starts < joined.ends)) if self._later else joined
+
+
+Element = int | SegmentCache
+"""An input to probe, or a cache to look up in the place of several."""
+
+
+class JoinCaches:
+    """The caches of a join: those in use, by segment, within ``memory`` bytes.
+
+    ``later``: the inputs whose rows' ends become known after they arrive.
+    """
+
+    def __init__(self, inputs: JoinInputs, later: Collection[int], memory: int) -> None:
+        self.inputs, self._memory = inputs, memory
+        self._later = frozenset(later)
+        self.plan: CachePlan = frozenset()
+        self.caches: dict[Segment, SegmentCache] = {}
+
+    def use(self, plan: CachePlan) -> None:
+        """Use these caches from now on. New ones are empty, those that no pipeline uses are dropped."""
+        self.plan = plan
+        wanted = {p.segment for p in plan}
+        self.caches = {s: c for s, c in self.caches.items() if s in wanted}
+        for segment in sorted(wanted - self.caches.keys(), key=lambda s: s.inputs):
+            self.caches[segment] = SegmentCache(self.inputs, segment, self._memory)
+        self.share(dict.fromkeys(self.caches, 1.0))
+
+    def share(self, parts: Mapping[Segment, float]) -> None:
+        """Divide the memory by these parts."""
+        whole = sum(parts.values())
+        for segment, cache in self.caches.items():
+            limit = int(self._memory * parts[segment] / whole)
+            if limit != cache.cache.limit:
+                cache.cache.resize(limit, cache.bases())
+
+    def updated(self, j: int, rows: Int64s) -> None:
+        """Input j has new rows: bring the caches of its segments up to date."""
+        for cache in self.caches.values():
+            if j in cache.segment.inputs and len(rows):
+                every = [int(BEFORE_TIME)] * len(self.inputs)
+                tuples = Tuples({j: rows}, *self.inputs.life(j, rows), every)
+                for step in cache.feeding(j):
+                    if not len(tuples):
+                        break
+                    tuples = step.run(tuples)
+
+    def elements(self, root: int, order: Sequence[int]) -> list[Element]:
+        """The probes and look-ups of a pipeline, for an order of its probes."""
+        found: list[Element] = list(order)
+        for placement in (p for p in self.plan if p.root == root):
+            members = set(placement.segment.inputs)
+            at = next(n for n, e in enumerate(found) if e in members)
+            if set(found[at : at + len(members)]) == members:
+                found[at : at + len(members)] = [self.caches[placement.segment]]
+        return found
+
+    def lookup(self, cache: SegmentCache, root: int, order: Iterable[int]) -> CacheLookup:
+        members = [j for j in order if j in cache.segment.inputs]
+        return CacheLookup(cache, root, members, self._later & set(members))

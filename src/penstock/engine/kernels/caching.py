@@ -1,0 +1,197 @@
+"""A direct-mapped cache of joined rows by key: find, create, insert, read, and compact.
+
+``keys[bucket]`` has the words of the key that a bucket holds, ``spans[bucket] = (first, count, room)`` where
+its value is in the pool; ``first`` is -1 for an empty bucket. A value is consecutive entries of the pool:
+``rows[entry]`` are the row ids, one for each input of the cached join, ``lives[entry]`` its start and end.
+``top`` is the first free entry. A value that outgrows its room moves to the top; what it leaves behind is
+reclaimed by ``compact``. Entries with a row below its store's ``bases`` are dead: their rows are gone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from penstock.engine.element import Int64s
+from penstock.engine.kernels.hashing import mix
+
+_LEAST_ROOM = 2
+
+
+@njit(cache=True)
+def _bucket(words: np.ndarray, i: int, buckets: int) -> np.int64:
+    h = np.uint64(0)
+    for w in range(words.shape[1]):
+        h = mix(np.uint64(words[i, w]) ^ h)
+    return np.int64(h & np.uint64(buckets - 1))
+
+
+@njit(cache=True)
+def _same(keys: np.ndarray, bucket: np.int64, words: np.ndarray, i: int) -> bool:
+    for w in range(words.shape[1]):
+        if keys[bucket, w] != words[i, w]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def find(keys: np.ndarray, spans: np.ndarray, words: np.ndarray) -> Int64s:
+    """The bucket of each key, -1 for a miss."""
+    out = np.empty(len(words), np.int64)
+    for i in range(len(words)):
+        bucket = _bucket(words, i, len(keys))
+        hit = spans[bucket, 0] >= 0 and _same(keys, bucket, words, i)
+        out[i] = bucket if hit else -1
+    return out
+
+
+@njit(cache=True)
+def values(spans: np.ndarray, buckets: Int64s) -> np.ndarray:
+    """(first, count) of the values in some buckets; an empty one for -1."""
+    out = np.zeros((len(buckets), 2), np.int64)
+    for i in range(len(buckets)):
+        if buckets[i] >= 0:
+            out[i, 0], out[i, 1] = spans[buckets[i], 0], spans[buckets[i], 1]
+    return out
+
+
+@njit(cache=True)
+def distinct(words: np.ndarray) -> tuple[Int64s, Int64s]:
+    """The place of the first of each different key, and for every key the number of its first."""
+    size = 4
+    while size < 2 * len(words):
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    firsts, numbers = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    found = 0
+    for i in range(len(words)):
+        at = _bucket(words, i, size)
+        while table[at] >= 0 and not _same(words, firsts[table[at]], words, i):
+            at = (at + 1) & (size - 1)
+        if table[at] < 0:
+            table[at] = found
+            firsts[found] = i
+            found += 1
+        numbers[i] = table[at]
+    return firsts[:found], numbers
+
+
+@njit(cache=True)
+def create(
+    keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int,
+    words: np.ndarray, counts: Int64s, new_rows: np.ndarray, new_lives: np.ndarray,
+) -> tuple[np.ndarray, int]:  # fmt: skip
+    """Add keys with their values, ``counts`` rows each, one after the other; what a bucket held is replaced.
+
+    Returns (first, count) of each value, and the new top. The pool must have room.
+    """
+    out = np.empty((len(words), 2), np.int64)
+    at = 0
+    for i in range(len(words)):
+        out[i, 0], out[i, 1] = top, counts[i]
+        bucket = _bucket(words, i, len(keys))
+        for w in range(words.shape[1]):
+            keys[bucket, w] = words[i, w]
+        spans[bucket, 0], spans[bucket, 1], spans[bucket, 2] = top, counts[i], counts[i]
+        for _ in range(counts[i]):
+            for m in range(new_rows.shape[1]):
+                rows[top, m] = new_rows[at, m]
+            lives[top, 0], lives[top, 1] = new_lives[at, 0], new_lives[at, 1]
+            top += 1
+            at += 1
+    return out, top
+
+
+@njit(cache=True)
+def insert(
+    keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int,
+    words: np.ndarray, new_rows: np.ndarray, new_lives: np.ndarray, start: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Add joined rows to the values of their keys, from ``start`` on; others are ignored.
+
+    Returns how many were looked at, fewer than there are if the pool is full, and the new top.
+    """
+    for i in range(start, len(words)):
+        bucket = _bucket(words, i, len(keys))
+        if spans[bucket, 0] < 0 or not _same(keys, bucket, words, i):
+            continue
+        first, count, room = spans[bucket]
+        if count == room:
+            grown = max(2 * room, _LEAST_ROOM)
+            if top + grown > len(rows):
+                return i, top
+            rows[top : top + count] = rows[first : first + count]
+            lives[top : top + count] = lives[first : first + count]
+            first = top
+            spans[bucket, 0], spans[bucket, 2] = top, grown
+            top += grown
+        for m in range(new_rows.shape[1]):
+            rows[first + count, m] = new_rows[i, m]
+        lives[first + count, 0], lives[first + count, 1] = new_lives[i, 0], new_lives[i, 1]
+        spans[bucket, 1] = count + 1
+    return len(words), top
+
+
+@njit(cache=True)
+def read(
+    rows: np.ndarray, lives: np.ndarray, bases: Int64s, values: np.ndarray, starts: Int64s, ends: Int64s
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """The entries of a value (first, count) for each tuple, alive together with the tuple.
+
+    Returns (place of the tuple, entry, start, end) of each.
+    """
+    room = 0
+    for i in range(len(values)):
+        room += values[i, 1]
+    places, entries = np.empty(room, np.int64), np.empty(room, np.int64)
+    out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = 0
+    for i in range(len(values)):
+        for e in range(values[i, 0], values[i, 0] + values[i, 1]):
+            start, end = max(starts[i], lives[e, 0]), min(ends[i], lives[e, 1])
+            alive = start < end
+            for m in range(rows.shape[1]):
+                alive &= rows[e, m] >= bases[m]
+            places[found], entries[found] = i, e
+            out_starts[found], out_ends[found] = start, end
+            found += alive
+    return places[:found], entries[:found], out_starts[:found], out_ends[:found]
+
+
+@njit(cache=True)
+def compact(
+    spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, bases: Int64s,
+    new_rows: np.ndarray, new_lives: np.ndarray,
+) -> int:  # fmt: skip
+    """Copy all values to the new pool without their dead entries; returns its top."""
+    top = 0
+    for bucket in range(len(spans)):
+        first, count = spans[bucket, 0], spans[bucket, 1]
+        if first < 0:
+            continue
+        begin = top
+        for e in range(first, first + count):
+            alive = True
+            for m in range(rows.shape[1]):
+                alive &= rows[e, m] >= bases[m]
+            if alive:
+                new_rows[top] = rows[e]
+                new_lives[top] = lives[e]
+                top += 1
+        spans[bucket, 0], spans[bucket, 1], spans[bucket, 2] = begin, top - begin, top - begin
+    return top
+
+
+@njit(cache=True)
+def evict(spans: np.ndarray, hand: int, excess: int) -> tuple[int, int]:
+    """Empty buckets from ``hand`` on until ``excess`` entries are free; returns the hand, and the buckets."""
+    emptied = 0
+    for _ in range(len(spans)):
+        if excess <= 0:
+            break
+        if spans[hand, 0] >= 0:
+            excess -= spans[hand, 1]
+            spans[hand, 0] = -1
+            emptied += 1
+        hand = (hand + 1) & (len(spans) - 1)
+    return hand, emptied

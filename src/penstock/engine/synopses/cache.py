@@ -1,0 +1,156 @@
+"""A cache of a join subresult (thesis 5.4): for some keys, all joined rows of a segment of inputs.
+
+Consistency (definition 5.4.1), by lives: for every key that the cache has, the entries of its value that are
+alive at an instant are the joined rows of the segment with that key at that instant. A value may also have
+entries that are no longer alive: whoever reads it passes them over, so rows that leave need no update. The
+cache promises nothing about which keys it has. It can be cleared at any time.
+
+Values are row ids in the stores of the inputs, never copies. The ids of a store change when it moves its rows
+up; then the cache is cleared. It is no state: it is in no snapshot, and a rebuilt engine starts without.
+
+>>> cache = Cache(words=1, parts=2, limit=1 << 16)
+>>> key = np.array([[7]])
+>>> bases = np.zeros(2, np.int64)
+>>> cache.find(key)
+array([-1])
+>>> cache.create(key, np.array([1]), np.array([[3, 4]]), np.array([[0, 9]]), bases).tolist()
+[[0, 1]]
+>>> cache.insert(key, np.array([[3, 5]]), np.array([[2, 9]]), bases)
+>>> cache.rows[cache.read(cache.values(cache.find(key)), np.array([1]), np.array([9]), bases)[1]].tolist()
+[[3, 4], [3, 5]]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.engine.element import Int64s
+from penstock.engine.kernels import caching
+from penstock.engine.settings import CACHE_BUCKETS_SHARE, MIN_CACHE_BUCKETS, MIN_CACHE_ROWS
+
+
+class Cache:
+    """Keys of ``words`` integers; values of rows of ``parts`` inputs, in ``limit`` bytes between steps.
+
+    Each bucket holds one key: a new key replaces it. There are buckets for the ``expected`` keys; while more
+    keys are added than there are buckets, their number is multiplied, and the cache begins anew.
+    """
+
+    def __init__(self, words: int, parts: int, limit: int, expected: int = 0) -> None:
+        self._words, self._parts = words, parts
+        self._expected = expected
+        self.limit = limit
+        self.hits = self.misses = self.updates = self.evicted = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        buckets = max(MIN_CACHE_BUCKETS, min(self._most_buckets(), 4 * self._expected))
+        self._keys = np.zeros((1 << (buckets.bit_length() - 1), self._words), np.int64)
+        self._spans = np.full((len(self._keys), 3), -1, np.int64)
+        self.rows = np.empty((MIN_CACHE_ROWS, self._parts), np.int64)
+        self.lives = np.empty((MIN_CACHE_ROWS, 2), np.int64)
+        self._top = self._hand = self._created = 0
+
+    def _most_buckets(self) -> int:
+        """As many as a part of the memory has room for, a power of two."""
+        room = max(int(self.limit * CACHE_BUCKETS_SHARE) // (8 * self._words + 24), MIN_CACHE_BUCKETS)
+        return 1 << (room.bit_length() - 1)
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return int((self._spans[:, 0] >= 0).sum())
+
+    def nbytes(self) -> int:
+        return int(self._keys.nbytes + self._spans.nbytes + self.rows.nbytes + self.lives.nbytes)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._spans[:, 0] = -1
+        self._top = 0
+
+    def find(self, words: np.ndarray) -> Int64s:
+        """The bucket of each key, -1 for a miss. Buckets are valid until the next ``create``."""
+        return caching.find(self._keys, self._spans, words)
+
+    def values(self, buckets: Int64s) -> np.ndarray:
+        """(first entry, number of entries) of the values in some buckets; an empty one for -1."""
+        return caching.values(self._spans, buckets)
+
+    def create(
+        self, words: np.ndarray, counts: Int64s, rows: np.ndarray, lives: np.ndarray, bases: Int64s
+    ) -> np.ndarray:
+        """Add keys, each with ``counts`` of the rows; returns their values until ``trim``."""
+        self.reserve(len(rows), bases)
+        pool = self._keys, self._spans, self.rows, self.lives, self._top
+        values, self._top = caching.create(*pool, words, counts, rows, lives)
+        self._created += len(words)
+        return values
+
+    def insert(self, words: np.ndarray, rows: np.ndarray, lives: np.ndarray, bases: Int64s) -> None:
+        """Add joined rows to the values of those keys that the cache has."""
+        done = 0
+        while done < len(words):
+            pool = self._keys, self._spans, self.rows, self.lives, self._top
+            done, self._top = caching.insert(*pool, words, rows, lives, done)
+            if done < len(words):
+                # The value that has no room needs twice its entries at most.
+                self.reserve(2 * self._top + 2, bases)
+        self.updates += len(words)
+
+    def read(
+        self, values: np.ndarray, starts: Int64s, ends: Int64s, bases: Int64s
+    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """(place, entry, start, end) of the rows of values that are alive with the tuples that read them."""
+        return caching.read(self.rows, self.lives, bases, values, starts, ends)
+
+    def reserve(self, count: int, bases: Int64s) -> None:
+        """Make room for more entries, without giving up any key."""
+        if self._top + count > len(self.rows):
+            self._repack(max(count, len(self.rows) // 2) + self._live(), bases)
+
+    def _live(self) -> int:
+        held = self._spans[:, 0] >= 0
+        return int(self._spans[held, 1].sum())
+
+    def _repack(self, room: int, bases: Int64s) -> None:
+        rows, lives = np.empty((room, self._parts), np.int64), np.empty((room, 2), np.int64)
+        self._top = caching.compact(self._spans, self.rows, self.lives, bases, rows, lives)
+        self.rows, self.lives = rows, lives
+
+    def trim(self, bases: Int64s) -> None:
+        """Return to the limit: dead entries go first, then keys, one after the other."""
+        if self._created > len(self._keys):
+            self._more_buckets()
+        if self.nbytes() <= self.limit:
+            return
+        each = 8 * (self._parts + 2)
+        most = max((self.limit - self._keys.nbytes - self._spans.nbytes) // each, 0)
+        if self._top > most // 2:
+            self._repack(max(self._live(), 1), bases)
+        if self._top > most // 2:
+            excess = self._top - most // 2
+            self._hand, emptied = caching.evict(self._spans, self._hand, excess)
+            self.evicted += emptied
+        self._repack(max(min(most, 2 * self._live()), self._live(), 1), bases)
+
+    def _more_buckets(self) -> None:
+        """Begin anew with more buckets, if the memory allows: many keys have replaced others."""
+        self._created, self._expected = 0, max(self._expected, self._created)
+        if len(self._keys) < self._most_buckets():
+            self._reset()
+
+    def resize(self, limit: int, bases: Int64s) -> None:
+        """Use another amount of memory from now on."""
+        self.limit = limit
+        if len(self._keys) > (most := self._most_buckets()):
+            self._fold(most)
+        self.trim(bases)
+
+    def _fold(self, buckets: int) -> None:
+        """Use fewer buckets. Of the keys that now share one, the last stays."""
+        held = np.flatnonzero(self._spans[:, 0] >= 0)
+        keys, spans = np.zeros((buckets, self._words), np.int64), np.full((buckets, 3), -1, np.int64)
+        # A bucket is the last bits of its key's hash.
+        keys[held & (buckets - 1)], spans[held & (buckets - 1)] = self._keys[held], self._spans[held]
+        self._keys, self._spans = keys, spans
+        self._hand = 0
