@@ -201,3 +201,24 @@ def test_a_deletion_without_a_row_is_an_error_that_names_it(cql: str, partitions
         DataError, match="an element at 2 removes the row {'a': 2}, which is not in the relation R"
     ):
         penstock.evaluate(cql, inputs, partitions=partitions, until=9)
+
+
+def test_a_correlated_scalar_subquery_has_one_row_for_each_row_that_meets_it() -> None:
+    """Several rows of a key that no row asks for are no error."""
+    query = "SELECT S.v, (SELECT x FROM U [ROWS UNBOUNDED] WHERE U.k = S.k + {}) AS x FROM S [ROWS 1]"
+    rows = {
+        "S": [(t, {"k": 0, "v": t}) for t in (1, 3)],
+        "U": [(1, {"k": 0, "x": 5}), (2, {"k": 7, "x": 6}), (2, {"k": 7, "x": 6})],
+    }
+    assert (3, "+", {"v": 3, "x": 5}) in penstock.evaluate(query.format(0), rows, partitions=2)
+    with pytest.raises(penstock.DataError, match="a scalar subquery has more than one row"):
+        penstock.evaluate(query.format(7), rows)
+
+
+def test_subqueries_in_on_below_an_outer_join() -> None:
+    query = (
+        "SELECT S.v, U.x FROM S [ROWS 9] JOIN S [ROWS 9] AS t ON S.v = t.v AND S.v IN (SELECT x FROM U) "
+        "LEFT JOIN U [ROWS 9] ON U.x = S.v"
+    )
+    rows = {"S": [(1, {"v": 1}), (1, {"v": 2})], "U": [(1, {"x": 2})]}
+    assert penstock.evaluate(query, rows) == [(1, "+", {"v": 2, "x": 2})]

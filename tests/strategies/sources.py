@@ -84,9 +84,12 @@ def _join(ctx: Context, result: From, group: Part, other: Part, using: bool, dep
         conjuncts.append(link(ctx, group.scope, other.scope))
     if ctx.chance(4):
         conjuncts.append(test(ctx, Scope.of([*group.items, *other.items])))
-    if kind == "JOIN" and depth > 0 and ctx.leaves > 0 and ctx.chance(4):
+    if depth > 0 and ctx.leaves > 0 and ctx.chance(4):
         both = Scope.of([*group.items, *other.items])
-        conjuncts.append(selects.subqueries.subquery_condition(ctx, both, depth))
+        inner = kind == "JOIN"  # of other joins a subquery is a value, and refers to one side
+        side = both if inner else ctx.pick(group.scope, other.scope)
+        draw = selects.subqueries.subquery_condition if inner else selects.subqueries.truth
+        conjuncts.append(draw(ctx, side, depth))
     if kind != "JOIN" and ctx.chance(10):
         conjuncts = [condition(ctx, group.scope if ctx.chance(2) else other.scope)]
     result.text = f"{result.text} {kind} {other.text} ON {' AND '.join(conjuncts)}"
@@ -123,10 +126,11 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
     if kind == "values":
         return _values(ctx)
     names = {"stream": "STU", "relation": "RQ", "table": "D"}[kind]
-    return _named(ctx, ctx.pick(*names))
+    return named(ctx, ctx.pick(*names))
 
 
-def _named(ctx: Context, name: str) -> Part:
+def named(ctx: Context, name: str) -> Part:
+    """An input by its name, under a window."""
     source, alias = ctx.input(name), ctx.alias()
     text, columns = name, source.columns
     if source.kind not in (TABLE, "relation"):

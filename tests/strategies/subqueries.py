@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strategies import sources
-from strategies.data import INT, NUMBER, NUMERIC, ROUGH
+from strategies.data import BIGINT, INT, NUMBER, NUMERIC, ROUGH
 from strategies.expressions import condition, constant, link, number, test
 from strategies.scope import Context, Scope
 
@@ -82,8 +82,19 @@ def _quantified(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) 
     return f"NOT ({test})" if ctx.chance(4) else f"({test})"
 
 
+def _of_key(ctx: Context, outer: str) -> str:
+    """A correlated subquery without an aggregate of its own, over groups: one row per key."""
+    part, alias = sources.named(ctx, ctx.pick(*"STU")), ctx.alias()
+    key = f"{part.items[0].alias}.a"
+    groups = f"SELECT {key} AS k, MAX({number(ctx, part.scope)}) AS m FROM {part.text} GROUP BY {key}"
+    return f"(SELECT {alias}.m FROM ({groups}) AS {alias} WHERE {alias}.k = {outer})"
+
+
 def scalar(ctx: Context, scope: Scope, depth: int) -> str:
     """A scalar subquery, of one row at most."""
+    whole = scope.columns({INT, BIGINT})
+    if whole and ctx.chance(5):
+        return _of_key(ctx, ctx.pick(*whole))
     if ctx.chance(4):
         source, alias = ctx.input(ctx.pick(*"STU")), ctx.alias()
         inner = Scope({f"{alias}.{n}": t for n, t in source.columns.items()})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import DataError
 from penstock.expression import Call, Expression, Literal
 from penstock.functions import types
 from penstock.functions.kernels import Datum, Kernel, arrow
@@ -102,3 +103,9 @@ CONDITIONALS.define("nanvl", "DOUBLE, DOUBLE -> DOUBLE",
                     "the second where the first is NaN, otherwise the first",
                     "NANVL(CAST('NaN' AS DOUBLE), 1) -> 1e0",
                     lambda call, args: pc.if_else(pc.is_nan(args[0]), args[1], args[0]))  # fmt: skip
+
+
+@CONDITIONALS.by_column("raise_error", "STRING -> NULL", "fails the query with this text, if computed",
+                        "IF(1 > 2, RAISE_ERROR('greater'), 3) -> 3", raises=True, spark=None)  # fmt: skip
+def _raise_error(call: Call, args: Sequence[Datum]) -> pa.Array:
+    raise DataError(str(args[0][0].as_py()))

@@ -54,7 +54,7 @@ def _bind_list(first: exp.Expr, joins: Iterable[exp.Join], context: Context) -> 
         if node.meta.get("comma"):
             lists.append(right)
             continue
-        lists[-1] = join(lists[-1], right, node)
+        lists[-1] = join(lists[-1], right, node, context)
         if node.kind == "CROSS":
             lists[-1].crossed.append({i.alias for part in lists for i in part.inputs})
     result = lists[0]

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.cql.clauses.grouping import row_binder
+from penstock.cql.clauses.subqueries import Attachments
 from penstock.cql.expressions.coercion import comparands
+from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Item, Named, Scope
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nesting import chain
@@ -37,7 +39,8 @@ class Joined:
     """The inputs of one inner join with its conjuncts and its scope.
 
     ``crossed`` are sets of aliases that CROSS JOIN joins explicitly. ``deferred`` are conditions of ON with
-    subqueries, which an inner join has in common with WHERE. ``between``: windows between its streams.
+    subqueries, which an inner join has in common with WHERE; another join takes them in. ``between``: windows
+    between its streams.
     """
 
     scope: Scope
@@ -107,7 +110,7 @@ class Condition:
     deferred: list[exp.Expr] = field(default_factory=list)
 
 
-def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
+def join(left: Joined, right: Joined, node: exp.Join, context: Context) -> Joined:
     """Two sides joined by a JOIN."""
     words = tuple(w for w in (node.side, node.kind) if w and w not in ("INNER", "OUTER"))
     join_kind = KINDS.get(words)
@@ -117,11 +120,39 @@ def join(left: Joined, right: Joined, node: exp.Join) -> Joined:
         raise unsupported(f"{written} JOIN", node, hint)
     merge = _MERGED.get(words, _left_one)
     on = _condition(left, right, node, merge)
-    waiting = [*left.deferred, *right.deferred, *on.deferred]
-    if waiting and join_kind is not _inner:
-        hint = "filter that side by a subquery in FROM"
-        raise unsupported("a subquery in ON of an outer join or semijoin, or below one", waiting[0], hint)
+    if join_kind is not _inner:
+        left, right = _settled(left, context), _settled(right, context)
+        left, right, on = _with_subqueries(left, right, on, context)
     return join_kind(left, right, node, on)
+
+
+def _settled(side: Joined, context: Context) -> Joined:
+    """A side of a join that is not inner, with the subqueries in ON of its own inner joins."""
+    if not side.deferred:
+        return side
+    scope = replace(side.scope, functions=context.functions)
+    attachments = Attachments(context, scope)
+    binder, bound = row_binder(scope, "ON", attachments.value), list[Expression]()
+    for part in side.deferred:
+        if not attachments.semijoin(part, binder):
+            bound += conjuncts(binder.condition(part, "ON"))
+    node = attachments.over(side.plan())
+    return side.as_one(Select(node, tuple(bound)) if bound else node, side.scope)
+
+
+def _with_subqueries(
+    left: Joined, right: Joined, on: Condition, context: Context
+) -> tuple[Joined, Joined, Condition]:
+    """Both sides with the values of the subqueries in ON as further columns, which the condition reads."""
+    if not on.deferred:
+        return left, right, on
+    scope = replace(on.scope, functions=context.functions)
+    attachments = Attachments(context, scope)
+    binder = row_binder(scope, "ON", attachments.value)
+    bound = [c for part in on.deferred for c in conjuncts(binder.condition(part, "ON"))]
+    one, other = attachments.onto((left.plan(), right.plan()), on.deferred[0])
+    sides = left.as_one(one, left.scope), right.as_one(other, right.scope)
+    return *sides, Condition(on.conjuncts + bound, on.scope)
 
 
 JoinKind = Callable[[Joined, Joined, exp.Join, Condition], Joined]

@@ -3,7 +3,8 @@
 * A conjunct of WHERE or HAVING that is EXISTS or IN is a semijoin; NOT EXISTS and NOT IN are antijoins. NOT
   IN is true only if no comparison is true *or unknown*, so its conjunct is ``COALESCE(x = y, TRUE)``.
 * A scalar subquery is a left outer join with the one row it has at most; a correlated aggregate is one with
-  its groups, of which every row finds at most one.
+  its groups, of which every row finds at most one. Another subquery that is correlated by equality is joined
+  with the number of its rows by key, and an error where a row finds more than one.
 * EXISTS and IN anywhere else are values: a left outer join with counts, from which the truth value follows.
   ``x IN (...)`` is true if ``x`` is counted, false if nothing is counted at all, unknown if ``x`` is NULL
   or a NULL is counted, else false.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
@@ -29,8 +31,8 @@ from penstock.cql.names.context import Context
 from penstock.cql.names.results import unique
 from penstock.cql.names.scope import Named, Outer, Scope, as_own, inner_columns, outer_columns
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.expression import Call, Column, Expression, Literal, connected, transform
-from penstock.functions.types import BIGINT, BOOLEAN
+from penstock.expression import Call, Column, Expression, Literal, columns, connected, transform
+from penstock.functions.types import BIGINT, BOOLEAN, STRING, is_ordered
 from penstock.plan.facts import apart_from, equal_sides, over
 from penstock.plan.logical import (
     Aggregate,
@@ -57,6 +59,21 @@ class Subquery:
     value: Expression | None
 
 
+@dataclass(frozen=True)
+class Attachment:
+    """A join that a subquery adds, and the columns of the enclosing query that it reads."""
+
+    join: Callable[[Logical], Logical]
+    reads: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, join: Callable[[Logical], Logical], node: Logical, conjuncts: Sequence[Expression]
+    ) -> Attachment:
+        read = frozenset(name for c in conjuncts for name in columns(c))
+        return cls(join, read - frozenset(node.schema.names))
+
+
 @dataclass
 class Attachments:
     """The joins that the subqueries of one clause add to the rows (with ``grouping``, groups) it is over."""
@@ -65,13 +82,24 @@ class Attachments:
     scope: Scope
     grouping: Grouping | None = None
     names: set[str] = field(default_factory=set)
-    _joins: list[Callable[[Logical], Logical]] = field(default_factory=list)
+    _joins: list[Attachment] = field(default_factory=list)
     _values: dict[int, Expression] = field(default_factory=dict)
 
     def over(self, node: Logical) -> Logical:
-        for join in self._joins:
-            node = join(node)
+        for attached in self._joins:
+            node = attached.join(node)
         return node
+
+    def onto(self, sides: Sequence[Logical], at: exp.Expr) -> list[Logical]:
+        """The sides of a join with the values of the subqueries in ON, each at the side that it reads."""
+        found = list(sides)
+        for attached in self._joins:
+            side = next((n for n, s in enumerate(found) if attached.reads <= {*s.schema.names}), None)
+            if side is None:
+                hint = "refer to one side, or write the join as a subquery in FROM"
+                raise unsupported("a subquery in ON that refers to both sides of this join", at, hint)
+            found[side] = attached.join(found[side])
+        return found
 
     def semijoin(self, node: exp.Expr, binder: ExpressionBinder) -> bool:
         """Add a conjunct of a condition as a semijoin or antijoin; False if it is neither."""
@@ -79,7 +107,7 @@ class Attachments:
         while isinstance(test, exp.Not):
             anti, test = not anti, test.this.unnest()
         if is_quantified(test):
-            self._joins.append(self._quantified_join(test, binder, anti))
+            self._quantified_join(test, binder, anti)
             return True
         if isinstance(test, exp.Exists):
             subquery = self._bind(test, test.this)
@@ -91,7 +119,7 @@ class Attachments:
             conjuncts = subquery.conjuncts + matches
         else:
             return False
-        self._joins.append(lambda rows: SemiJoin(rows, subquery.node, tuple(conjuncts), anti))
+        self._semijoin(subquery, conjuncts, anti)
         return True
 
     def value(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
@@ -120,10 +148,21 @@ class Attachments:
             count = len(subquery.columns)
             raise error(f"a scalar subquery returns one column, not {count}", node)
         if subquery.conjuncts:
-            hint = "write an aggregate such as MAX, which has one value"
-            raise unsupported("a correlated scalar subquery without an aggregate", node, hint)
+            return self._only_row(subquery, node)
         self._attach(Single(subquery.node), [])
         return subquery.columns[0]
+
+    def _only_row(self, subquery: Subquery, node: exp.Expr) -> Expression:
+        """The value of the one row that a correlated subquery has; where it has several, an error."""
+        (value,) = subquery.columns
+        if not is_ordered(value.type):
+            raise unsupported("an array as the value of a correlated scalar subquery", node)
+        calls = [AggregateCall("count", None, BIGINT), AggregateCall("max", value, value.type)]
+        count, only = self._aggregated(subquery, node, calls)
+        several = Call(">", (count, Literal(1, BIGINT)), BOOLEAN)
+        message = Literal("a scalar subquery has more than one row; aggregate it or use IN", STRING)
+        failure = Call("raise_error", (message,), value.type)
+        return Call("case", (several, failure, only), value.type)
 
     # truth values
 
@@ -150,17 +189,14 @@ class Attachments:
 
     # ANY and ALL
 
-    def _quantified_join(
-        self, node: exp.Expr, binder: ExpressionBinder, anti: bool
-    ) -> Callable[[Logical], Logical]:
+    def _quantified_join(self, node: exp.Expr, binder: ExpressionBinder, anti: bool) -> None:
         """``x < ANY (...)`` is a semijoin by x < y; ``x < ALL (...)`` an antijoin by what contradicts it."""
         sign, every = _sign(node), isinstance(node.expression, exp.All)
         subquery = self._bind(node, _quantified_query(node))
         match = self._compared(node, binder, subquery, CONTRARY[sign] if every else sign)
         anti = every != anti
         matches = _or_unknown([match]) if anti else [match]
-        conjuncts = (*subquery.conjuncts, *matches)
-        return lambda rows: SemiJoin(rows, subquery.node, conjuncts, anti)
+        self._semijoin(subquery, [*subquery.conjuncts, *matches], anti)
 
     def _quantified(self, binder: ExpressionBinder, node: exp.Expr) -> Expression:
         """The truth value: ALL is the negation of ANY with the contrary sign."""
@@ -216,7 +252,7 @@ class Attachments:
         pairs = [equal_sides(c, apart_from(names), over(names)) for c in subquery.conjuncts]
         if not all(pairs):
             hint = "make it a conjunct of its own, or correlate it by equality"
-            raise unsupported("EXISTS, IN, ANY or ALL as a value and not correlated by equality", node, hint)
+            raise unsupported("a subquery as a value that is not correlated by equality", node, hint)
         alias = self.context.new_alias()
         keys, conjuncts = list[tuple[str, Expression]](), list[Expression]()
         for number, (outer, inner) in enumerate(p for p in pairs if p):
@@ -229,10 +265,15 @@ class Attachments:
     # binding and joining
 
     def _attach(self, node: Logical, conjuncts: Sequence[Expression]) -> None:
-        self._joins.append(lambda rows: OuterJoin(rows, node, "left", tuple(conjuncts)))
+        join = partial(OuterJoin, right=node, kind="left", conjuncts=tuple(conjuncts))
+        self._joins.append(Attachment.of(join, node, conjuncts))
         self.names.update(node.schema.names)
         if self.grouping is not None:
             self.grouping.attached.update(node.schema.names)
+
+    def _semijoin(self, subquery: Subquery, conjuncts: Sequence[Expression], anti: bool) -> None:
+        join = partial(SemiJoin, right=subquery.node, conjuncts=tuple(conjuncts), anti=anti)
+        self._joins.append(Attachment.of(join, subquery.node, conjuncts))
 
     def _bind(self, node: exp.Expr, query: exp.Expr, takes_value: bool = False) -> Subquery:
         outer = Outer(self.scope, takes_value=takes_value)
