@@ -36,7 +36,7 @@ from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.evaluate import HEARTBEAT
 from penstock.spark.driver.sources import InputFrame
 from penstock.spark.driver.tables import read
-from penstock.spark.map_side.packer import Packer
+from penstock.spark.map_side.packer import Packers
 from penstock.spark.relay.processor import Finish, Relay
 from penstock.spark.relay.result import Forward, Rows
 from penstock.spark.wire.protocol import Message
@@ -116,10 +116,10 @@ class Relays(StatefulProcessor):
 
 
 @dataclass(frozen=True)
-class Packers:
+class CasePackers:
     """Packs the rows of every input of every case; each has a column of structs for its own."""
 
-    packers: dict[str, Packer]
+    packers: dict[str, Packers]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         there = list(batches)
@@ -195,14 +195,15 @@ def _dataframe(members: Sequence[Member], stream: DataFrame, stages: int) -> Dat
 
 
 def _pack(members: Sequence[Member], stream: DataFrame) -> DataFrame:
-    packers, columns = dict[str, Packer](), []
+    packers, columns = dict[str, Packers](), []
     for m in members:
         for number, source in enumerate(m.sources()):
             name = f"case{m.number}_{number}"
-            shown, packers[name] = exchange.packing(source, m.keys(0))
+            scan = exchange.Scan.of([source], m.keys(0))
+            shown, packers[name] = scan.columns, scan.packers
             mine = (F.col("case") == m.number) & (F.col("input") == source.stream.name)
             columns.append(F.when(mine, F.struct(*shown)).alias(name))
-    return stream.select(*columns).mapInArrow(Packers(packers).run, exchange.BLOBS)
+    return stream.select(*columns).mapInArrow(CasePackers(packers).run, exchange.BLOBS)
 
 
 def _collect(df: DataFrame, checkpoint: Path) -> list[Any]:

@@ -13,7 +13,7 @@ from penstock.engine.stage import SIGN, TS
 from penstock.errors import DataError
 from penstock.expression import Column
 from penstock.routing import Axis, Route, own_column
-from penstock.spark.map_side.packer import KEEP, Packer, Split
+from penstock.spark.map_side.packer import KEEP, Packer, Packers, Split
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope
 
@@ -26,10 +26,14 @@ def split(partitions: int) -> Route:
     return Route((Axis(partitions, (Column("S.k", pa.int64()),)),))
 
 
-def packed(packer: Packer, *batches: pa.RecordBatch) -> list[tuple[int, Envelope, Any]]:
+def packed(packer: Packer, *batches: pa.RecordBatch, limit: int = 1 << 20) -> list[tuple[int, Envelope, Any]]:
     """Key, envelope and rows of every blob."""
+    return all_packed(Packers(((packer, tuple(range(len(packer.schema)))),), limit), *batches)
+
+
+def all_packed(packers: Packers, *batches: pa.RecordBatch) -> list[tuple[int, Envelope, Any]]:
     out = []
-    for row in packer.run(iter(batches)):
+    for row in packers.run(iter(batches)):
         (key,), (envelope,), (data,) = (column.to_pylist() for column in row.columns)
         out.append((key, Envelope.from_json(envelope), blob.decode(data) if data else None))
     return out
@@ -105,11 +109,30 @@ def test_the_timestamp_is_sent_once() -> None:
     assert blob.encode(batch, copies).size < blob.encode(batch).size + 700
 
 
+def test_one_scan_is_packed_for_two_splits_and_one_partition() -> None:
+    columns = {TS: pa.int64(), "S.k": pa.int64(), "S.v": pa.int64()}
+
+    def by(name: str, input: str) -> Packer:
+        schema = pa.schema([(TS, pa.int64()), (name, pa.int64())])
+        route = split(2) if input != "one" else Route((Axis(1, split(2).axes[0].keys),))
+        return Packer(input, "S", schema, NO_COPIES, (Split((name,)),), route, (0, 1))
+
+    packers = Packers(((by("S.k", "k"), (0, 1)), (by("S.v", "v"), (0, 2)), (by("S.v", "one"), (0, 2))))
+    times, keys, values = range(40), [1] * 40, [n % 7 for n in range(40)]
+    arrays = [pa.array(c, pa.int64()) for c in (times, keys, values)]
+    out = all_packed(packers, pa.record_batch(arrays, names=list(columns)))
+    assert [(e.input, key) for key, e, _ in out] == [(n, k) for n in ("k", "v", "one") for k in (0, 1)]
+    assert {(e.min_ts, e.max_ts) for _, e, _ in out} == {(0, 39)}
+    rows = {(e.input, key): e.rows for key, e, _ in out}
+    assert sorted([rows["k", 0], rows["k", 1]]) == [0, 40] and rows["v", 0] + rows["v", 1] == 40
+    assert (rows["one", 0], rows["one", 1]) == (40, 0)
+
+
 def test_large_inputs_come_in_pieces() -> None:
     schema = pa.schema([(TS, pa.int64())])
-    packer = Packer("S", "S", schema, NO_COPIES, (), Route(), (0,), limit=1000)
+    packer = Packer("S", "S", schema, NO_COPIES, (), Route(), (0,))
     batches = [pa.record_batch([pa.array([n] * 100, pa.int64())], schema=schema) for n in range(10)]
-    out = packed(packer, *batches)
+    out = packed(packer, *batches, limit=1000)
     assert [e.piece for _, e, _ in out] == list(range(5))
     assert [ts for _, _, part in out for ts in part.column(TS).to_pylist()[::100]] == list(range(10))
 

@@ -143,6 +143,7 @@ class StepOutput:
     roots: dict[str, RootOutput]
     needs_from: int
     replay_from: int
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def only(self) -> RootOutput:

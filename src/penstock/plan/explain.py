@@ -61,7 +61,8 @@ def _scheduling(how: Scheduling) -> Iterator[str]:
 def explain_stage(planned: PlannedStage) -> Iterator[str]:
     """The inputs of a stage and each operator with its inputs, each line readable by itself."""
     yield from (" ".join(line.split()) for line in _hosts(planned))
-    yield from dict.fromkeys(_operator_lines(planned.stage.root))
+    lines = (line for root in planned.stage.roots.values() for line in _operator_lines(root))
+    yield from dict.fromkeys(lines)
 
 
 def _operator_lines(node: Node) -> Iterator[str]:

@@ -25,6 +25,10 @@ KAFKA_BATCH_MESSAGES = 10_000
 """Messages per record batch: librdkafka returns them as Python objects, so their number is limited."""
 KAFKA_POLL_S = 0.1
 """Seconds that librdkafka may wait for a full batch; one that ends in a gap of the log is never full."""
+RESULT_TASK_BYTES = 32 << 20
+"""Bytes of a query's results that one task of a reader reads."""
+RESULTS_IDLE_S = 10.0
+"""Seconds after which a reader advances over batches without results for it: they may be deleted later."""
 
 # Wire
 

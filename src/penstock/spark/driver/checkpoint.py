@@ -119,7 +119,12 @@ class Directory:
 def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
     """The fingerprint of a planned stage."""
     stage = planned.stage
-    parts = [_unnamed(stage.root), stage.inputs, stage.waits, [_input(i) for i in planned.inputs]]
+    parts = [
+        *map(_unnamed, stage.roots.values()),
+        stage.inputs,
+        stage.waits,
+        [_input(i) for i in planned.inputs],
+    ]
     digest = hashlib.sha256("\n".join(map(_text, parts)).encode()).hexdigest()[:16]
     read = [i for i in planned.inputs if isinstance(i, SourceInput)]
     streams = tuple((i.alias, i.stream.name, _declared(i.stream)) for i in read)

@@ -17,6 +17,7 @@ from penstock.cql.syntax.parser import parse_duration
 from penstock.errors import EngineError
 from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.schema import TimeDomain
 from penstock.settings import Settings
 from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import fingerprint
@@ -121,13 +122,18 @@ def late_schema(stream: Input) -> pa.Schema:
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
+    """The columns of a query's result, as a user sees them."""
+    return shown_schema(plan.time, plan.kind, plan.schema)
+
+
+def shown_schema(time: TimeDomain, kind: str, schema: pa.Schema) -> pa.Schema:
     """``ts``, for a relation ``op``, then the selected columns; another ``ts`` becomes ``ts_1``."""
-    own = [pa.field("ts", plan.time.ts_type)]
-    if plan.kind == "relation":
+    own = [pa.field("ts", time.ts_type)]
+    if kind == "relation":
         own.append(pa.field("op", pa.string()))
     taken = {f.name.lower() for f in own}
-    wanted = {f.name.lower() for f in plan.schema}
-    return pa.schema([*own, *(pa.field(_free(f.name, taken, wanted), f.type) for f in plan.schema)])
+    wanted = {f.name.lower() for f in schema}
+    return pa.schema([*own, *(pa.field(_free(f.name, taken, wanted), f.type) for f in schema)])
 
 
 def _free(name: str, taken: set[str], wanted: set[str]) -> str:

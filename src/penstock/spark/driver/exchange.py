@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,7 +25,7 @@ from penstock.routing import Axis
 from penstock.spark.driver.sources import InputFrame
 from penstock.spark.map_side import parquet_files
 from penstock.spark.map_side.catalyst import quote, to_spark_sql
-from penstock.spark.map_side.packer import KEEP, PART, Packer, Split
+from penstock.spark.map_side.packer import KEEP, PART, Packer, Packers, Split
 from penstock.spark.map_side.parquet_files import ParquetPacker, ParquetPackers
 from penstock.spark.settings import FILE_TASKS_PER_CORE
 
@@ -35,18 +36,25 @@ BLOBS = "partition INT, envelope STRING, blob BINARY"
 def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
     """The rows of streams and relations as blobs for the partitions that have these keys."""
     parts, files, packers = [], list[DataFrame](), list[ParquetPacker]()
-    for source in sources:
-        columns, packer = packing(source, keys)
-        plain = Sent.of(source).plain(source)
-        own = parquet_files.paths(source.stream.source.df) if plain else None
-        if own is None:
-            parts.append(source.stream.source.df.select(*columns).mapInArrow(packer.run, BLOBS))
+    for own in _by_stream(sources):
+        scan, df = Scan.of(own, keys), own[0].stream.source.df
+        paths = parquet_files.paths(df) if scan.plain else None
+        if paths is None:
+            parts.append(df.select(*scan.columns).mapInArrow(scan.packers.run, BLOBS))
         else:
-            files.append(own.select(F.lit(len(files)), "file_path"))
-            packers.append(ParquetPacker(packer, plain))
+            files.append(paths.select(F.lit(len(files)), "file_path"))
+            packers.append(ParquetPacker(scan.packers, scan.plain))
     if files:
         parts.append(_together(files).mapInArrow(ParquetPackers(tuple(packers)).run, BLOBS))
     return reduce(DataFrame.unionAll, parts)
+
+
+def _by_stream(sources: Sequence[SourceInput]) -> list[list[SourceInput]]:
+    """The inputs that read the same DataFrame, so that it is scanned once."""
+    found: dict[int, list[SourceInput]] = {}
+    for source in sources:
+        found.setdefault(id(source.stream.source.df), []).append(source)
+    return list(found.values())
 
 
 def _together(files: Sequence[DataFrame]) -> DataFrame:
@@ -55,13 +63,38 @@ def _together(files: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, files).coalesce(FILE_TASKS_PER_CORE * cores)
 
 
-def packing(source: SourceInput, keys: Sequence[int]) -> tuple[list[Column], Packer]:
-    """The columns that Catalyst computes of every row, and the packer of the rows."""
-    sent = Sent.of(source)
-    columns = [c.alias(f"c{n}") for n, c in enumerate(sent.columns.values())]
-    schema, split = sent.schema(source), tuple(sent.split)
-    packer = Packer(source.name, source.stream.name, schema, sent.copies, split, source.route, tuple(keys))
-    return columns, packer
+@dataclass(frozen=True)
+class Scan:
+    """One scan of a DataFrame for all inputs over it: the columns that Catalyst computes of every row, the
+    packers with the columns of each, and, if the columns are the stream's own, their fields.
+    """
+
+    columns: list[Column]
+    packers: Packers
+    plain: tuple[pa.Field, ...]
+
+    @staticmethod
+    def of(sources: Sequence[SourceInput], keys: Sequence[int]) -> Scan:
+        places: dict[Any, int] = {}
+        columns: list[Column] = []
+        fields: list[pa.Field] = []
+        packers = []
+        for source in sources:
+            sent = Sent.of(source)
+            same = [_same(source, name) for name in sent.columns]
+            plain = sent.plain(source)
+            for number, key in enumerate(same):
+                if key not in places:
+                    places[key] = len(columns)
+                    columns.append(sent.columns[key[0]].alias(f"c{len(columns)}"))
+                    fields += plain[number : number + 1]
+            packers.append((sent.packer(source, keys), tuple(places[key] for key in same)))
+        return Scan(columns, Packers(tuple(packers)), tuple(fields) if len(fields) == len(columns) else ())
+
+
+def _same(source: SourceInput, name: str) -> tuple[str, Any]:
+    """What identifies a column that is sent: one that two inputs have is computed once."""
+    return name, (source.alias, dict(source.columns).get(name), source.filter)
 
 
 @dataclass
@@ -114,6 +147,12 @@ class Sent:
     def _told_apart(self, source: SourceInput, row: Sequence[ex.Expression]) -> tuple[str, ...]:
         # A relation's row must leave where it entered, so its time is not part of its identity.
         return (*([] if source.stream.is_relation else [TS]), *self._named(source, row))
+
+    def packer(self, source: SourceInput, keys: Sequence[int]) -> Packer:
+        """The packer of the rows with these columns."""
+        schema, split = self.schema(source), tuple(self.split)
+        own = (source.name, source.stream.name, schema, self.copies)
+        return Packer(*own, split, source.route, tuple(keys))
 
     def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
         """The stream's own columns that are sent, or none if Catalyst has something to compute."""

@@ -7,7 +7,7 @@ other partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Packer:
-    """Packs the rows of one map task; pickled into it.
+    """Packs rows for one input of a stage.
 
     ``schema`` is that of the input, ``copies`` are columns that the engine copies from the timestamp.
     ``split``: per dimension that splits the stream, the columns that determine the coordinate (without any, a
@@ -68,22 +68,10 @@ class Packer:
     split: tuple[Split, ...]
     route: Route
     keys: tuple[int, ...]
-    limit: int = BLOB_BYTES
 
-    @generator_without_traceback
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The blobs of a task; every partition gets at least one, even without rows."""
-        keep_freed_memory()
-        quiet_worker()
-        context = TaskContext.get()
-        producer = context.partitionId() if context else 0
-        piece = 0
-        for chunk in _chunks(batches, self.limit):
-            yield from self._blobs(self._typed(chunk), producer, piece)
-            piece += 1
-        if not piece:
-            yield from self._blobs(None, producer, 0)
-        freeze_loaded_objects()
+    def pack(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
+        """The blobs of some rows, or of a task without any; every partition gets one."""
+        yield from self._blobs(None if rows is None else self._typed(rows), producer, piece)
 
     def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         if rows is None:
@@ -94,15 +82,15 @@ class Packer:
         disorder = disorder_of(np.asarray(rows.column(TS)))
         parts = list(self._parts(rows))
         total = total_rows(self.input, parts)
+        empty = Envelope(self.input, producer, piece, 0, least, most, total=total, disorder=disorder)
         for targets, part in parts:
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
             for number in targets:
-                copy = number != targets[0]
-                bounds = {"min_ts": least, "max_ts": most, "disorder": disorder}
-                envelope = Envelope(
-                    self.input, producer, piece, part.num_rows, **bounds, copy=copy, total=total
-                )
+                envelope = replace(empty, rows=part.num_rows, copy=number != targets[0])
                 yield _row(self.keys[number], envelope, data)
+        # A route may lead to fewer partitions than the stage has; the time reaches all of them.
+        for number in set(range(len(self.keys))).difference(*(targets for targets, _ in parts)):
+            yield _row(self.keys[number], empty, pa.py_buffer(b""))
         for number, axis in enumerate(self.route.own):
             if axis.by_source:
                 yield from self._checked_keys(rows, number, producer, piece)
@@ -169,6 +157,38 @@ class Packer:
         split = self.split[number]
         keys, row = ([rows.column(n) for n in names] for names in (split.keys, split.row))
         return coordinates(self.route.own[number], keys, row, rows.num_rows)
+
+
+@dataclass(frozen=True)
+class Packers:
+    """Packs the rows of one map task for all inputs that read them; pickled into it.
+
+    Each packer comes with the numbers of the columns that it takes.
+    """
+
+    packers: tuple[tuple[Packer, tuple[int, ...]], ...]
+    limit: int = BLOB_BYTES
+
+    @property
+    def stream(self) -> str:
+        return self.packers[0][0].stream
+
+    @generator_without_traceback
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The blobs of a task; every partition gets at least one of each input, even without rows."""
+        keep_freed_memory()
+        quiet_worker()
+        context = TaskContext.get()
+        producer = context.partitionId() if context else 0
+        piece = 0
+        for chunk in _chunks(batches, self.limit):
+            for packer, columns in self.packers:
+                yield from packer.pack(chunk.select(columns), producer, piece)
+            piece += 1
+        if not piece:
+            for packer, _ in self.packers:
+                yield from packer.pack(None, producer, 0)
+        freeze_loaded_objects()
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import DataError
 from penstock.schema import sql_name
-from penstock.spark.map_side.packer import Packer
+from penstock.spark.map_side.packer import Packers
 from penstock.spark.process import generator_without_traceback
 from penstock.spark.settings import PARQUET_BATCH_ROWS
 
@@ -80,10 +80,10 @@ def _is_a_file(path: str, spark: SparkSession) -> bool:
 class ParquetPacker:
     """Packs the rows of a stream's files.
 
-    ``columns`` are the files' columns with the types that the stream declares, in the order of the packer's.
+    ``columns`` are the files' columns with the types that the stream declares, in the order of the packers'.
     """
 
-    packer: Packer
+    packer: Packers
     columns: tuple[pa.Field, ...]
 
     def run(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:

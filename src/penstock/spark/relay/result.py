@@ -1,19 +1,20 @@
-"""The output of the processor to Spark: blobs for the next stage, or the query's rows."""
+"""The output of the processor to Spark: blobs for the next stage, the query's rows, or what a file holds."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from penstock.engine.command import Command
-from penstock.engine.element import operation
-from penstock.engine.stage import SIGN, TS
 from penstock.spark.settings import RESULT_FRAME_ROWS
 from penstock.spark.wire.protocol import Message
 from penstock.spark.wire.record import command_to_json
+from penstock.spark.wire.results import Results, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,14 +51,38 @@ class Rows:
         with pa.ipc.open_stream(result.body) as reader:
             batch = reader.read_next_batch()
         for start in range(0, batch.num_rows, RESULT_FRAME_ROWS):
-            columns = self.columns(batch.slice(start, RESULT_FRAME_ROWS))
+            columns = shown(batch.slice(start, RESULT_FRAME_ROWS), self.schema, self.kind)
             arrays = {n: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for n, c in columns.items()}
             yield pd.DataFrame(arrays, copy=False)
 
-    def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """``ts``, for a relation ``op``, then the payload."""
-        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-        ts, sign = by_name.pop(TS), by_name.pop(SIGN)
-        first = [ts] if self.kind == "stream" else [ts, operation(sign)]
-        columns = zip(self.schema, [*first, *by_name.values()], strict=True)
-        return {f.name: c if c.type == f.type else c.cast(f.type) for f, c in columns}
+
+@dataclass(frozen=True)
+class Publish:
+    """The results of a pipeline's queries, written to a file, of which the driver is told.
+
+    Only one partition tells which commands were applied; all apply the same.
+    """
+
+    results: Results
+
+    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
+        """A row in the columns of ``PUBLISHED``: the file, what it holds, who failed, the last command."""
+        import pandas as pd
+
+        contents, failed = result.head["places"]
+        last = max((c.sequence for c in commands), default=0)
+        if contents or failed or last:
+            file = self.results.write(_batch(), [result.body]) if contents else ""
+            row = (file, json.dumps(contents), json.dumps(failed), last)
+            yield pd.DataFrame([row], columns=["file", "contents", "failed", "commands"])
+
+
+PUBLISHED = "file STRING, contents STRING, failed STRING, commands BIGINT"
+"""The rows that tell the driver of files."""
+
+
+def _batch() -> int:
+    """The number of the micro-batch that the task is of."""
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0)

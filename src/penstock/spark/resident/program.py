@@ -1,10 +1,13 @@
-"""The program of a resident engine: a stage, and the destination of its results."""
+"""The program of a resident engine: a stage, and the destination of its results.
+
+A destination turns a step's output into the body of the answer to the relay, and says what is where in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -16,6 +19,9 @@ from penstock.spark.resident.late_rows import LateRows
 from penstock.spark.settings import BLOB_BYTES
 from penstock.spark.wire import blob
 from penstock.spark.wire.record import Envelope, Record
+
+_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
+_COMPRESSED = pa.ipc.IpcWriteOptions(use_threads=False, compression="lz4")
 
 
 class EngineLike(Protocol):
@@ -56,6 +62,35 @@ def real_engine(stage: Stage) -> EngineLike:
     return Engine(stage)
 
 
+class Destination(Protocol):
+    """Where the results of a stage go."""
+
+    def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
+        """What the relay must know of the body of the answer, and the parts of the body."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of the only root, for Spark: a plain IPC stream."""
+
+    def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
+        return None, [_ipc(output.only.batch, _PLAIN)]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of all roots, for a file: compressed IPC streams, one after another.
+
+    The relay is told of each root with results its name, rows and bytes, and of those that failed why.
+    """
+
+    def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
+        full = {name: root.batch for name, root in output.roots.items() if root.batch.num_rows}
+        parts = [_ipc(batch, _COMPRESSED) for batch in full.values()]
+        contents = [(n, b.num_rows, len(p)) for (n, b), p in zip(full.items(), parts, strict=True)]
+        return (contents, output.failed), parts
+
+
 @dataclass(frozen=True)
 class Downstream:
     """The exchange after a stage: the next stage's input, its partitions and the columns that are hashed."""
@@ -63,6 +98,35 @@ class Downstream:
     input: str
     partitions: int
     partition_by: tuple[str, ...] = ()
+
+    def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
+        """Places (partition, envelope, size) and blobs."""
+        out = list(self._blobs(output.only, partition))
+        places = [(target, envelope.to_json(), data.size) for target, envelope, data in out]
+        return places, [memoryview(data) for _, _, data in out]
+
+    def _blobs(self, output: RootOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
+        for target, batch in enumerate(self._split(output.batch)):
+            total = output.batch.num_rows  # sent with the first piece, which every partition gets
+            for piece, part in enumerate(blob.split(batch, BLOB_BYTES)):
+                data = blob.encode(part)
+                envelope = Envelope(
+                    self.input,
+                    partition,
+                    piece,
+                    part.num_rows,
+                    min_ts=output.first,
+                    progress=output.progress,
+                    total=0 if piece else total,
+                )
+                yield target, envelope, data
+
+    def _split(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        if self.partitions == 1:
+            return [batch]
+        keys = [batch.column(batch.schema.get_field_index(c)) for c in self.partition_by]
+        where = partition_numbers(keys, self.partitions, batch.num_rows)
+        return split_by(batch, where, self.partitions)
 
 
 @dataclass(frozen=True)
@@ -73,30 +137,12 @@ class Program:
     """
 
     stage: Stage
-    downstream: Downstream | None = None
+    destination: Destination = Result()
     late: LateRows | None = None
     build: Callable[[Stage], EngineLike] = real_engine
 
     def arrivals(self, record: Record) -> list[Arrival]:
         return [_arrival(envelope, data) for envelope, data in record.items]
-
-    def outputs(self, output: RootOutput, partition: int) -> Iterator[tuple[int, Envelope, pa.Buffer]]:
-        """A step's result as blobs for the partitions of the next stage."""
-        assert self.downstream is not None
-        for target, batch in enumerate(_split(output.batch, self.downstream)):
-            total = output.batch.num_rows  # sent with the first piece, which every partition gets
-            for piece, part in enumerate(blob.split(batch, BLOB_BYTES)):
-                data = blob.encode(part)
-                envelope = Envelope(
-                    self.downstream.input,
-                    partition,
-                    piece,
-                    part.num_rows,
-                    min_ts=output.first,
-                    progress=output.progress,
-                    total=0 if piece else total,
-                )
-                yield target, envelope, data
 
 
 def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
@@ -105,9 +151,8 @@ def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
     return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total, e.disorder)
 
 
-def _split(batch: pa.RecordBatch, downstream: Downstream) -> list[pa.RecordBatch]:
-    if downstream.partitions == 1:
-        return [batch]
-    keys = [batch.column(batch.schema.get_field_index(c)) for c in downstream.partition_by]
-    where = partition_numbers(keys, downstream.partitions, batch.num_rows)
-    return split_by(batch, where, downstream.partitions)
+def _ipc(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())

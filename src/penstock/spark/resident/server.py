@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.stage import RootOutput, StepOutput
+from penstock.engine.stage import StepOutput
 from penstock.errors import EngineError, PenstockError
 from penstock.measurement import Kind as EntityKind
 from penstock.measurement import Property, Reading, encode, under
@@ -31,7 +31,6 @@ from penstock.spark.settings import LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 from penstock.spark.wire.record import Record
 
-_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 _CODEC = "zstd"
 
 
@@ -136,7 +135,7 @@ class ResidentEngine:
             own = f"s{self.engine_id.stage}p{self.engine_id.partition}"
             step = f"{message.head['query']}-{own}v{message.head['version']}"
             self.program.late.write(output.only.late, step)
-        places, parts = self._result(output.only)
+        places, parts = self.program.destination(output, self.engine_id.partition)
         seconds = time.perf_counter() - started
         head = {
             "needs_from": output.needs_from,
@@ -157,18 +156,6 @@ class ResidentEngine:
         output = self.engine.step(self.program.arrivals(record), record.commands)
         self.version = version + 1
         return output
-
-    def _result(self, output: RootOutput) -> tuple[list[Any], list[Any]]:
-        """Places (partition, envelope, size) and blobs; for the final stage one plain IPC stream."""
-        assert self.program is not None
-        if self.program.downstream is None:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, output.batch.schema, options=_PLAIN) as writer:
-                writer.write_batch(output.batch)
-            return [], [memoryview(sink.getvalue())]
-        out = list(self.program.outputs(output, self.engine_id.partition))
-        places = [(target, envelope.to_json(), data.size) for target, envelope, data in out]
-        return places, [memoryview(data) for _, _, data in out]
 
     def _tables(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
         assert self.engine is not None
