@@ -8,6 +8,7 @@ log or from a snapshot. None of it may change the result.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,9 @@ class Manner:
     times: tuple[int, ...] = ()
     """Rows are stamped on arrival, and these are the times of the batches; a case has what comes of them."""
 
+    memory_limit: int | None = None
+    """Bytes of state that stay in memory."""
+
     def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
         """The rows of each batch."""
         edges = [round(b * len(rows)) for b in (0.0, *sorted(self.cuts), 1.0)]
@@ -125,9 +129,9 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     for view in views:
         assert isinstance(view, CreateView)
         catalog[view.name] = define_view(view, catalog)
-    settings = Settings(
-        scheduler=manner.scheduler, slice_rows=manner.slice_rows, access_method=manner.access_method
-    )
+    names = ("scheduler", "slice_rows", "access_method", "memory_limit")
+    files = {"overflow_directory": "/dev/shm"} if os.path.isdir("/dev/shm") else {}  # faster than a disk
+    settings = Settings(**{name: getattr(manner, name) for name in names}, **files)
     return compile(bind(query, catalog), manner.partitions, settings)
 
 

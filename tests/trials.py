@@ -96,7 +96,15 @@ def evaluated(choices: Choices, depth: int | None = None) -> Trial:
 
 
 def hosted(choices: Choices, depth: int | None = None) -> Trial:
-    """A case cut into steps, spread over partitions, rebuilt in between, its rows late within a skew."""
+    """A case cut into steps, spread over partitions, rebuilt in between; its state may be on disk."""
+    trial = _ordered(choices, depth)
+    assert trial.manner is not None
+    limit = choices.pick(None, None, None, None, 1, 50_000)
+    return replace(trial, manner=replace(trial.manner, memory_limit=limit))
+
+
+def _ordered(choices: Choices, depth: int | None = None) -> Trial:
+    """Its rows late within a skew, or beyond, or stamped on arrival."""
     case, manner, planner = draw_case(choices, depth), _manner(choices), choices.pick(*PLANNERS)
     joins = choices.pick(*JOINS)
     if choices.chance(4) and not any(bounded in case.cql for bounded in BOUNDED):

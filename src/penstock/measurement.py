@@ -60,6 +60,7 @@ class Property(StrEnum):
     HELD_BACK_BY = "held_back_by", "", "The input with the least progress", "the input"
     WAITING = "waiting", "rows", "Rows held back until their time is safe"
     STEPS = "steps", "steps", "Steps that the state contains; the same in all partitions of a stage"
+    OVERFLOWED = "overflowed", "bytes", "Bytes of files on disk, which hold state beyond the memory limit"
     QUEUE_PEAK = "queue_peak", "elements", "The most elements that its queues held at once in the last step"
     STEP_SECONDS = "step_seconds", "seconds", "The engine's part of the last batch"
     REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"

@@ -29,7 +29,8 @@ class Settings:
     operators at once. ``access_method``: by which windows are probed, where it finds the rows; ``adaptive``:
     by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
     read time runs on for this long after its last row (ticks, or a number with a unit), and the query stops;
-    None if it is not finite.
+    None if it is not finite. ``memory_limit``: the bytes of state that an engine holds in memory; the rest is
+    in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
     """
 
@@ -46,6 +47,8 @@ class Settings:
     cache_memory: int | None = 64 << 20
     at_end: str | None = None
     access_method: str = "adaptive"
+    memory_limit: int | None = None
+    overflow_directory: str | None = None
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -116,6 +119,12 @@ def _directory(value: str) -> str | None:
     return value.rstrip("/") if "://" in value or value.startswith("file:") else os.path.abspath(value)
 
 
+def _local_directory(value: str) -> str | None:
+    if "://" in value:
+        raise ValueError("write the path of a local directory, which each machine has")
+    return _directory(value)
+
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
     "join": ("adaptive", "mjoin", "xjoin", "tree"),
@@ -134,4 +143,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "slice_rows": _rows,
     "cache_memory": _size,
     "at_end": _at_end,
+    "memory_limit": _size,
+    "overflow_directory": _local_directory,
 }

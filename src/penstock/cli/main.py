@@ -181,6 +181,13 @@ def bench_schedulers(context: typer.Context) -> None:
         _bench("bench.engine.schedulers")(context.args)
 
 
+@bench_app.command("overflow", **_FORWARDED)
+def bench_overflow(context: typer.Context) -> None:
+    """A join whose state is 2 and 5 times the memory limit, beside one that has the memory."""
+    with _one_line_errors():
+        _bench("bench.engine.overflow")(context.args)
+
+
 @bench_app.command("rebuild", **_FORWARDED)
 def bench_rebuild(context: typer.Context) -> None:
     """How long a partition takes to come back after its engine was killed; --help lists the options."""

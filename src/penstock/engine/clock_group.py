@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,6 +108,10 @@ class ClockGroup:
     def rows(self) -> int:
         """Rows in synopses and in the input manager's buffer."""
         return sum(e.operator.rows() for e in self.graph.entities) + self.inputs.rows()
+
+    def kept(self) -> list[Any]:
+        """What holds state: the input manager's buffer, operators and queues."""
+        return [self.inputs, *self.graph.kept()]
 
     def state_bytes(self) -> int:
         """Bytes of synopses and of the input manager's buffer."""

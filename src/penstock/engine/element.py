@@ -55,6 +55,8 @@ class Chunk:
     rid: Int64s | None = None
     rows: Int64s | None = None
 
+    payload = True
+
     @staticmethod
     def of(ts: Int64s, columns: pa.RecordBatch, *, end: Int64s | None = None) -> Chunk:
         """A chunk of insertions."""

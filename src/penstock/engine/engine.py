@@ -24,6 +24,7 @@ from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.graph import Entity
 from penstock.engine.input_manager import Progress
+from penstock.engine.overflow import Memory
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
@@ -78,6 +79,7 @@ class Engine:
         self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
         self._received = Received(stage.inputs)
         self._stamps = Stamps(stage.inputs)
+        self._memory = Memory(stage.memory)
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Process one micro-batch: the commands first, then the rows."""
@@ -91,16 +93,22 @@ class Engine:
         self._received.note(arrivals)
         own = [g.own(arrivals) for g in self.groups]
         found: dict[str, RootOutput] = {}
-        for group, its in zip(self.groups, own, strict=True):
-            found |= group.step(its, self._commands, self._scheduler, self._tables, changes)
+        with self._memory.in_use():
+            for group, its in zip(self.groups, own, strict=True):
+                found |= group.step(its, self._commands, self._scheduler, self._tables, changes)
         tops = [_highest(its) for its in own]
         if changes:
             tops = [max(t, g.inputs.progress.changed) for t, g in zip(tops, self.groups, strict=True)]
         self._history[self._steps] = _Step(tops, progress, before, tables, stamped)
         self._steps += 1
         self._load()
+        self._settle()
         outputs = {name: found[name] for name in self.stage.roots}
         return StepOutput(outputs, self._forget_steps(), self._replay_from())
+
+    def _settle(self) -> None:
+        """Move to disk what exceeds the memory limit."""
+        self._memory.settle([self._sources, *(kept for g in self.groups for kept in g.kept())])
 
     def _forget_steps(self) -> int:
         """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
@@ -211,6 +219,7 @@ class Engine:
         self._begin_at(state["header"], state["tables"])
         self._loading = state
         self._load()
+        self._settle()
 
     def _load(self) -> None:
         """Load the operators of the snapshot once the replay has reached its version."""
@@ -242,6 +251,7 @@ class Engine:
             yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
         yield Reading(Property.ROWS, sum(g.rows() for g in self.groups))
         yield Reading(Property.BYTES, self.state_bytes())
+        yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
         yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in self.groups))
 

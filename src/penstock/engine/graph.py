@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine import overflow
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
@@ -34,7 +35,7 @@ class Queue:
     def put(self, slice: int, chunk: Chunk) -> None:
         """Add a chunk of a slice at the end."""
         if len(chunk):
-            self._chunks.append((slice, chunk))
+            self._chunks.append((slice, overflow.waiting(chunk)))
             self._length += len(chunk)
             self.elements += len(chunk)
 
@@ -45,7 +46,7 @@ class Queue:
         """Remove the chunks up to a slice and return them as one."""
         chunks = []
         while self._chunks and self._chunks[0][0] <= slice:
-            chunks.append(self._chunks.popleft()[1])
+            chunks.append(overflow.taken(self._chunks.popleft()[1]))
         found = chunks[0] if len(chunks) == 1 else Chunk.concat(chunks, self._schema)
         self._length -= len(found)
         return found
@@ -196,6 +197,11 @@ class Graph:
         entity.run(self.clocks[entity.slice - self._slice])
         self.queued += entity.queued - before
         self.queue_peak = max(self.queue_peak, self.queued)
+
+    def kept(self) -> list[Any]:
+        """What holds state: operators and queues."""
+        queues = [q for e in self.entities for q in (*e.inputs, *e.outputs, *e.results)]
+        return [*(e.operator for e in self.entities), *queues]
 
     def pending(self) -> list[Entity]:
         """The operators that have slices to process and can."""

@@ -83,6 +83,8 @@ class Node(ABC):
     """A plan node: one of the operators of thesis table 2.1 with its parameters."""
 
     name: ClassVar[str]
+    is_plan: ClassVar[bool] = True
+    """It has no state, and nothing in it goes to disk."""
 
     @property
     @abstractmethod

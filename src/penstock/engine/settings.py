@@ -11,6 +11,10 @@ DISORDER_HEADROOM = 0.25
 """An adapted bound of disorder exceeds the disorder seen by this share, since the next may be larger."""
 DISORDER_FALL = 0.01
 """Ticks by which an adapted bound falls per tick of its stream: 1 minute is gone after 100 minutes."""
+OVERFLOW_BYTES = 4096
+"""Bytes that data has at least to go to disk: a page, which is what a file takes."""
+OVERFLOW_RETURN = 0.75
+"""The part of the memory limit up to which keys, lives and indexes return from disk."""
 CHECKED_KEYS = 1 << 22
 """Keys of a partitioned source that an engine remembers; others are not checked."""
 MONITORED_KEYS = 64

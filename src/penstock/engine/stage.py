@@ -66,6 +66,17 @@ class Scheduling:
 
 
 @dataclass(frozen=True)
+class MemoryLimit:
+    """The bytes of state that an engine holds in memory; what exceeds them is in files of the directory.
+
+    Without one, that is the system's directory for temporary files.
+    """
+
+    bytes: int
+    directory: str | None = None
+
+
+@dataclass(frozen=True)
 class Stage:
     """One partition's program: the operators' roots by name, and the inputs they read.
 
@@ -76,6 +87,7 @@ class Stage:
     inputs: tuple[StageInput, ...]
     tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
     scheduling: Scheduling = field(default=Scheduling(), compare=False)
+    memory: MemoryLimit | None = field(default=None, compare=False)
 
     @property
     def root(self) -> Node:

@@ -12,7 +12,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.instants import Instants
 from penstock.engine.operators.source import Source
-from penstock.engine.stage import RESULT, Scheduling, Stage, StageInput
+from penstock.engine.stage import RESULT, MemoryLimit, Scheduling, Stage, StageInput
 from penstock.plan import logical
 from penstock.plan.budgeted import budgeted, budgets
 from penstock.plan.build import Builder
@@ -77,6 +77,8 @@ class _Compiler:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
         self._scheduling = Scheduling(settings.scheduler, settings.slice_rows)
+        limit = settings.memory_limit
+        self._memory = None if limit is None else MemoryLimit(limit, settings.overflow_directory)
         self._chooser = ByCost(weights.load(), _FORCED.get(settings.access_method, settings.access_method))
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not self._clocked(root)
@@ -110,7 +112,7 @@ class _Compiler:
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:
         root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
-        stage = Stage({RESULT: root}, taken, builder.constants, self._scheduling)
+        stage = Stage({RESULT: root}, taken, builder.constants, self._scheduling, self._memory)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)
 
@@ -123,7 +125,7 @@ class _Compiler:
         )
         partitions = self._partitions if relation.by else 1
         inputs = tuple(ExchangeInput(e.alias, relation.by) for e in read)
-        stage = Stage({RESULT: root}, incoming, scheduling=self._scheduling)
+        stage = Stage({RESULT: root}, incoming, scheduling=self._scheduling, memory=self._memory)
         return PlannedStage(stage, partitions, inputs)
 
 

@@ -11,6 +11,7 @@ from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Index, Matches
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import View
+from penstock.engine.overflow import filled, zeros
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
@@ -35,8 +36,8 @@ class HashIndex(Index):
     def rebuild(self, store: Store) -> None:
         """Resize to the store and insert its live rows."""
         buckets = max(1, int(store.capacity / (2 * self._bucket)))
-        self._heads = np.full(1 << (buckets.bit_length() - 1), -1, np.int64)
-        self._entries = np.empty((store.capacity, 2), np.int64)
+        self._heads = filled((1 << (buckets.bit_length() - 1),), -1, np.int64)
+        self._entries = zeros((store.capacity, 2), np.int64)
         self.insert(store, store.base, store.next - store.base)
 
     def insert(self, store: Store, first: int, count: int) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import fixed_values, validity
+from penstock.engine.overflow import filled, zeros
 from penstock.engine.settings import MERGED_COLUMN_ROWS
 
 
@@ -38,7 +39,7 @@ def ring_run(ring: np.ndarray, first: int, count: int) -> np.ndarray:
 
 def ring_resized(ring: np.ndarray, base: int, stop: int, capacity: int) -> np.ndarray:
     """A ring of another capacity with rows ``base .. stop`` where they now belong."""
-    larger = np.zeros((capacity, *ring.shape[1:]), ring.dtype)
+    larger = zeros((capacity, *ring.shape[1:]), ring.dtype)
     ring_put(larger, base, ring_run(ring, base, stop - base))
     return larger
 
@@ -46,9 +47,11 @@ def ring_resized(ring: np.ndarray, base: int, stop: int, capacity: int) -> np.nd
 class RingColumn:
     """Values of fixed width. The ring of validity exists from the first NULL on."""
 
+    payload = True
+
     def __init__(self, kind: pa.DataType, capacity: int) -> None:
         self.kind = kind
-        self._values = np.zeros((capacity, *self._plain(pa.nulls(0, kind)).shape[1:]), self._dtype())
+        self._values = zeros((capacity, *self._plain(pa.nulls(0, kind)).shape[1:]), self._dtype())
         self._valid: np.ndarray | None = None
 
     def _dtype(self) -> np.dtype:
@@ -65,7 +68,7 @@ class RingColumn:
         """Store the values of rows ``first, first + 1, ...``."""
         ring_put(self._values, first, self._plain(array))
         if array.null_count and self._valid is None:
-            self._valid = np.ones(len(self._values), np.bool_)
+            self._valid = filled((len(self._values),), True, np.bool_)
         if self._valid is not None:
             ring_put(self._valid, first, validity(array))
 
@@ -97,6 +100,8 @@ class ArrowColumn:
     Small arrays are merged on arrival, so that there are few of them in any window; but none grows beyond a
     fraction of the window, since an array is dropped only with its last row.
     """
+
+    payload = True
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import directory as kernel
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
+from penstock.engine.overflow import filled, zeros
 from penstock.engine.settings import MIN_DIRECTORY_ENTRIES
 from penstock.engine.snapshot import SnapshotError, State, Stateful
 from penstock.engine.synopses.columns import column_for
@@ -33,8 +34,8 @@ class Directory(Stateful):
 
     def _clear(self, capacity: int) -> None:
         self._count = 0
-        self._heads = np.full(capacity, -1, np.int64)
-        self._entries = np.zeros((capacity, 2), np.int64)
+        self._heads = filled((capacity,), -1, np.int64)
+        self._entries = zeros((capacity, 2), np.int64)
         self._columns = [column_for(t, capacity) for t in self._types]
 
     def __len__(self) -> int:
@@ -76,9 +77,9 @@ class Directory(Stateful):
     def _grow(self) -> None:
         """Make room for as many again: many rows of few groups need little of it."""
         capacity = 2 * len(self._heads)
-        entries = np.zeros((capacity, 2), np.int64)
+        entries = zeros((capacity, 2), np.int64)
         entries[: self._count] = self._entries[: self._count]
-        self._heads = np.full(capacity, -1, np.int64)
+        self._heads = filled((capacity,), -1, np.int64)
         kernel.link(self._heads, entries, self._count)
         self._entries = entries
         for column in self._columns:
