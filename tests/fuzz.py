@@ -11,13 +11,22 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from checking import Skip  # noqa: E402
+from pipelines import pipeline  # noqa: E402
+from strategies import Choices  # noqa: E402
 from trials import any_trial, evaluated, hold, hosted  # noqa: E402
 
-KINDS = {"any": any_trial, "evaluated": evaluated, "hosted": hosted}
+
+def any_kind(choices: Choices, depth: int | None = None) -> Any:
+    """A trial of one query, or now and then of a pipeline."""
+    return pipeline(choices, depth) if choices.chance(5) else any_trial(choices, depth)
+
+
+KINDS = {"any": any_kind, "evaluated": evaluated, "hosted": hosted, "pipeline": pipeline}
 
 
 def main() -> int:

@@ -82,6 +82,7 @@ class Partition:
     """One partition's engine, with the log that it can be rebuilt from."""
 
     stage: Stage
+    number: int = 0
     engine: Engine = field(init=False)
     log: list[tuple[list[Arrival], list[Command]]] = field(default_factory=list)
     header: bytes | None = None
@@ -91,7 +92,7 @@ class Partition:
     base: Snapshot | None = None
 
     def __post_init__(self) -> None:
-        self.engine = Engine(self.stage)
+        self.engine = Engine(self.stage, self.number)
 
     def step(self, arrivals: list[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         self.log.append((arrivals, list(commands)))
@@ -108,10 +109,10 @@ class Partition:
     def rebuild(self) -> None:
         """Start from the snapshot if it is still needed, else from the header, and replay."""
         if self.base is not None and self.needs_from <= self.base.version:
-            start, self.engine = self.base.start, Engine(self.stage)
+            start, self.engine = self.base.start, Engine(self.stage, self.number)
             self.engine.restore(self.base.data)
         else:
-            start, self.engine = self.needs_from, Engine(self.stage)
+            start, self.engine = self.needs_from, Engine(self.stage, self.number)
             if self.header is not None:
                 self.engine.restore_header(self.header, self.tables)
         for arrivals, commands in self.log[start:]:
@@ -124,7 +125,7 @@ class Hasty(Exception):
 
 def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     """The plan of a case's query."""
-    catalog: dict[str, Any] = {n: _definition(n, s, case, manner) for n, s in case.schemas.items()}
+    catalog: dict[str, Any] = {n: definition(n, s, case, manner) for n, s in case.schemas.items()}
     *views, query = parse(case.cql)
     for view in views:
         assert isinstance(view, CreateView)
@@ -150,7 +151,7 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     ]
     changes: list[Change] = []
     versions, held, instants = dict(manner.versions), case.inputs.get("D", []), []
-    steps = _steps(plan.stages[0], case, manner)
+    steps = steps_of(plan.stages[0], case, manner)
     for number, step in enumerate(steps):
         how = manner.before[number] if number < len(manner.before) else ""
         for partition in (p for stage in stages for p in stage):
@@ -167,11 +168,11 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
             commands.append(_end(plan.stages[0], case, len(instants) + changed + 1))
         outputs = [p.step(arrivals, commands) for p, arrivals in zip(stages[0], step, strict=True)]
         if changed:
-            (instant,) = {p.engine.groups[0].inputs.progress.changed for p in stages[0]}
+            (instant,) = {next(iter(p.engine.groups.values())).inputs.progress.changed for p in stages[0]}
             instants.append(instant)
         for planned, partitions in zip(plan.stages[1:], stages[1:], strict=True):
             outputs = [p.step(_exchanged(planned, outputs, k), commands) for k, p in enumerate(partitions)]
-        changes += [c for out in outputs for c in _changes(out.only.batch, plan.schema.names)]
+        changes += [c for out in outputs for c in changes_of_batch(out.only.batch, plan.schema.names)]
     if manner.times:  # time may have run on, by batches without rows
         end = _last_instant(plan.stages[0], case)
         changes = [c for c in changes if end is not None and c[0] <= end]
@@ -183,7 +184,7 @@ def _refresh(planned: PlannedStage, sequence: int, old: Sequence[Any], new: Sequ
     changes = {}
     for source in (i for i in planned.inputs if isinstance(i, TableInput)):
         schema = next(i.schema for i in planned.stage.inputs if i.name == source.name)
-        batches = [as_batch(_table(source, rows), schema) for rows in (old, new)]
+        batches = [as_batch(table_rows(source, rows), schema) for rows in (old, new)]
         changes[source.name] = difference(*batches)
     return Command(sequence, "tables", payload(changes))
 
@@ -207,7 +208,7 @@ def nodes(plan: PhysicalPlan) -> Iterator[Node]:
 HEAVY = {"INT": (0, 1, 3), "BIGINT": (0, 1, 3), "DOUBLE": (0.0, 1.0), "STRING": ("a", ""), "BOOLEAN": (True,)}
 
 
-def _definition(name: str, schema: str, case: Case, manner: Manner) -> Input | TableDef:
+def definition(name: str, schema: str, case: Case, manner: Manner) -> Input | TableDef:
     rows = case.inputs[name]
     fields = pa.schema([(c.split()[0], TYPES[c.split()[1]]) for c in schema.split(", ")])
     if rows and isinstance(rows[0], dict):
@@ -233,18 +234,18 @@ def _with_tables(planned: PlannedStage, case: Case) -> Stage:
     tables = dict(planned.stage.tables)
     for source in planned.inputs:
         if isinstance(source, TableInput):
-            tables[source.name] = _table(source, case.inputs[source.table.name])
+            tables[source.name] = table_rows(source, case.inputs[source.table.name])
     return dataclasses.replace(planned.stage, tables=tables)
 
 
-def _table(source: TableInput, rows: Sequence[Any]) -> pa.Table:
+def table_rows(source: TableInput, rows: Sequence[Any]) -> pa.Table:
     kept, shown, _ = _prepared(source, rows, source.table.schema)
     # A column that is dropped again keeps the number of rows where no other is needed.
     table = pa.table({"": pa.array(range(len(rows)), pa.int64()), **shown}).filter(pa.array(kept))
     return table.drop_columns([""])
 
 
-def _steps(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:
+def steps_of(planned: PlannedStage, case: Case, manner: Manner) -> list[list[list[Arrival]]]:
     """For each step, for each partition, its arrivals; the last step has none."""
     sources = [s for s in planned.inputs if isinstance(s, SourceInput)]
     bounds = [0.0, *sorted(manner.cuts), 1.0]
@@ -298,7 +299,7 @@ def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) ->
     return arrivals
 
 
-def _changes(batch: pa.RecordBatch, names: list[str]) -> list[Change]:
+def changes_of_batch(batch: pa.RecordBatch, names: list[str]) -> list[Change]:
     stamps, signs = batch.column(TS).to_pylist(), batch.column(SIGN).to_pylist()
     rows = batch.select(names).to_pylist() if names else [{}] * batch.num_rows
     return [(ts, "+" if s > 0 else "-", row) for ts, s, row in zip(stamps, signs, rows, strict=True)]

@@ -63,10 +63,11 @@ class World:
     stamps: set[int]
     end: int
     at_once: bool = True
+    begins: int | None = None
 
     @property
     def start(self) -> int:
-        return min(self.stamps)
+        return min(self.stamps) if self.begins is None else self.begins
 
 
 def evaluate(
@@ -76,11 +77,12 @@ def evaluate(
     unit: str = "seconds",
     until: int | None = None,
     at_once: bool = True,
+    begins: int | None = None,
 ) -> list[Change]:
     """All changes of a query's result, or its stream: the counterpart of ``penstock.evaluate``.
 
     ``unit`` may also be "timestamps": microseconds of a TIMESTAMP column. ``at_once``: all instants by one
-    lateral query, or by a query for each.
+    lateral query, or by a query for each. ``begins``: the first instant, if it is not that of the first row.
     """
     query = take_apart(cql)
     by_name = {name.lower(): list(rows) for name, rows in inputs.items()}
@@ -90,7 +92,7 @@ def evaluate(
         return []
     lower = {name.lower(): schema for name, schema in (schemas or {}).items()}
     end = max([*stamps, *([] if until is None else [until])])
-    world = World(by_name, lower, unit, set(stamps), end, at_once)
+    world = World(by_name, lower, unit, set(stamps), end, at_once, begins)
     return _result(query, world)[0]
 
 

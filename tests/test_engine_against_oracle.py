@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 
+import pipelines
 import pytest
 import trials
 from checking import Skip, check, check_manner
@@ -51,6 +52,12 @@ def test_evaluate(seed: int) -> None:
 @given(seeds)
 def test_steps_partitions_and_rebuilding(part: int, seed: int) -> None:
     hold(PARTS * seed + part, trials.hosted)
+
+
+@some(0.15)
+@given(seeds)
+def test_pipelines(seed: int) -> None:
+    hold(seed, pipelines.pipeline)
 
 
 @some(0.2)

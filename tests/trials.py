@@ -105,7 +105,7 @@ def hosted(choices: Choices, depth: int | None = None) -> Trial:
 
 def _ordered(choices: Choices, depth: int | None = None) -> Trial:
     """Its rows late within a skew, or beyond, or stamped on arrival."""
-    case, manner, planner = draw_case(choices, depth), _manner(choices), choices.pick(*PLANNERS)
+    case, manner, planner = draw_case(choices, depth), manner_of(choices), choices.pick(*PLANNERS)
     joins = choices.pick(*JOINS)
     if choices.chance(4) and not any(bounded in case.cql for bounded in BOUNDED):
         case = replace(case, unit="timestamps")
@@ -150,7 +150,7 @@ def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
 
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
-    return Trial(draw_long_case(choices), _manner(choices), 1, 3, *_planned(choices))
+    return Trial(draw_long_case(choices), manner_of(choices), 1, 3, *_planned(choices))
 
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
@@ -163,7 +163,7 @@ def _planned(choices: Choices) -> tuple[str, str]:
     return choices.pick(*PLANNERS), choices.pick(*JOINS)
 
 
-def _manner(choices: Choices) -> Manner:
+def manner_of(choices: Choices) -> Manner:
     cuts = tuple(choices.index(101) / 100 for _ in range(choices.pick(3, 2, 1, 0, 4, 5)))
     kinds = ("", "rebuild", "rebuild", "snapshot", "snapshot, rebuild", "whole snapshot, rebuild")
     before = tuple(choices.pick(*kinds) for _ in range(len(cuts) + 2))

@@ -30,6 +30,10 @@ class CatalogError(PenstockError):
     """A wrong registration: no timestamp, a name already taken, a function that returns too few values."""
 
 
+class PipelineError(PenstockError):
+    """A query that a pipeline cannot take, or a pipeline that cannot be made so, and what to do."""
+
+
 class DataError(PenstockError):
     """Input data that the query rejects: a null timestamp, an overflowing sum, a failing cast."""
 

@@ -71,7 +71,8 @@ def queue_sizes(shares: Sequence[float], scheduler: str, monkeypatch: pytest.Mon
     plan: Node = Source("S", SCHEMA)
     for share in shares:
         plan = Reduce(plan, share)
-    graph, policy = Graph({"result": plan}, StartContext()), SCHEDULERS[scheduler]()
+    graph, policy = Graph(StartContext()), SCHEDULERS[scheduler]()
+    graph.add("result", plan)
     graph.open(Clock(0, 1))
     graph.feed("S", batch(N))
     for entity in graph.entities:  # from which selectivities and costs are known

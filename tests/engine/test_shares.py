@@ -41,7 +41,7 @@ def engines(query: str, partitions: int, data: dict[str, list[Any]]) -> list[Eng
 
 
 def share(engine: Engine) -> float:
-    return engine.groups[0].inputs.progress.share
+    return next(iter(engine.groups.values())).inputs.progress.share
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4])

@@ -56,7 +56,7 @@ def test_a_self_join_reads_its_stream_once() -> None:
     assert len({w.store for w in windows}) == 2  # another filter: other rows
     local = run(join, "S")
     windows = [e.node for e in operators(local) if isinstance(e.node, SeqWindow)]
-    assert [(w.store, w.longer) for w in windows] == [("A", 0), ("A", 200)]
+    assert len({w.store for w in windows}) == 1 < len(windows)
     assert [i.name for i in local._plan.stages[0].inputs] == ["A"]
 
 

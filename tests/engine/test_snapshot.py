@@ -183,7 +183,7 @@ def test_a_synopsis_of_a_foreign_format_is_refused_where_it_is_used(monkeypatch:
     data = engine.snapshot().data
     window = next(e.operator for e in engine.entities if e.node.name == "seq-window")
     monkeypatch.setattr(type(window._store), "format", 3)  # type: ignore[attr-defined]
-    message = r"of seq-window \(operator 1\) has format 1; this version reads 3, in _Rows.store"
+    message = r"of seq-window \(operator 1\) has format 2; this version reads 3, in _Rows.store"
     with pytest.raises(SnapshotError, match=message):
         Engine(engine.stage).restore(data)
 
@@ -299,7 +299,7 @@ def test_every_operator_with_state_is_among_the_queries() -> None:
     """A class whose state is saved is reached by a query above."""
     reached = {type(e.operator) for q in QUERIES.values() for e in engine_of(q).entities}
     missing = {c for c in subclasses(Operator) if c.saved and c.__module__.startswith("penstock")} - reached
-    assert not missing
+    assert {c.__name__ for c in missing} == {"_SinceRow"}  # only in pipelines: see tests/pipelines.py
     assert snapshot.Stateful in Operator.__mro__
 
 

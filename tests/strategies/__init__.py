@@ -19,7 +19,7 @@ from strategies.choices import Choices, minimal, seeds
 from strategies.data import LAST_INSTANT, NUMERIC, STRING, TABLE, VALUES, elements
 from strategies.scope import Context
 
-__all__ = ["Case", "Choices", "cases", "draw_case", "draw_long_case", "minimal"]
+__all__ = ["Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "minimal"]
 
 
 def _query(ctx: Context, depth: int) -> str:
@@ -42,6 +42,18 @@ def draw_case(choices: Choices, depth: int | None = None, rows_of_derived: bool 
     schemas = {name: source.schema() for name, source in ctx.inputs.items()}
     until = ctx.pick(None, None, *range(LAST_INSTANT, LAST_INSTANT + 7), 0, 5, 10)
     return Case(cql, inputs, schemas, until)
+
+
+def draw_queries(choices: Choices, count: int) -> tuple[list[str], Case]:
+    """Some queries over the same inputs, and a case with those inputs."""
+    known: dict[str, Any] = {}
+    queries = []
+    for _ in range(count):
+        ctx = Context(choices, choices.pick(1, 1, 2, 2, 3), known, rows_of_derived=False)
+        queries.append(_query(ctx, ctx.pick(0, 0, 1, 1, 2)))
+    inputs = {name: elements(choices, source, 12) for name, source in known.items()}
+    schemas = {name: source.schema() for name, source in known.items()}
+    return queries, Case(queries[0], inputs, schemas, None)
 
 
 def draw_long_case(choices: Choices) -> Case:

@@ -17,33 +17,55 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.operator import Clock, Node, StartContext
-from penstock.engine.operators.source import Source
 from penstock.engine.scheduler import Scheduler, slices
-from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, Stage, StageInput, waits
+from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, StageInput
 from penstock.engine.tables import Tables
 from penstock.measurement import Reading
 
 
 class ClockGroup:
-    """Roots with their operators and the input manager that feeds them."""
+    """Roots with their operators and the input manager that feeds them; roots come and go between steps.
+
+    ``streams``: the inputs that they read. ``numbers``: of the operators. ``isolates``: see ``Graph``.
+    """
 
     def __init__(
         self,
-        roots: dict[str, Node],
-        inputs: Sequence[StageInput],
-        context: StartContext,
-        first: int,
+        streams: Sequence[StageInput],
+        waits: bool,
+        numbers: Iterator[int],
         slice_rows: int | None = None,
+        isolates: bool = False,
     ) -> None:
-        self.graph = Graph(roots, context, first)
+        # A store is written and read under one clock, so each group has its own stores.
+        self.graph = Graph(StartContext(), numbers, isolates)
+        self._waits, self._slice_rows = waits, slice_rows
+        self._lag = 0
+        self._tables: list[str] = []
+        self._unfed: list[str] = []
+        self._names = {i.name for i in streams}
+        self.inputs = InputManager(streams, waits)
+
+    def add(self, name: str, root: Node, tables: Sequence[StageInput], first: int | None = None) -> None:
+        """Start a root and the tables that it reads. ``first``: the first instant that it sees."""
+        self.graph.add(name, root, first)
+        new = [i for i in tables if i.name not in self._tables]
+        self.inputs.add_tables(new)
+        self._tables += [i.name for i in new]
+        self._unfed += [i.name for i in new]
+        self._changed()
+
+    def remove(self, name: str) -> None:
+        """End a root."""
+        self.graph.remove(name)
+        self._tables = [t for t in self._tables if self.graph.reads(t)]
+        self._unfed = [t for t in self._unfed if t in self._tables]
+        self._changed()
+
+    def _changed(self) -> None:
         nodes = [e.node for e in self.graph.entities]
-        self._waits = any(map(waits, roots.values())) or any(i.waits for i in inputs)
         self._lag = sum(n.lag for n in nodes)
-        self._tables = [i.name for i in inputs if i.kind == "table"]
-        self._fed = False
-        self._slice_rows = slice_rows
-        self._names = {i.name for i in inputs}
-        self.inputs = InputManager(inputs, self._waits, any(n.reads_instants for n in nodes))
+        self.inputs.collects_instants = any(n.reads_instants for n in nodes)
 
     def own(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
         """The arrivals of this group's inputs."""
@@ -58,8 +80,9 @@ class ClockGroup:
         changes: Tables,
     ) -> dict[str, RootOutput]:
         """Process a step's arrivals, and the changes that led to ``tables``; the output of each root."""
-        if self._fed and any(name in changes for name in self._tables):
-            self.inputs.change(changes)
+        fed = {name: change for name, change in changes.items() if name not in self._unfed}
+        if any(name in fed for name in self._tables):
+            self.inputs.change(fed)
         clock, released = self.inputs.accept(own, commands.ended)
         clock = replace(clock, memory=commands.memory)
         # Rows of any slice may meet a change of a table, unless slices are in the order of time.
@@ -72,16 +95,16 @@ class ClockGroup:
         scheduler.step(self.graph)
         # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
-        chunks = self.graph.take()
+        chunks = {name: c for name, c in self.graph.take().items() if name not in self.graph.failed}
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
 
     def _open(self, clock: Clock, tables: Tables) -> None:
         """Begin a slice. Static rows are part of the first; if nodes wait, of that of the first instant."""
         begun = clock.first is not None and clock.first < clock.now
-        feed = not self._fed and (begun or not self._waits)
-        self._fed |= feed
-        self.graph.open(replace(clock, tables=self._fed))
-        for name in self._tables if feed else ():
+        feed = self._unfed if begun or not self._waits else []
+        self._unfed = [] if feed else self._unfed
+        self.graph.open(replace(clock, tables=not self._unfed))
+        for name in feed:
             ts = np.full(tables[name].num_rows, BEFORE_TIME)
             self.graph.feed(name, Chunk.of(ts, tables[name]))
 
@@ -122,29 +145,6 @@ class ClockGroup:
         yield from self.inputs.measure()
         for entity in self.graph.entities:
             yield from entity.measure()
-
-
-def clock_groups(stage: Stage) -> list[ClockGroup]:
-    """A stage's roots grouped by the inputs they read. An input that no root reads counts in every clock.
-
-    A store is written and read under one clock, so each group has its own stores.
-    """
-    reads = {name: _leaves(root) for name, root in stage.roots.items()}
-    unread = {i.name for i in stage.inputs} - set().union(*reads.values())
-    alike: dict[tuple[frozenset[str], bool], dict[str, Node]] = {}
-    for name, root in stage.roots.items():
-        alike.setdefault((frozenset(reads[name]), waits(root)), {})[name] = root
-    groups: list[ClockGroup] = []
-    for (names, _), roots in alike.items():
-        inputs = [i for i in stage.inputs if i.kind != "keys" and i.name in names | unread]
-        first = sum(len(g.graph.entities) for g in groups)
-        context, rows = StartContext(), stage.scheduling.slice_rows
-        groups.append(ClockGroup(roots, inputs, context, first, rows))
-    return groups
-
-
-def _leaves(node: Node) -> set[str]:
-    return {node.input} if isinstance(node, Source) else set().union(*(_leaves(i) for i in node.inputs))
 
 
 def _batch(chunk: Chunk) -> pa.RecordBatch:

@@ -35,7 +35,8 @@ class CommandState:
 
     ``applied`` is the last sequence number that was applied; ``memory`` is the number of bytes that the query
     may use of a memory shared by several queries, None if it shares none. ``tables`` counts the changes of
-    static tables; the rows themselves are large, and kept beside this (:mod:`penstock.engine.tables`).
+    static tables and of registered queries; the rows and plans themselves are large, and kept beside this
+    (:mod:`penstock.engine.tables`, :mod:`penstock.engine.registry`).
     ``ended``: the input has ended, and time runs on for so many ticks after its last row.
     """
 
@@ -77,9 +78,10 @@ def _end(state: CommandState, payload: dict[str, Any]) -> CommandState:
     return replace(state, ended=int(payload["ticks"]))
 
 
-TABLES = "tables"
-END = "end"
-HANDLERS: dict[str, Handler] = {"memory": _set_memory, TABLES: _change_tables, END: _end}
+TABLES, END, REGISTER, DROP = "tables", "end", "register", "drop"
+HANDLERS: dict[str, Handler] = {
+    "memory": _set_memory, TABLES: _change_tables, END: _end, REGISTER: _change_tables, DROP: _change_tables
+}  # fmt: skip
 """The effect of each kind of command."""
 
 

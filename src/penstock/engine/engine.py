@@ -13,41 +13,45 @@ loaded at that version, and continue with the others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
 
 import numpy as np
 
 from penstock.engine.arrivals import Received, SourcePartitions, Stamps
-from penstock.engine.clock_group import clock_groups
+from penstock.engine.clock_group import ClockGroup
 from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.graph import Entity
 from penstock.engine.input_manager import Progress
 from penstock.engine.overflow import Memory
+from penstock.engine.registry import QueryPlan, Registry, since
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
-from penstock.engine.stage import TS, Arrival, RootOutput, Snapshot, Stage, StepOutput
-from penstock.engine.tables import Tables, after, as_batch, changes_of, from_bytes, to_bytes
+from penstock.engine.stage import STREAMS, TS, Arrival, RootOutput, Snapshot, Stage, StepOutput, waits
+from penstock.engine.tables import Tables, after, as_batch, changes_of
 from penstock.errors import DataError, EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
-HEADER_FORMAT = 1
+HEADER_FORMAT = 2
 """Raised when a header of the previous version can no longer be read."""
-SNAPSHOT_FORMAT = 2
+SNAPSHOT_FORMAT = 3
 """The same for the parts of a snapshot other than operator states, which have their own formats."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A step that the state may depend on: its largest timestamp per clock group; the header before it, and
-    the tables.
+    """A step that the state may depend on: the largest timestamp of its rows per clock group; the header
+    before it, the tables and the queries.
     """
 
-    tops: list[int]
-    progress: list[Progress]
+    tops: dict[str, int]
+    progress: dict[str, Progress]
     commands: CommandState
     tables: Tables
+    registry: Registry
     stamped: int
 
 
@@ -57,19 +61,23 @@ class _Base:
 
     version: int
     start: int
-    tops: list[int]
+    tops: dict[str, int]
 
 
 class Engine:
-    """Runs one partition of a stage."""
+    """Runs one partition of a stage: its roots, and the queries that commands register."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+    def __init__(self, stage: Stage, partition: int = 0) -> None:
+        self.stage, self._partition = stage, partition
         self._scheduler = SCHEDULERS[stage.scheduling.scheduler]()
-        self.groups = clock_groups(stage)
-        self.entities = [e for g in self.groups for e in g.graph.entities]
+        self._numbers = count(1)
+        self.groups: dict[str, ClockGroup] = {}
+        self._group_of: dict[str, str] = {}
+        self._since: dict[str, int] = {}
+        self._own_tables: dict[str, list[str]] = {}
         self._steps = 0
         self._commands = CommandState()
+        self._registry = Registry()
         self._tables: Tables = {
             i.name: as_batch(stage.tables[i.name], i.schema) for i in stage.inputs if i.kind == "table"
         }
@@ -80,41 +88,125 @@ class Engine:
         self._received = Received(stage.inputs)
         self._stamps = Stamps(stage.inputs)
         self._memory = Memory(stage.memory)
+        tables = tuple(i for i in stage.inputs if i.kind == "table")
+        for name, root in stage.roots.items():
+            self._start(name, QueryPlan(root, tables), int(BEFORE_TIME))
+
+    # queries
+
+    def _start(self, name: str, plan: QueryPlan, first: int) -> None:
+        """Start a root or a registered query, which sees the rows from the instant ``first`` on."""
+        self._since[name] = first
+        if plan.partitions is not None and self._partition >= plan.partitions:
+            return
+        reads = plan.streams | self._unread
+        late = waits(plan.root) or any(i.waits for i in plan.inputs)
+        key = " + ".join(sorted(reads)) + ("" if late else " at once")
+        if key not in self.groups:
+            streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]
+            slice_rows, isolates = self.stage.scheduling.slice_rows, not self.stage.roots
+            self.groups[key] = ClockGroup(streams, late, self._numbers, slice_rows, isolates)
+            self.groups[key].inputs.begin(self._registry.highest)
+        root = since(plan.root, first)
+        self.groups[key].add(name, root, plan.inputs, None if first == BEFORE_TIME else first)
+        self._group_of[name] = key
+
+    @cached_property
+    def _unread(self) -> frozenset[str]:
+        """The inputs of a query that none of its operators reads: they count in its clock."""
+        if not self.stage.roots:
+            return frozenset()
+        read = [QueryPlan(root).streams for root in self.stage.roots.values()]
+        return frozenset(i.name for i in self.stage.inputs if i.kind in STREAMS) - frozenset().union(*read)
+
+    def _drop(self, name: str) -> None:
+        key = self._group_of.pop(name, None)
+        self._since.pop(name, None)
+        own = self._own_tables.pop(name, [])
+        self._tables = {n: rows for n, rows in self._tables.items() if n not in own}
+        if key is not None:
+            self.groups[key].remove(name)
+            if not self.groups[key].graph.roots:
+                del self.groups[key]
+
+    def _update(self, before: Registry, sinces: Mapping[str, int] | None = None) -> None:
+        """Start and end what has changed in the registry. ``sinces``: other first instants than its own."""
+        now = self._registry.queries
+        for name, query in before.queries.items():
+            if now.get(name) != query:
+                self._drop(name)
+        for name, query in now.items():
+            if before.queries.get(name) != query:
+                plan = QueryPlan.decoded(query.plan)
+                self._own_tables[name] = [i.name for i in plan.inputs]
+                rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in plan.inputs}
+                self._tables = {**rows, **self._tables}
+                self._start(name, plan, query.since if sinces is None else sinces[name])
+
+    @property
+    def entities(self) -> list[Entity]:
+        """The operators in the order of the queries, producers first: the same in every rebuild."""
+        found: dict[Entity, None] = {}
+        for name, key in self._group_of.items():
+            found |= dict.fromkeys(_producers_first(self.groups[key].graph.root(name)))
+        return list(found)
+
+    # steps
 
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Process one micro-batch: the commands first, then the rows."""
-        progress = [g.inputs.progress.copy() for g in self.groups]
-        before, tables, stamped = self._commands, self._tables, self._stamps.last
-        if before.ended is not None:
+        before = self._now()
+        if before.commands.ended is not None:
             _refuse_rows(arrivals)
-        changes = changes_of(before.new(commands))
-        self._commands, self._tables = before.apply(commands), after(tables, changes)
+        new = before.commands.new(commands)
+        changes = changes_of(new)
+        self._commands, self._tables = before.commands.apply(commands), after(self._tables, changes)
+        self._registry = before.registry.after(new)
+        self._update(before.registry)
         arrivals = self._stamps.stamp(self._sources.check(arrivals))
         self._received.note(arrivals)
-        own = [g.own(arrivals) for g in self.groups]
+        if not self.stage.roots:
+            self._registry = self._registry.shown(arrivals)
+        own = {key: g.own(arrivals) for key, g in self.groups.items()}
         found: dict[str, RootOutput] = {}
         with self._memory.in_use():
-            for group, its in zip(self.groups, own, strict=True):
-                found |= group.step(its, self._commands, self._scheduler, self._tables, changes)
-        tops = [_highest(its) for its in own]
+            for key, group in self.groups.items():
+                found |= group.step(own[key], self._commands, self._scheduler, self._tables, changes)
+        tops = {key: _highest(its) for key, its in own.items()}
         if changes:
-            tops = [max(t, g.inputs.progress.changed) for t, g in zip(tops, self.groups, strict=True)]
-        self._history[self._steps] = _Step(tops, progress, before, tables, stamped)
+            tops = {key: max(top, self.groups[key].inputs.progress.changed) for key, top in tops.items()}
+        self._history[self._steps] = replace(before, tops=tops)
         self._steps += 1
         self._load()
+        outputs = {name: found[name] for name in self._group_of if name in found}
+        failed = self._without_failed()
         self._settle()
-        outputs = {name: found[name] for name in self.stage.roots}
-        return StepOutput(outputs, self._forget_steps(), self._replay_from())
+        return StepOutput(outputs, self._forget_steps(), self._replay_from(), failed)
+
+    def _now(self) -> _Step:
+        progress = {key: g.inputs.progress.copy() for key, g in self.groups.items()}
+        return _Step({}, progress, self._commands, self._tables, self._registry, self._stamps.last)
+
+    def _without_failed(self) -> dict[str, str]:
+        """Drop the queries that raised an error in this step; returns their errors."""
+        failed = {name: text for g in self.groups.values() for name, text in g.graph.failed.items()}
+        if failed:
+            for group in self.groups.values():
+                group.graph.failed = {}
+            before, self._registry = self._registry, self._registry.without(failed)
+            self._commands = replace(self._commands, tables=self._commands.tables + 1)
+            self._update(before)
+        return failed
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""
-        self._memory.settle([self._sources, *(kept for g in self.groups for kept in g.kept())])
+        self._memory.settle([self._sources, *(kept for g in self.groups.values() for kept in g.kept())])
 
     def _forget_steps(self) -> int:
         """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
         if self._loading is not None:
             return min(self._history)
-        horizons = [g.horizon() for g in self.groups]
+        horizons = {key: g.horizon() for key, g in self.groups.items()}
         needed = self._first_needed(horizons)
         base = self._base
         if base is not None:
@@ -126,13 +218,13 @@ class Engine:
             del self._history[step]
         return needed
 
-    def _first_needed(self, horizons: list[int]) -> int:
+    def _first_needed(self, horizons: Mapping[str, int]) -> int:
         """The first remembered step with a row at or after its group's horizon, or the next step."""
         return next((n for n, s in self._history.items() if _reach(s.tops, horizons)), self._steps)
 
     def _replay_from(self) -> int:
         """The first step that is still needed after a snapshot of the operators that cannot be replayed."""
-        horizons = [g.horizon(without=g.graph.unreplayable()) for g in self.groups]
+        horizons = {key: g.horizon(without=g.graph.unreplayable()) for key, g in self.groups.items()}
         if self._base is not None and _reach(self._base.tops, horizons):
             return self._steps
         return self._first_needed(horizons)
@@ -142,58 +234,89 @@ class Engine:
         return json.dumps(self._header_at(min(self._history, default=self._steps))).encode()
 
     def tables(self) -> bytes:
-        """The tables that go with the header; they change with ``tables_version``."""
-        return to_bytes(self._before(min(self._history, default=self._steps)).tables)
+        """The tables and plans that go with the header; they change with ``tables_version``."""
+        before = self._before(min(self._history, default=self._steps))
+        return encode({"tables": dict(before.tables), "plans": before.registry.plans()})
 
     def tables_version(self) -> int | None:
-        """The number of changes in what ``tables`` returns; None if the stage has no tables."""
+        """The number of changes in what ``tables`` returns; None if there are neither tables nor plans."""
         before = self._before(min(self._history, default=self._steps))
-        return before.commands.tables if self._tables else None
+        return before.commands.tables if self._tables or not self.stage.roots else None
 
     def _before(self, step: int) -> _Step:
-        progress, stamped = [g.inputs.progress for g in self.groups], self._stamps.last
-        return self._history.get(step, _Step([], progress, self._commands, self._tables, stamped))
+        return self._history[step] if step in self._history else self._now()
 
     def _header_at(self, step: int) -> dict[str, State]:
         before = self._before(step)
-        progress = [p.state() for p in before.progress]
         return {
-            "format": HEADER_FORMAT, "step": step, "progress": progress, "commands": before.commands.state(),
+            "format": HEADER_FORMAT,
+            "step": step,
+            "progress": {key: p.state() for key, p in before.progress.items()},
+            "commands": before.commands.state(),
+            "registry": before.registry.state(),
             "stamped": before.stamped,
-        }  # fmt: skip
+        }
 
     def restore_header(self, header: bytes, tables: bytes = b"") -> None:
         """Prepare a new engine to replay the steps from ``needs_from`` on."""
-        self._begin_at(json.loads(header), from_bytes(tables) if tables else self._tables)
+        state = json.loads(header)
+        self._build_for(state, decode(tables) if tables else {})
+        self._begin_at(state)
 
-    def _begin_at(self, header: dict[str, State], tables: Tables) -> None:
+    def _build_for(
+        self, header: dict[str, State], stored: State, sinces: Mapping[str, int] | None = None
+    ) -> None:
+        """Start the queries that were registered before the header's step."""
         if header["format"] != HEADER_FORMAT:
             raise EngineError(
                 f"the header of the log has format {header['format']}; this version reads {HEADER_FORMAT}"
             )
-        self._steps, self._stamps.last = header["step"], header.get("stamped", int(BEFORE_TIME))
-        self._commands, self._tables = CommandState(**header["commands"]), tables
-        for group, progress in zip(self.groups, header["progress"], strict=True):
-            group.begin_at(Progress.of(progress), self._commands.memory, self._scheduler, tables)
+        self._steps, before = header["step"], self._registry
+        self._stamps.last = header["stamped"]
+        self._commands = CommandState(**header["commands"])
+        self._registry = Registry.of(header["registry"], stored.get("plans", {}))
+        self._tables = stored.get("tables", self._tables)
+        self._update(before, self._open_since(header["progress"]) if sinces is None else sinces)
+
+    def _begin_at(self, header: dict[str, State]) -> None:
+        """Begin with the header's step."""
+        for key, group in self.groups.items():
+            progress = Progress.of(header["progress"][key])
+            group.begin_at(progress, self._commands.memory, self._scheduler, self._tables)
+
+    def _open_since(self, progress: Mapping[str, State]) -> dict[str, int]:
+        """The first instants of the queries for a replay: all rows to come are later than most of these, and
+        such queries share all that they have in common with others.
+        """
+        passed = min((p["now"] for p in progress.values()), default=int(BEFORE_TIME))
+        found = {name: q.since for name, q in self._registry.queries.items()}
+        return {name: s if s > passed else int(BEFORE_TIME) for name, s in found.items()}
 
     def snapshot(self, whole: bool = True) -> Snapshot:
         """The state of the operators that cannot be replayed, or of all operators: then no step before it is
         needed.
         """
         start = self._steps if whole else self._replay_from()
+        # A replay must have the operators of the snapshot from its start on.
+        changed = any(
+            s.registry.queries != self._registry.queries for n, s in self._history.items() if n >= start
+        )
+        start = self._steps if changed else start
         whole = start == self._steps
-        saved = {e for g in self.groups for e in (g.graph.entities if whole else g.graph.unreplayable())}
+        graphs = [g.graph for g in self.groups.values()]
+        saved = {e for g in graphs for e in (g.entities if whole else g.unreplayable())}
         gone = [s.tops for n, s in self._history.items() if n < start]
-        tops = [self._base.tops] if self._base is not None else []
-        lowest = [int(BEFORE_TIME)] * len(self.groups)
-        self._base = _Base(self._steps, start, [max(t) for t in zip(lowest, *tops, *gone, strict=True)])
+        self._base = _Base(self._steps, start, _latest([*([self._base.tops] if self._base else []), *gone]))
+        before = self._before(start)
         state = {
             "format": SNAPSHOT_FORMAT,
             "version": self._steps,
             "tops": self._base.tops,
             "header": self._header_at(start),
-            "tables": dict(self._before(start).tables),
-            "inputs": [g.inputs for g in self.groups] if whole else None,
+            "tables": dict(before.tables),
+            "plans": before.registry.plans(),
+            "since": dict(self._since),
+            "inputs": {key: g.inputs for key, g in self.groups.items()} if whole else None,
             "sources": self._sources,
             "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
             "plan": [e.node.name for e in self.entities],
@@ -208,18 +331,24 @@ class Engine:
             raise SnapshotError(
                 f"the snapshot has format {state['format']}; this version reads {SNAPSHOT_FORMAT}"
             )
-        plan = [e.node.name for e in self.entities]
-        if state["plan"] != plan:
-            raise SnapshotError(f"the snapshot is of the operators {state['plan']}; the plan has {plan}")
         if not state["version"]:
+            self._check_plan(state["plan"])
             return  # no step was taken: there is no state, and the static rows are yet to be fed
-        for number, _, _ in state["operators"]:
-            self.entities[number].loading = True
+        self._build_for(state["header"], state, state["since"])
+        self._check_plan(state["plan"])
         self._base = _Base(state["version"], state["header"]["step"], state["tops"])
-        self._begin_at(state["header"], state["tables"])
+        entities = self.entities
+        for number, _, _ in state["operators"]:
+            entities[number].loading = True
+        self._begin_at(state["header"])
         self._loading = state
         self._load()
         self._settle()
+
+    def _check_plan(self, saved: list[str]) -> None:
+        plan = [e.node.name for e in self.entities]
+        if saved != plan:
+            raise SnapshotError(f"the snapshot is of the operators {saved}; the plan has {plan}")
 
     def _load(self) -> None:
         """Load the operators of the snapshot once the replay has reached its version."""
@@ -228,32 +357,35 @@ class Engine:
             return
         self._loading = None
         self._sources.restore(state["sources"])
-        for group, waiting in zip(self.groups, state["inputs"] or (), strict=bool(state["inputs"])):
-            group.inputs.restore(waiting)
+        for key, waiting in (state["inputs"] or {}).items():
+            self.groups[key].inputs.restore(waiting)
+        entities = self.entities
         for number, name, its in state["operators"]:
-            _load(self.entities[number], number, name, its)
+            _load(entities[number], number, name, its)
 
     def state_bytes(self) -> int:
-        return sum(g.state_bytes() for g in self.groups)
+        return sum(g.state_bytes() for g in self.groups.values())
 
     def measure(self) -> Iterator[Reading]:
         """The measurements of the engine, its inputs, operators and queues."""
         yield from under("engine", Kind.ENGINE, self._own())
         yield from self._received.measure()
-        for group in self.groups:
+        for group in self.groups.values():
             yield from group.measure()
 
     def _own(self) -> Iterator[Reading]:
-        slowest = min(self.groups, key=lambda g: g.inputs.progress.now)
-        yield Reading(Property.STREAM_TIME, slowest.inputs.progress.now)
-        yield Reading(Property.WAITING, sum(g.inputs.rows() for g in self.groups))
-        if (held_back_by := slowest.inputs.held_back_by()) is not None:
-            yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
-        yield Reading(Property.ROWS, sum(g.rows() for g in self.groups))
+        groups = list(self.groups.values())
+        if groups:
+            slowest = min(groups, key=lambda g: g.inputs.progress.now)
+            yield Reading(Property.STREAM_TIME, slowest.inputs.progress.now)
+            if (held_back_by := slowest.inputs.held_back_by()) is not None:
+                yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
+        yield Reading(Property.WAITING, sum(g.inputs.rows() for g in groups))
+        yield Reading(Property.ROWS, sum(g.rows() for g in groups))
         yield Reading(Property.BYTES, self.state_bytes())
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
-        yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in self.groups))
+        yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in groups))
 
 
 def _load(entity: Entity, number: int, name: str, state: State) -> None:
@@ -274,9 +406,23 @@ def _refuse_rows(arrivals: Sequence[Arrival]) -> None:
             )
 
 
-def _reach(tops: list[int], horizons: list[int]) -> bool:
+def _reach(tops: Mapping[str, int], horizons: Mapping[str, int]) -> bool:
     """Whether a step with these largest timestamps has a row that some group's state depends on."""
-    return any(top >= horizon for top, horizon in zip(tops, horizons, strict=True))
+    return any(key in horizons and top >= horizons[key] for key, top in tops.items())
+
+
+def _latest(tops: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The largest timestamp per group of several steps."""
+    found: dict[str, int] = {}
+    for its in tops:
+        found |= {key: max(top, found.get(key, top)) for key, top in its.items()}
+    return found
+
+
+def _producers_first(entity: Entity) -> Iterator[Entity]:
+    for producer in entity.producers:
+        yield from _producers_first(producer)
+    yield entity
 
 
 def _highest(arrivals: Sequence[Arrival]) -> int:

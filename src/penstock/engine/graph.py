@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.snapshot import Stateful
+from penstock.engine.synopses.store import Stub
+from penstock.errors import PenstockError
 from penstock.measurement import Kind, Property, Reading, under
 
 
@@ -56,7 +60,8 @@ class Entity:
     """A running operator with its queues and its cost so far; ``feeders`` name what fills the queues.
 
     Without ``producers`` it is a source. It has processed the slices before ``slice``. While ``loading``, it
-    waits for its snapshot and drops its input.
+    waits for its snapshot and drops its input. ``first``: the first instant that it sees, if it was started
+    later than others.
     """
 
     def __init__(
@@ -71,7 +76,8 @@ class Entity:
         self.readers: list[Entity] = []
         self.outputs: list[Queue] = []
         self.results: list[Queue] = []
-        self.loading = False
+        self.loading = self.failing = False
+        self.first: int | None = None
         self.slice = 0
         self.consumed = self.elements = 0
         self.seconds = 0.0
@@ -107,9 +113,39 @@ class Entity:
         """Seconds per element consumed."""
         return self.seconds / self.consumed if self.consumed else 0.0
 
+    def close(self) -> None:
+        """End it: nobody reads its output any more."""
+        for producer in self.producers:
+            at = [producer.outputs.index(q) for q in self.inputs if q in producer.outputs]
+            for place in sorted(at, reverse=True):
+                del producer.outputs[place], producer.readers[place]
+        for stub in {id(s): s for s in synopses(self.operator) if isinstance(s, Stub)}.values():
+            stub.store.detach(stub)
+        self.operator.close()
+
+    def attempt(self, clock: Clock) -> str | None:
+        """Process the next slice; returns the error if it cannot, itself or what it reads."""
+        if not self.failing:
+            failing = next((p for p in self.producers if p.failing), None)
+            if failing is None:
+                try:
+                    self.run(clock)
+                    return None
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    self.failing = True
+                    self.slice += 1
+                    return str(error) if isinstance(error, PenstockError) else repr(error)
+            self.failing = True
+        self.slice += 1
+        return None
+
     def run(self, clock: Clock) -> None:
         """Process the next slice."""
         began = time.perf_counter()
+        if self.first is not None and clock.first is not None:
+            clock = replace(clock, first=max(clock.first, self.first))
         chunks = [q.take(self.slice) for q in self.inputs]
         if not self.loading:
             chunk = self.operator.run(chunks, clock)
@@ -142,41 +178,82 @@ class Entity:
 
 
 class Graph:
-    """The operators of some roots, producers before consumers.
+    """The operators of some roots, producers before consumers; roots come and go between steps.
 
-    ``first`` is the number of the first operator, if a stage has several graphs. ``queued`` counts the
-    elements in the queues now, ``queue_peak`` the most of them at once in the last step.
+    ``numbers`` are those of the operators, if a stage has several graphs. ``queued`` counts the elements in
+    the queues now, ``queue_peak`` the most of them at once in the last step. ``isolates``: an operator that
+    fails ends only the roots that depend on it; ``failed`` has the errors of the last step by root.
     """
 
-    def __init__(self, roots: Mapping[str, Node], context: StartContext, first: int = 0) -> None:
+    def __init__(
+        self, context: StartContext, numbers: Iterator[int] | None = None, isolates: bool = False
+    ) -> None:
         self.entities: list[Entity] = []
         self.clocks: deque[Clock] = deque()
         self.queue_peak = 0
+        self.failed: dict[str, str] = {}
         self._slice = self.queued = 0
         self._feeds: dict[str, list[Queue]] = {}
-        self._context, self._first = context, first
-        built: dict[Any, Entity] = {}
-        self._results = {name: self._build(root, built).result() for name, root in roots.items()}
-        self._synopses = {e: {id(s) for s in _synopses(e.operator)} for e in self.entities}
+        self._context, self._numbers, self._isolates = context, numbers or count(1), isolates
+        self._built: dict[Any, Entity] = {}
+        self._roots: dict[str, tuple[Entity, Queue]] = {}
+        self._synopses: dict[Entity, set[int]] = {}
         self._past_readers: set[Entity] = set()
+
+    def add(self, name: str, root: Node, first: int | None = None) -> None:
+        """Start what a root needs and does not run already. ``first``: the first instant that it sees."""
+        entity = self._build(root, first)
+        self._roots[name] = entity, entity.result()
+        self._changed()
+
+    def remove(self, name: str) -> None:
+        """End a root, and the operators that no other root needs."""
+        entity, queue = self._roots.pop(name)
+        entity.results.remove(queue)
+        needed: set[Entity] = set()
+        for root, _ in self._roots.values():
+            needed.update(upstream(root))
+        for gone in (e for e in self.entities if e not in needed):
+            gone.close()
+            for queue in gone.inputs:
+                self._feeds = {name: [q for q in f if q is not queue] for name, f in self._feeds.items()}
+        self.entities = [e for e in self.entities if e in needed]
+        self._built = {key: e for key, e in self._built.items() if e in needed}
+        self._changed()
+
+    def reads(self, input: str) -> bool:
+        """Whether some operator reads an input."""
+        return bool(self._feeds.get(input))
+
+    def root(self, name: str) -> Entity:
+        """The operator whose output is a root's."""
+        return self._roots[name][0]
+
+    @property
+    def roots(self) -> list[str]:
+        return list(self._roots)
+
+    def _changed(self) -> None:
+        self._synopses = {e: {id(s) for s in synopses(e.operator)} for e in self.entities}
+        self._past_readers = set()
         for e in self.entities:
             if any(p.node.depends_on_past or p in self._past_readers for p in e.producers):
                 self._past_readers.add(e)
 
-    def _build(self, node: Node, built: dict[Any, Entity]) -> Entity:
+    def _build(self, node: Node, first: int | None) -> Entity:
         key = _identity(node)
-        if key not in built:
-            producers = tuple(self._build(i, built) for i in node.inputs)
-            number = self._first + len(self.entities) + 1
-            entity = Entity(f"{node.name}.{number}", node, [], producers, self._context)
+        if key not in self._built:
+            producers = tuple(self._build(i, first) for i in node.inputs)
+            entity = Entity(f"{node.name}.{next(self._numbers)}", node, [], producers, self._context)
+            entity.slice, entity.first = self._slice, first
             entity.inputs = [p.output_to(entity) for p in producers]
             if isinstance(node, Source):
                 entity.inputs = [Queue(node.schema)]
                 self._feeds.setdefault(node.input, []).extend(entity.inputs)
                 entity.feeders = [f"input/{node.input}"]
-            built[key] = entity
+            self._built[key] = entity
             self.entities.append(entity)
-        return built[key]
+        return self._built[key]
 
     def open(self, clock: Clock) -> None:
         """Begin a slice; what is fed from now on is part of it."""
@@ -193,8 +270,11 @@ class Graph:
 
     def run(self, entity: Entity) -> None:
         """Let an operator process its next slice."""
-        before = entity.queued
-        entity.run(self.clocks[entity.slice - self._slice])
+        before, clock = entity.queued, self.clocks[entity.slice - self._slice]
+        if not self._isolates:
+            entity.run(clock)
+        elif (error := entity.attempt(clock)) is not None:
+            self.failed |= {n: error for n, (root, _) in self._roots.items() if entity in upstream(root)}
         self.queued += entity.queued - before
         self.queue_peak = max(self.queue_peak, self.queued)
 
@@ -212,7 +292,7 @@ class Graph:
         """The output of the roots, by name, once every operator has processed all slices."""
         self._slice += len(self.clocks)
         self.clocks.clear()
-        return {name: queue.take(self._slice) for name, queue in self._results.items()}
+        return {name: queue.take(self._slice) for name, (_, queue) in self._roots.items()}
 
     def unreplayable(self) -> set[Entity]:
         """The operators whose state cannot be rebuilt from a bounded part of the input, and their dependents.
@@ -246,7 +326,14 @@ def _identity(node: Node) -> Any:
     return node
 
 
-def _synopses(value: Any) -> Iterator[Stateful]:
+def upstream(entity: Entity) -> Iterator[Entity]:
+    """An operator and those that its output depends on."""
+    yield entity
+    for producer in entity.producers:
+        yield from upstream(producer)
+
+
+def synopses(value: Any) -> Iterator[Stateful]:
     """The synopses in an object's state, which other operators may share."""
     parts = value.state().values() if isinstance(value, Stateful) else value
     for part in parts.values() if isinstance(parts, dict) else parts:
@@ -254,4 +341,4 @@ def _synopses(value: Any) -> Iterator[Stateful]:
             yield part
             yield from (getattr(part, name) for name in part.bound_to)
         if isinstance(part, Stateful | list | tuple | dict):
-            yield from _synopses(part)
+            yield from synopses(part)

@@ -86,14 +86,28 @@ class Progress:
 class InputManager(Stateful):
     """Buffers the rows of a stage's inputs and releases them in order."""
 
-    def __init__(self, inputs: Sequence[StageInput], waits: bool, instants: bool) -> None:
-        self._inputs = {i.name: i for i in inputs if i.kind in ("source", "exchange")}
-        self._waits, self._instants = waits, instants
-        tables = {i.name: i.schema for i in inputs if i.kind == "table"}
-        self._schemas = tables | {name: i.schema for name, i in self._inputs.items()}
+    def __init__(self, streams: Sequence[StageInput], waits: bool) -> None:
+        self._inputs = {i.name: i for i in streams}
+        self._waits = waits
+        self.collects_instants = False
+        """Whether clocks have the instants with input."""
+        self._schemas = {name: i.schema for name, i in self._inputs.items()}
         self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._schemas}
         self.progress = Progress()
         self.late: dict[str, list[Chunk]] = {}
+
+    def add_tables(self, tables: Sequence[StageInput]) -> None:
+        """Take in changes of these tables, too."""
+        for table in tables:
+            self._schemas[table.name] = table.schema
+            self._waiting[table.name] = []
+
+    def begin(self, highest: Mapping[str, int]) -> None:
+        """Begin after the latest timestamps that inputs have shown by now."""
+        self.progress.highest = {name: highest[name] for name in self._inputs if name in highest}
+        if self.progress.highest:
+            self.progress.first = max(self.progress.highest.values()) + 1
+        self.progress.now = self._now(None)
 
     def accept(self, arrivals: Sequence[Arrival], ended: int | None = None) -> tuple[Clock, dict[str, Chunk]]:
         """Process a step's arrivals; returns the new time and the released rows per input.
@@ -113,7 +127,7 @@ class InputManager(Stateful):
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._schemas}
         p = self.progress
-        if not self._instants:
+        if not self.collects_instants:
             return Clock(before, now, p.first, share=p.share), released
         clock = Clock(before, now, p.first, self._instants_of(released), p.share)
         return clock, {name: chunk.where(chunk.sign != 0) for name, chunk in released.items()}

@@ -12,15 +12,15 @@ available for replay; ``format`` is raised when its meaning changes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Reading
@@ -58,12 +58,14 @@ class StartContext:
 class Stored:
     """Where the rows of a relation are: the store, and the relation's columns by their names there.
 
-    ``longer``: by how much their lives end after the stored end, if the store was opened by another window.
+    ``longer``: by how much their lives end after the stored end. ``since``: the first instant of rows that
+    are in the relation.
     """
 
     store: str
     columns: tuple[tuple[str, str], ...]
     longer: int = 0
+    since: int = int(BEFORE_TIME)
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,18 @@ class Node(ABC):
         return ""
 
 
+def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each of its inputs changed."""
+    new: dict[str, Any] = {}
+    for f in fields(node):
+        value = getattr(node, f.name)
+        if isinstance(value, Node):
+            new[f.name] = change(value)
+        elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
+            new[f.name] = tuple(map(change, value))
+    return replace(node, **new) if new else node
+
+
 @dataclass(frozen=True)
 class Unary(Node):
     """A node with one input, whose schema it keeps."""
@@ -193,6 +207,10 @@ class Operator(Stateful, ABC):
         ``BEFORE_TIME`` if it depends on all of its input.
         """
         return FOREVER
+
+    def close(self) -> None:
+        """Called when the operator is removed; its stubs are already detached."""
+        return
 
     def rows(self) -> int:
         """Rows held in synopses."""

@@ -26,6 +26,8 @@ END = "#end"
 
 RESULT = "result"
 """The root of a stage with one root."""
+STREAMS = ("source", "exchange")
+"""The kinds of inputs whose rows come while a stage runs."""
 SOURCE = "#source"
 """Column of a batch of keys: the number of the source's partition that they came from."""
 
@@ -80,7 +82,8 @@ class MemoryLimit:
 class Stage:
     """One partition's program: the operators' roots by name, and the inputs they read.
 
-    Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``.
+    Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``; a
+    pipeline has none, since its queries come by commands (:mod:`penstock.engine.registry`).
     """
 
     roots: dict[str, Node]
@@ -149,7 +152,8 @@ class StepOutput:
     """What a step returns, by root, and which part of the log a rebuild needs.
 
     A rebuild needs no step before ``needs_from`` (steps count from 0). After a snapshot of the operators that
-    depend on all of their input it would need none before ``replay_from``.
+    depend on all of their input it would need none before ``replay_from``. ``failed``: registered queries
+    that raised an error in this step, which ended them, with the error.
     """
 
     roots: dict[str, RootOutput]

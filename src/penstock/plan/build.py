@@ -62,6 +62,8 @@ class Builder:
     stage_inputs: list[StageInput] = field(default_factory=list)
     host_inputs: list[SourceInput | TableInput] = field(default_factory=list)
     constants: dict[str, pa.Table] = field(default_factory=dict)
+    owner: str = ""
+    """The query of a pipeline, whose tables are its own."""
 
     def build(self, node: logical.Logical, needed: Needed) -> Node:
         """Operators whose output has at least the needed columns."""
@@ -89,21 +91,17 @@ class Builder:
         name, route = self._new_name(node.alias), self.routes.get(node.number, Route())
         fields = [f for f in node.schema if f.name in needed]
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
-        stream = node.definition
-        self.host_inputs.append(SourceInput(name, node.alias, stream, shipped, filter, route))
+        source = SourceInput(name, node.alias, node.definition, shipped, filter, route)
+        self.host_inputs.append(source)
         if route.places is not None:
             fields.append(pa.field(own_column(name), pa.bool_()))
         self.stage_inputs += _checked_keys(name, route)
-        key = _split_by(route, shipped)
-        options = stream.options
-        order = (-1 if options.arrival else options.skew, options.idle_after)
-        how = {"adaptive": options.adaptive, "stamped": options.arrival}
-        taken = StageInput(name, pa.schema(fields), "source", *order, key=key, **how)
+        taken = stream_input(pa.schema(fields), source)
         self.stage_inputs.append(taken)
         return Source(name, taken.schema, changes, grows=changes is Pattern.APPEND)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
-        name = self._new_name(node.alias)
+        name = self._new_name(self._owned(node.alias))
         # A table without columns would lose its number of rows in transport.
         fields = [f for f in node.schema if f.name in needed] or [node.schema.field(0)]
         self.stage_inputs.append(StageInput(name, pa.schema(fields), "table"))
@@ -113,7 +111,7 @@ class Builder:
 
     def constant(self, name: str, rows: pa.Table) -> Node:
         """A table that the query itself contains."""
-        name = self._new_name(name)
+        name = self._new_name(self._owned(name))
         self.stage_inputs.append(StageInput(name, rows.schema, "table"))
         self.constants[name] = rows
         return Source(name, rows.schema, table=True)
@@ -123,6 +121,9 @@ class Builder:
         if self.routes.get(source.number, Route()).places is None:
             return ()
         return (Column(own_column(self.stage_inputs[-1].name), pa.bool_()),)
+
+    def _owned(self, name: str) -> str:
+        return f"{self.owner}: {name}" if self.owner else name
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}
@@ -232,6 +233,14 @@ class Builder:
     def changing(self, node: Node) -> Node:
         """The node with − elements, for consumers that work on changes where ends are known."""
         return Expire(node) if node.pattern is Pattern.EXPIRING else node
+
+
+def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:
+    """The input of a stage that a stream comes by."""
+    options, key = source.stream.options, _split_by(source.route, source.columns)
+    order = (-1 if options.arrival else options.skew, options.idle_after)
+    how = {"adaptive": options.adaptive, "stamped": options.arrival}
+    return StageInput(source.name, schema, "source", *order, key=key, **how)
 
 
 def _shown(node: Node, names: Sequence[str]) -> Node:

@@ -22,6 +22,7 @@ from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 from penstock.plan.sampled import is_sampled, sampled
 from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
+from penstock.routing import Route
 from penstock.settings import Settings
 
 _FORCED: dict[str, str | None] = {"adaptive": None, "scan": "none"}
@@ -35,15 +36,30 @@ def compile(
     rates: Mapping[str, float] | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
-    root = optimize(query.root)
-    if is_sampled(root):
-        root, _ = sampled(root)
-    root = logical.numbered(root)
+    root = optimized(query)
     scheme = _spread(query, root, partitions, rates)
     stages = _waiting(tuple(_Compiler(query, root, scheme, settings or Settings()).stages()))
     kind = "stream" if root.is_stream else "relation"
     shared = settings.memory if settings and any(b.within.shared for b in budgets(root)) else None
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
+
+
+def optimized(query: logical.Query) -> logical.Logical:
+    """The optimized plan of a query, its streams numbered."""
+    root = optimize(query.root)
+    if is_sampled(root):
+        root, _ = sampled(root)
+    return logical.numbered(root)
+
+
+def built(
+    query: logical.Query, root: logical.Logical, routes: Mapping[int, Route], settings: Settings, owner: str
+) -> tuple[Node, Builder]:
+    """The operators of a query of one stage, which filters rows itself, and the builder with its inputs."""
+    compiler = _Compiler(query, root, Scheme(routes), settings)
+    builder = compiler.builder({})
+    builder.host_filters, builder.owner = False, owner
+    return _result(builder, root), builder
 
 
 def _waiting(stages: tuple[PlannedStage, ...]) -> tuple[PlannedStage, ...]:
@@ -91,7 +107,7 @@ class _Compiler:
         relations = self._scheme.stages or (StageRelation(self._root),)
         exchanges: dict[str, Node] = {}
         for number, stage in enumerate(relations):
-            builder = self._builder(exchanges)
+            builder = self.builder(exchanges)
             last = number == len(relations) - 1
             root = _result(builder, stage.relation) if last else builder.exact(stage.relation)
             if any(self._clocked(later.relation) for later in relations[number + 1 :]):
@@ -101,7 +117,8 @@ class _Compiler:
                 stage_name(number), root.schema, root.pattern, grows=root.accumulates, revised=root.corrects
             )
 
-    def _builder(self, exchanges: Mapping[str, Node]) -> Builder:
+    def builder(self, exchanges: Mapping[str, Node]) -> Builder:
+        """The context of a stage that reads these exchanges."""
         settings, query = self._settings, self._query
         routes = {} if exchanges else self._scheme.routes
         how = settings.filters, settings.join, settings.cache_memory

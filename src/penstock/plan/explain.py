@@ -11,7 +11,7 @@ stage 1  on 2 partitions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.cost.model import ByCost
@@ -45,7 +45,7 @@ def _lines(plan: PhysicalPlan) -> Iterator[str]:
         many = "1 partition" if planned.partitions == 1 else f"{planned.partitions} partitions"
         yield f"stage {number}  on {many}" + (f": {planned.why}" if planned.why else "")
         yield from (f"  [{note}]" for note in (*planned.notes, *_scheduling(planned.stage.scheduling)))
-        yield from _tree(planned.stage.root, "  ", set())
+        yield from tree(planned.stage.root, "  ", set())
     grows = growing(plan)
     if grows:
         yield "state    grows without end"
@@ -104,7 +104,7 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
     if incoming.filter is not None:
         parts.append(f"filter {incoming.filter} in Catalyst")
     if isinstance(incoming, SourceInput):
-        parts.append(_routed(incoming.route))
+        parts.append(routed(incoming.route))
     else:
         every = incoming.table.refresh_every
         again = "at every start" if every is None else f"every {every:g} seconds"
@@ -112,7 +112,7 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
     return f"spark    {incoming.alias}: {'; '.join(parts)}"
 
 
-def _routed(route: Route) -> str:
+def routed(route: Route) -> str:
     """Where a stream's rows go: the hash that chooses, the copies made of a row, the places sent to all."""
     if route.partitions == 1:
         return "to one partition"
@@ -146,9 +146,11 @@ def _spread(keys: tuple[str, ...], partitions: int) -> str:
     return f"to {partitions} partitions by hash of {', '.join(keys)}"
 
 
-def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
+def tree(
+    node: Node, indent: str, shown: set[int], remark: Callable[[Node], str] = lambda node: ""
+) -> Iterator[str]:
     """An operator and its inputs; one with several readers runs once and is shown in full once."""
-    line = f"{indent}{node.name} {node.describe()}".rstrip()
+    line = f"{indent}{node.name} {node.describe()}".rstrip() + remark(node)
     if id(node) in shown:
         yield f"{line} (the one above)"
         return
@@ -162,7 +164,7 @@ def _tree(node: Node, indent: str, shown: set[int]) -> Iterator[str]:
     elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static":
         yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
     for below in node.inputs:
-        yield from _tree(below, indent + "  ", shown)
+        yield from tree(below, indent + "  ", shown, remark)
 
 
 def _short(column: str, label: str) -> str:

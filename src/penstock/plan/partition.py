@@ -45,10 +45,24 @@ def choose(
     """The way to spread a numbered plan; ``rates`` are streams' rows per second, where they were measured."""
     if partitions == 1:
         return Scheme(why="one partition was asked for")
-    clocked = any(node.reads_instants(time) for node in walk(root))
     top = root if isinstance(root, ToStream) else None
     body, chain = chain_of(top.input if top else root)
     nets = top is None or not top.shows_at_once
+    reasons, candidates, places = _candidates(root, time, body, chain, nets)
+    if not candidates:
+        return Scheme(why=next(iter(reasons.values()), "there is no stream to spread"))
+    cube = choose_shares(candidates, _rates(root, rates or {}), partitions, len(chain) + 1)
+    routes = {s.number: _route(s, cube, places) for s in sources(root)}
+    stages = cut(body, chain, cube.cut, nets, top) if cube.cut <= len(chain) else ()
+    return Scheme(routes, cube, stages, unsplit=tuple(_unsplit(cube, reasons, root)))
+
+
+def _candidates(
+    root: Logical, time: TimeDomain, body: Logical, chain: Chain, nets: bool
+) -> tuple[dict[Dimension, str], list[Candidate], Places]:
+    """The dimensions that are right for a plan, with the places that they need, and why others are not."""
+    clocked = any(node.reads_instants(time) for node in walk(root))
+    top = root if isinstance(root, ToStream) else None
     reasons, candidates, places = dict[Dimension, str](), list[Candidate](), Places()
     for dimension in proposals(root):
         distribution = Distribution(dimension)
@@ -60,12 +74,22 @@ def choose(
             places |= distribution.places
         except SpreadError as reason:
             reasons[dimension] = str(reason)
-    if not candidates:
-        return Scheme(why=next(iter(reasons.values()), "there is no stream to spread"))
-    cube = choose_shares(candidates, _rates(root, rates or {}), partitions, len(chain) + 1)
-    routes = {s.number: _route(s, cube, places) for s in sources(root)}
-    stages = cut(body, chain, cube.cut, nets, top) if cube.cut <= len(chain) else ()
-    return Scheme(routes, cube, stages, unsplit=tuple(_unsplit(cube, reasons, root)))
+    return reasons, candidates, places
+
+
+def ways(root: Logical, time: TimeDomain, partitions: int) -> Iterator[dict[int, Route]]:
+    """The ways to spread a plan in one stage by one key, where partitions get whole rows: the routes of its
+    streams. The last is one partition, which is always right.
+    """
+    if partitions > 1:
+        top = root if isinstance(root, ToStream) else None
+        body, chain = chain_of(top.input if top else root)
+        _, candidates, _ = _candidates(root, time, body, chain, top is None or not top.shows_at_once)
+        for c in candidates:
+            plain = not (c.places or c.dimension.by_source or c.dimension.heavy)
+            if plain and c.cut > len(chain):
+                yield {s.number: Route((_axis(s.number, c.dimension, partitions),)) for s in sources(root)}
+    yield {s.number: Route() for s in sources(root)}
 
 
 def _unsplit(cube: Cube, reasons: Mapping[Dimension, str], root: Logical) -> Iterator[str]:

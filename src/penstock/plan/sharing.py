@@ -1,35 +1,40 @@
 """Sharing within a stage: streams, windows and stores that a query names more than once (thesis 2.3.1).
 
-Two places of a query that read the same rows of a stream (the same filter, the same route to partitions) get
-one input. Equal windows over it become one node, and time windows over it that differ only in size share a
-store, of which each sees its own part. Every other window has its own store, which the join and the expiry
-above it read.
+Two places that read the same rows of a stream (the same filter, the same route to partitions) get one input,
+whether they are in one query or in several of a pipeline. Names of columns are changed above what is shared:
+equal filters and windows over an input are then equal nodes, which run once. Time windows over the same rows
+that differ only in size share a store, of which each sees its own part. Every other window has its own store,
+which the join and the expiry above it read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from itertools import count
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.operator import Node
+from penstock.engine.operator import Node, with_inputs
 from penstock.engine.operators.project import Project
+from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import StageInput
 from penstock.expression import Column, Expression, transform
 from penstock.plan.physical import SourceInput, TableInput
+from penstock.routing import Route
 
 HostInput = SourceInput | TableInput
 
 
 def shared(
-    root: Node, stage_inputs: Sequence[StageInput], host_inputs: Sequence[HostInput]
+    root: Node,
+    stage_inputs: Sequence[StageInput],
+    host_inputs: Sequence[HostInput],
 ) -> tuple[Node, tuple[StageInput, ...], tuple[HostInput, ...]]:
-    """A stage's root and inputs without duplicates."""
+    """A stage's root and inputs without duplicates; the first of equal inputs stays."""
     merged = _Merged([i for i in host_inputs if isinstance(i, SourceInput)])
     taken = [merged.stage_input(i) for i in stage_inputs if i.name not in merged.leader]
     hosts = [merged.inputs.get(i.name, i) for i in host_inputs if i.name not in merged.leader]
@@ -82,15 +87,27 @@ def _can_merge(source: SourceInput) -> bool:
 
 def _rows(source: SourceInput) -> tuple[Any, ...]:
     """The rows that an input reads: of which stream, by what filter and route, in the stream's own names."""
-
-    def strip(e: Expression) -> Expression:
-        return _renamed(e, lambda name: name.removeprefix(f"{source.alias}."))
-
-    axes = tuple(replace(x, keys=tuple(map(strip, x.keys))) for x in source.route.axes)
-    return source.stream, source.filter and strip(source.filter), replace(source.route, axes=axes)
+    filter = source.filter and renamed(source.filter, _own_name(source.alias))
+    return source.stream, filter, named(source.route, _own_name(source.alias))
 
 
-def _renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+def in_own_names(route: Route, alias: str) -> Route:
+    """The route of a stream, whose keys are named by its columns, as they are without an alias."""
+    return named(route, _own_name(alias))
+
+
+def _own_name(alias: str) -> Callable[[str], str]:
+    return lambda name: name.removeprefix(f"{alias}.")
+
+
+def named(route: Route, name: Callable[[str], str]) -> Route:
+    """A route whose columns have other names."""
+    axes = (replace(a, keys=tuple(renamed(k, name) for k in a.keys)) for a in route.axes)
+    return replace(route, axes=tuple(axes))
+
+
+def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+    """An expression whose columns have other names."""
     return transform(expression, lambda e: Column(name(e.name), e.type) if isinstance(e, Column) else None)
 
 
@@ -100,18 +117,18 @@ class _Sharing:
     def __init__(self, merged: _Merged, taken: dict[str, StageInput]) -> None:
         self._merged, self._taken = merged, taken
         self._sources: dict[str, Source] = {}
-        self._windows: list[SeqWindow] = []
-        self._names: set[str] = set()
 
     def change(self, node: Node) -> Node:
         """The replacement of a node whose inputs are rewritten."""
         match node:
             case Source(input=name) if name in self._merged.alias:
                 return self._source(node)
-            case SeqWindow(input=Project(input=Source()) as renamed) if renamed.renames is not None:
-                return Project(self._window(_below(node, renamed)), renamed.columns)
+            case Select(input=Project() as over) if _renames_a_stream(over):
+                return Project(_select_below(node, over), over.columns)
+            case SeqWindow(input=Project() as over) if _renames_a_stream(over):
+                return Project(_stored(_window_below(node, over)), over.columns)
             case SeqWindow():
-                return self._window(node)
+                return _stored(node)
         return node
 
     def _source(self, node: Source) -> Node:
@@ -125,55 +142,56 @@ class _Sharing:
         columns = [Column(o, source.schema.field(o).type) for o in old]
         return Project(source, tuple(zip(node.schema.names, columns, strict=True)))
 
-    def _window(self, node: SeqWindow) -> SeqWindow:
-        """An existing equal window, or the new one with a store, which may be another window's."""
-        if node.slide is not None:
-            return node
-        over = [w for w in self._windows if w.input is node.input]
-        for window in over:
-            if replace(window, store="", longer=0) == node:
-                return window
-        others = [w for w in over if w.kind == node.kind == "range" and w.size is not None]
-        if others and node.size is not None:
-            first = others[0]
-            assert first.size is not None
-            node = replace(node, store=first.store, longer=node.size - first.size)
-        else:
-            node = replace(node, store=self._name(node.input))
-        self._windows.append(node)
-        return node
 
-    def _name(self, below: Node) -> str:
-        while below.inputs and not isinstance(below, Source):
-            below = below.inputs[0]
-        base = below.input if isinstance(below, Source) else "window"
-        found = next(
-            n for n in (base if k == 1 else f"{base} ({k})" for k in count(1)) if n not in self._names
-        )
-        self._names.add(found)
-        return found
+def _renames_a_stream(node: Project) -> bool:
+    """Whether it only names the columns of a stream anew, which a filter or a window may do later."""
+    below = node.input
+    while isinstance(below, Select):
+        below = below.input
+    return node.renames is not None and isinstance(below, Source) and not below.table
 
 
-def _below(window: SeqWindow, renamed: Project) -> SeqWindow:
+def _select_below(node: Select, over: Project) -> Select:
+    """The same filter below a projection that renames."""
+    names = over.renames or {}
+    return replace(
+        node,
+        input=over.input,
+        conjuncts=tuple(renamed(p, lambda n: names[n]) for p in node.conjuncts),
+    )
+
+
+def _window_below(window: SeqWindow, over: Project) -> SeqWindow:
     """The same window below a projection that renames."""
-    names = renamed.renames or {}
+    names = over.renames or {}
     return replace(
         window,
-        input=renamed.input,
+        input=over.input,
         partition_by=tuple(names[c] for c in window.partition_by),
-        keep=tuple(_renamed(k, lambda n: names[n]) for k in window.keep),
+        keep=tuple(renamed(k, lambda n: names[n]) for k in window.keep),
     )
+
+
+def _stored(window: SeqWindow) -> SeqWindow:
+    """The window with the name of its store, which follows from the rows in it: windows that agree on them
+    find each other, whichever query they are in.
+    """
+    if window.slide is not None:
+        return window
+    by_time = window.kind == "range" and window.size is not None
+    own = () if by_time else (window.size, window.partition_by, window.keep)
+    digest = blake2b(repr((window.input, by_time, own)).encode(), digest_size=4).hexdigest()
+    return replace(window, store=f"{_stream_of(window.input)} {digest}")
+
+
+def _stream_of(node: Node) -> str:
+    while node.inputs and not isinstance(node, Source):
+        node = node.inputs[0]
+    return node.input if isinstance(node, Source) else "window"
 
 
 def _rewritten(node: Node, change: Callable[[Node], Node], done: dict[int, Node]) -> Node:
     """A plan with each node changed after its inputs; a node with several readers stays one."""
     if id(node) not in done:
-        new: dict[str, Any] = {}
-        for f in fields(node):
-            value = getattr(node, f.name)
-            if isinstance(value, Node):
-                new[f.name] = _rewritten(value, change, done)
-            elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
-                new[f.name] = tuple(_rewritten(v, change, done) for v in value)
-        done[id(node)] = change(replace(node, **new) if new else node)
+        done[id(node)] = change(with_inputs(node, lambda i: _rewritten(i, change, done)))
     return done[id(node)]

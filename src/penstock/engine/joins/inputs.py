@@ -86,9 +86,10 @@ class JoinInputs(Stateful):
         wanted = [f.name for f in part.schema if f.name in read]
         if self._own[i] or stores is None or part.stored is None:
             return Stub(Store(part.schema, self._given[i], stored=()), {c: c for c in wanted}, keys)
-        there = dict(part.stored.columns)
+        stored, there = part.stored, dict(part.stored.columns)
         keys = [KeyOf(k.kind, there[k.column]) for k in keys]
-        return Stub(stores[part.stored.store], {c: there[c] for c in wanted}, keys, part.stored.longer)
+        read = {c: there[c] for c in wanted}
+        return Stub(stores[stored.store], read, keys, stored.longer, stored.since)
 
     def __len__(self) -> int:
         return len(self.stubs)

@@ -143,7 +143,7 @@ def _collect_some(
                 leaves = lives[slot, 1] + view.longer
                 start = max(starts[i], lives[slot, 0])
                 end = min(ends[i], leaves)
-                if start < end and leaves >= view.min_end:
+                if start < end and leaves >= view.min_end and lives[slot, 0] >= view.since:
                     if found == len(out):
                         nodes[i], places[i] = node, place
                         return i, found
@@ -173,7 +173,8 @@ def first_in_order(
             place += 1
             slot = rid & mask
             leaves = lives[slot, 1] + view.longer
-            if base <= rid < view.limit and leaves >= view.min_end:
+            seen = base <= rid < view.limit and lives[slot, 0] >= view.since
+            if seen and leaves >= view.min_end:
                 if max(starts[i], lives[slot, 0]) < min(ends[i], leaves):
                     out[i] = rid
                     break
@@ -219,7 +220,8 @@ def scan(
                 leaves = lives[k, 1] + view.longer
                 start = max(starts[i], lives[k, 0])
                 end = min(ends[i], leaves)
-                if valid[k] and start < end and leaves >= view.min_end:
+                seen = valid[k] and lives[k, 0] >= view.since
+                if seen and start < end and leaves >= view.min_end:
                     if found == room:
                         out, rows = _grown(out), _grown(rows)
                         out_starts, out_ends = _grown(out_starts), _grown(out_ends)

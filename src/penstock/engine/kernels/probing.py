@@ -24,12 +24,13 @@ _BLOCK = 256
 class View(NamedTuple):
     """What a reader sees of a store: rows before ``limit``, whose lives end ``longer`` after the stored end.
 
-    Rows that end before ``min_end`` in this view are passed over.
+    Rows that end before ``min_end`` in this view, or begin before ``since``, are passed over.
     """
 
     min_end: int
     limit: int
     longer: int
+    since: int = int(BEFORE_TIME)
 
 
 EVERYTHING = View(int(BEFORE_TIME), int(FOREVER), 0)
@@ -82,7 +83,8 @@ def first_matches(
                 i, slot = block[_WALKING, w], chains[block[_WALKING, w]] & mask
                 leaves = lives[slot, 1] + view.longer
                 alive = max(starts[i], lives[slot, 0]) < min(ends[i], leaves)
-                if alive and leaves >= view.min_end and chains[i] < view.limit:
+                seen = chains[i] < view.limit and lives[slot, 0] >= view.since
+                if alive and leaves >= view.min_end and seen:
                     out[i] = chains[i]
                     block[_NEXT, w] = -1
             walking = _go_on(chains, base, walking, block)
@@ -108,7 +110,8 @@ def probe_chains(
         start, end = max(starts[i], lives[slot, 0]), min(ends[i], leaves)
         places[found], rids[found] = i, rid
         out_starts[found], out_ends[found] = start, end
-        found += (start < end) & (leaves >= view.min_end) & (rid < view.limit)
+        seen = (rid < view.limit) & (lives[slot, 0] >= view.since)
+        found += (start < end) & (leaves >= view.min_end) & seen
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
 
 
@@ -206,7 +209,7 @@ def probe_scan(
             leaves = lives[slot, 1] + view.longer
             start = max(starts[i], lives[slot, 0])
             end = min(ends[i], leaves)
-            if start < end and leaves >= view.min_end:
+            if start < end and leaves >= view.min_end and lives[slot, 0] >= view.since:
                 if found == room:
                     places, rids = _grown(places), _grown(rids)
                     out_starts, out_ends = _grown(out_starts), _grown(out_ends)

@@ -56,7 +56,8 @@ class _Expire(Operator):
         there = node.stored
         self._living: ExpiryQueue | StoredExpiry = ExpiryQueue(node.schema)
         if there is not None:
-            stub = Stub(context.stores[there.store], dict(there.columns), longer=there.longer)
+            read = dict(there.columns)
+            stub = Stub(context.stores[there.store], read, longer=there.longer, since=there.since)
             self._living = StoredExpiry(stub, node.schema)
         self._arrived = 0
 

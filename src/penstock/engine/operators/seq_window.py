@@ -23,7 +23,6 @@ from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
-from penstock.engine.snapshot import State
 from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store, Stores, Stub
 from penstock.expression import Expression
@@ -35,8 +34,8 @@ class SeqWindow(Unary):
     """``kind`` is ``"range"`` (``size`` ticks) or ``"rows"`` (``size`` rows per partition); None: unbounded.
 
     ``keep``: predicates; a row window stores only the rows that satisfy them all. The ``first`` ones come
-    first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read; if
-    another window over the same rows opened it, this window's lives are ``longer``.
+    first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read.
+    Time windows of all sizes over the same rows share one.
     """
 
     kind: str
@@ -48,7 +47,6 @@ class SeqWindow(Unary):
     filters: str = field(default="a-greedy", repr=False)
     first: int = 0
     store: str = ""
-    longer: int = 0
 
     name = "seq-window"
 
@@ -103,7 +101,7 @@ class SeqWindow(Unary):
         keys = 0 if self._by_time else 2
         stores = context.stores if self.store else Stores()
         store = stores.open(self.store, self.schema, keys)
-        return _Range(self, store) if self._by_time else _Rows(self, store)
+        return _Range(self, stores, store) if self._by_time else _Rows(self, stores, store)
 
     @property
     def _by_time(self) -> bool:
@@ -113,16 +111,48 @@ class SeqWindow(Unary):
     def stored(self) -> Stored | None:
         if not self.store or self.slide is not None:
             return None
-        return Stored(self.store, tuple((n, n) for n in self.schema.names), self.longer)
+        return Stored(self.store, tuple((n, n) for n in self.schema.names), _longer(self))
 
 
-class _Range(Operator):
-    """Known ends, so no state of its own; it fills the store for the operators that read it."""
+def _longer(node: SeqWindow) -> int:
+    """By how much the lives of its rows are longer than stored, which is one instant under a time window."""
+    return node.size if node.kind == "range" and node.size is not None else 0
 
-    def __init__(self, node: SeqWindow, store: Store) -> None:
-        self._size, self._longer, self._store = node.size, node.longer, store
-        self._inserted = 0
-        self._opened = not node.longer
+
+class _Window(Operator):
+    """A window that fills a store for the operators that read it."""
+
+    def __init__(self, stores: Stores, store: Store) -> None:
+        self._stores, self._store = stores, store
+        store.writers.append(self)
+
+    def close(self) -> None:
+        self._store.writers.remove(self)
+        if not self._store.writers:
+            self._stores.close(self._store)
+
+    def horizon(self) -> int:
+        return self._store.oldest()
+
+    @property
+    def _counts_rows(self) -> bool:
+        """Whether it is the one that counts the rows of a store with several windows."""
+        return self._store.writers[0] is self
+
+    def rows(self) -> int:
+        return len(self._store) if self._counts_rows else 0
+
+
+class _Range(_Window):
+    """Known ends, so no state of its own."""
+
+    saved = ("_inserted", "_store")
+    format = 2
+
+    def __init__(self, node: SeqWindow, stores: Stores, store: Store) -> None:
+        super().__init__(stores, store)
+        self._size, self._longer = node.size, _longer(node)
+        self._inserted = store.inserted
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
@@ -139,36 +169,23 @@ class _Range(Operator):
         ends = np.full(len(chunk), FOREVER) if chunk.end is None else chunk.end - self._longer
         return store.insert(chunk.ts, ends, [], chunk.columns.columns)
 
-    def state(self) -> dict[str, State]:
-        return {"inserted": self._inserted, "store": self._store if self._opened else None}
-
-    def _load(self, state: dict[str, State]) -> None:
-        self._inserted = state["inserted"]
-        if self._opened:
-            self._store.restore(state["store"])
-
-    def horizon(self) -> int:
-        return self._store.oldest()
-
-    def rows(self) -> int:
-        return len(self._store) if self._opened else 0
-
     def bytes(self) -> int:
-        return self._store.nbytes() if self._opened and self._store.stubs else 0
+        return self._store.nbytes() if self._counts_rows and self._store.stubs else 0
 
 
-class _Rows(Operator):
+class _Rows(_Window):
     """Keys of the store: 0 the place (partition · n + position mod n), 1 the row id that elements carry."""
 
     saved = ("_counts", "_store", "_stub", "_arrived")
 
-    def __init__(self, node: SeqWindow, store: Store) -> None:
+    def __init__(self, node: SeqWindow, stores: Stores, store: Store) -> None:
+        super().__init__(stores, store)
         assert node.size is not None
         self._size = node.size
         first, others = node.keep[: node.first], node.keep[node.first :]
         self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
         self._counts = PartitionCounts(node.schema, node.partition_by)
-        self._store, self._stub = store, Stub(store)
+        self._stub = Stub(store)
         self._arrived = 0
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -225,12 +242,6 @@ class _Rows(Operator):
         sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]
         ids, _ = self._store.key(1, rows)
         return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids, rows=rows)
-
-    def horizon(self) -> int:
-        return self._store.oldest()
-
-    def rows(self) -> int:
-        return len(self._store)
 
     def bytes(self) -> int:
         return self._store.nbytes() + self._counts.nbytes()

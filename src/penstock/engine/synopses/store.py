@@ -7,8 +7,9 @@ are dropped in the middle, the others are moved up, which changes their ids. Tha
 has read all rows, so an id is valid for the step in which it was returned.
 
 A *stub* is one reader's view of a store and its progress: it sees the rows up to its ``frontier``, with lives
-that may end ``longer`` after the stored end (a window of another size over the same rows), and reports with
-``advance`` which rows it no longer needs.
+that end ``longer`` after the stored end (windows of several sizes over the same rows), and reports with
+``advance`` which rows it no longer needs. Stubs come and go while a store is in use; one that came later sees
+only the rows that begin ``since`` a given instant.
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ class Stores:
     def __getitem__(self, name: str) -> Store:
         return self._named[name]
 
+    def close(self, store: Store) -> None:
+        """Remove a store that nobody writes any more."""
+        self._named = {name: other for name, other in self._named.items() if other is not store}
+
 
 class Store(Stateful):
     """Rows of a schema, of which the columns in ``stored`` are kept, and more if a reader asks.
@@ -86,9 +91,13 @@ class Store(Stateful):
     There is an index on each requested set of keys.
     """
 
+    format = 2
+
     def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
         self.schema = schema
         self.stubs: list[Stub] = []
+        self.writers: list[object] = []
+        """The windows that fill it; the first of them counts its rows and bytes."""
         self.base = self.next = self.inserted = 0
         self.moves = 0
         """How often its rows were moved up, which changes their ids."""
@@ -116,16 +125,16 @@ class Store(Stateful):
         return self.next - self.base - self._ended
 
     def keep(self, columns: Iterable[str]) -> None:
-        """Keep these columns of later rows."""
+        """Keep these columns of later rows; those of rows already there are NULL."""
         for name in columns:
             if name not in self._columns:
-                assert not self.next, "a column of rows that are gone"
-                self._columns[name] = column_for(self.schema.field(name).type, self.capacity)
+                kind = self.schema.field(name).type
+                self._columns[name] = column_for(kind, self.capacity)
+                self._columns[name].append(self.base, pa.nulls(self.next - self.base, kind))
 
     def key_of(self, wanted: KeyOf) -> int:
-        """The number of a key; later rows have it."""
+        """The number of a key; later rows have it, that of rows already there is NULL."""
         if wanted not in self._key_of:
-            assert not self.next, "a key of rows that are gone"
             self._key_of[wanted] = len(self.keys)
             self.keys.append(np.zeros(self.capacity, np.int64))
             self.key_valid.append(np.zeros(self.capacity, np.bool_))
@@ -239,6 +248,17 @@ class Store(Stateful):
         self._ended = 0
         self._forget(self.next)
 
+    def detach(self, stub: Stub) -> None:
+        """Remove a reader: the rows, columns and indexes that only it needed are dropped."""
+        self.stubs.remove(stub)
+        wanted = {name for s in self.stubs for name in s.columns.values()}
+        self._columns = {name: c for name, c in self._columns.items() if name in wanted}
+        self._indexes.clear()  # those that others probe are built again when they do
+        if self.stubs:
+            self.settle()
+        else:
+            self.clear()
+
     def _forget(self, base: int) -> None:
         self.base = base
         while self._insertions and self._insertions[0][0] <= base:
@@ -269,6 +289,7 @@ class Store(Stateful):
             "lives": ring_run(self.lives, first, count),
             "keys": [k for k, _ in keys],
             "valid": [v for _, v in keys],
+            "key_of": [[key.kind, key.column, number] for key, number in self._key_of.items()],
             "columns": {n: self.gather(n, np.arange(first, self.next)) for n in self._columns},
             "inserted": self.inserted,
             "insertions": list(self._insertions),
@@ -280,13 +301,20 @@ class Store(Stateful):
         self.base = self.next = state["base"]
         starts, ends = np.ascontiguousarray(state["lives"].T)
         columns = [state["columns"][name] for name in self._columns]
-        self._put(starts, ends, list(zip(state["keys"], state["valid"], strict=True)), columns)
+        self._put(starts, ends, self._keys_of(state), columns)
         self.inserted = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
             self._ended = int(state["ended"].sum())
             self._ended_early = np.zeros(self.capacity, np.bool_)
             ring_put(self._ended_early, self.base, state["ended"])
+
+    def _keys_of(self, state: dict[str, State]) -> list[tuple[Int64s, Bools]]:
+        """Saved keys in the order of this store, whose readers may have come in another order."""
+        there = {KeyOf(kind, column): number for kind, column, number in state["key_of"]}
+        given = len(self.keys) - len(self._key_of)
+        numbers = [*range(given), *(there[key] for key in self._key_of)]
+        return [(state["keys"][n], state["valid"][n]) for n in numbers]
 
     def alive(self, now: int) -> Int64s:
         """The rows whose life does not end by ``now``."""
@@ -328,7 +356,7 @@ class Stub(Stateful):
     """One reader of a store. ``columns``: the store's columns that it reads, by its own names.
 
     ``frontier``: the first row that it has not read. ``passed``: it no longer needs rows whose stored end is
-    up to that. ``steps`` counts its steps.
+    up to that. ``steps`` counts its steps, those of its elders included.
     """
 
     saved = ("frontier", "due_from", "passed", "steps")
@@ -340,14 +368,16 @@ class Stub(Stateful):
         columns: Mapping[str, str] | None = None,
         keys: Sequence[KeyOf] = (),
         longer: int = 0,
+        since: int = int(BEFORE_TIME),
     ) -> None:
         """``keys``: the keys by which it looks up rows."""
-        self.store, self._longer = store, longer
-        self._columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
+        self.store, self._longer, self._since = store, longer, since
+        self.columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
         self.keys = [store.key_of(k) for k in keys]
         self.frontier = self.due_from = store.next
-        self.passed, self.steps = int(BEFORE_TIME), 0
-        store.keep(self._columns.values())
+        self.passed = int(BEFORE_TIME)
+        self.steps: int = store.stubs[0].steps if store.stubs else 0
+        store.keep(self.columns.values())
         store.stubs.append(self)
 
     def read(self, rows: Int64s) -> None:
@@ -357,7 +387,7 @@ class Stub(Stateful):
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""
-        return View(min_end, self.frontier, self._longer)
+        return View(min_end, self.frontier, self._longer, self._since)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
         starts, ends = self.store.life(rids)
@@ -368,7 +398,7 @@ class Stub(Stateful):
         return self.store.key(self.keys[number], rids)
 
     def gather(self, name: str, rids: Int64s) -> pa.Array:
-        return self.store.gather(self._columns[name], rids)
+        return self.store.gather(self.columns[name], rids)
 
     def due(self, now: int) -> Int64s:
         """The rows that end before ``now`` and did not at the last call; rows must be in the order of their
@@ -377,7 +407,13 @@ class Stub(Stateful):
         first, store = self.due_from, self.store
         ring = (store.lives, first, self.frontier, store.mask)
         self.due_from = int(probing.first_alive(*ring, self._last_end(now)))
-        return np.arange(first, self.due_from)
+        return self.seen(np.arange(first, self.due_from))
+
+    def seen(self, rids: Int64s) -> Int64s:
+        """Those of the rows that it sees."""
+        if self._since == BEFORE_TIME:
+            return rids
+        return rids[self.store.life(rids)[0] >= self._since]
 
     def advance(self, now: int) -> None:
         """End a step: rows that end before ``now`` are no longer needed."""

@@ -1,0 +1,178 @@
+"""Queries that come and go in a running engine: what each sees, what they share, what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.catalog import Input, InputOptions
+from penstock.cql.query import bind
+from penstock.cql.statements import parse
+from penstock.engine.command import Command
+from penstock.engine.engine import Engine
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.stage import TS, Arrival, StepOutput
+from penstock.errors import PipelineError
+from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
+from penstock.schema import TimeDomain
+
+SECONDS = InputOptions(TimeDomain("integer", "seconds"))
+CATALOG = {
+    "S": Input("S", pa.schema([("k", pa.int64()), ("v", pa.int64())]), SECONDS),
+    "R": Input("R", pa.schema([("k", pa.int64()), ("w", pa.int64())]), SECONDS),
+    "Q": Input("Q", pa.schema([("k", pa.int64())]), SECONDS, "relation"),
+}
+
+
+def bound(cql: str) -> Any:
+    (query,) = parse(cql)
+    return bind(query, CATALOG)
+
+
+class Pipeline:
+    """One partition of a pipeline over S and R."""
+
+    def __init__(self, partitions: int = 1, split: Any = None, **queries: str) -> None:
+        first = {name: bound(cql) for name, cql in queries.items()}
+        self.plan: PipelinePlan = plan_pipeline([CATALOG["S"], CATALOG["R"]], first, partitions, split)
+        self.engine = Engine(self.plan.stage.stage)
+        self._commands: list[Command] = []
+        self._sequence = 0
+        for name, cql in queries.items():
+            self.register(name, cql)
+
+    def register(self, name: str, cql: str) -> None:
+        self._add("register", {"query": name, "plan": admit(self.plan, name, bound(cql)).plan.encoded()})
+
+    def drop(self, name: str) -> None:
+        self._add("drop", {"query": name})
+
+    def _add(self, kind: str, payload: dict[str, Any]) -> None:
+        self._sequence += 1
+        self._commands.append(Command(self._sequence, kind, payload))
+
+    def step(self, **rows: list[tuple[int, int, int]]) -> StepOutput:
+        arrivals = []
+        for source in self.plan.sources:
+            ts, *columns = np.array(rows.get(source.stream.name, []), np.int64).reshape(-1, 3).T
+            names = [name for name, _ in source.columns]
+            batch = pa.record_batch([pa.array(c) for c in (ts, *columns)], [TS, *names])
+            first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
+            arrivals.append(Arrival(source.name, 0, batch, first, last))
+        commands, self._commands = self._commands, []
+        return self.engine.step(arrivals, commands)
+
+    @property
+    def windows(self) -> int:
+        return sum(isinstance(e.node, SeqWindow) for e in self.engine.entities)
+
+
+def shown(out: StepOutput, name: str) -> list[tuple[Any, ...]]:
+    batch = out.roots[name].batch
+    return sorted(tuple(row.values()) for row in batch.to_pylist())
+
+
+COUNT = "SELECT COUNT(*) AS n FROM S [RANGE 10]"
+JOIN = "SELECT S.v, R.w FROM S [RANGE 10], R [RANGE 10] WHERE S.k = R.k"
+
+
+def test_a_query_registered_later_sees_later_rows_whatever_it_shares() -> None:
+    pipeline = Pipeline(a=JOIN)
+    pipeline.step(S=[(1, 1, 10), (2, 1, 20)], R=[(1, 1, 100), (2, 2, 0)])
+    pipeline.register("b", JOIN)
+    out = pipeline.step(S=[(3, 1, 30), (5, 0, 0)], R=[(4, 1, 400), (5, 0, 0)])
+    later = [(4, 1, v, 400) for v in (10, 20, 30)]
+    assert shown(out, "a") == [(2, 1, 20, 100), (3, 1, 30, 100), *later]
+    assert shown(out, "b") == [(4, 1, 30, 400)]
+    assert pipeline.windows == 2  # one of S, one of R: both queries read them
+
+
+def test_equal_queries_run_once() -> None:
+    alone, together = Pipeline(a=JOIN), Pipeline(a=JOIN, b=JOIN)
+    for pipeline in (alone, together):
+        pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
+    first, second = ([e.id for e in p.engine.entities] for p in (alone, together))
+    assert first == second
+
+
+def test_queries_with_other_names_share_windows() -> None:
+    again = "SELECT x.v, y.w FROM S [RANGE 10] AS x, R [RANGE 10] AS y WHERE y.k = x.k AND x.v < y.w"
+    pipeline = Pipeline(a=JOIN, b=again)
+    pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
+    assert pipeline.windows == 2
+
+
+def test_windows_of_different_sizes_share_a_store() -> None:
+    pipeline = Pipeline(short="SELECT v FROM S [RANGE 1]", long="SELECT v FROM S [RANGE 100]")
+    pipeline.step(S=[(t, t, t) for t in range(50)])
+    held = [e.operator.rows() for e in pipeline.engine.entities if isinstance(e.node, SeqWindow)]
+    assert sorted(held) == [0, 49]
+    pipeline.drop("long")
+    pipeline.step(S=[(51, 0, 0), (60, 0, 0)])
+    assert sum(e.operator.rows() for e in pipeline.engine.entities) < 5
+
+
+def test_a_dropped_query_leaves_nothing() -> None:
+    pipeline = Pipeline(a=COUNT, b=JOIN, c="SELECT k, SUM(w) AS s FROM R GROUP BY k")
+    pipeline.step(S=[(1, 1, 1), (2, 2, 2)], R=[(1, 1, 1), (2, 2, 2)])
+    assert pipeline.engine.state_bytes() > 0
+    for name in "abc":
+        pipeline.drop(name)
+    out = pipeline.step(S=[(3, 1, 1)], R=[(3, 1, 1)])
+    assert not out.roots and not pipeline.engine.groups and pipeline.engine.state_bytes() == 0
+    assert out.needs_from == 2  # the log needs nothing of what was
+
+
+def test_a_query_that_raises_is_dropped_and_the_others_go_on() -> None:
+    pipeline = Pipeline(good=COUNT, bad="SELECT SUM(v) AS s FROM S [RANGE 10]")
+    out = pipeline.step(S=[(1, 1, 1), (2, 1, 5)])
+    assert set(out.roots) == {"good", "bad"}
+    out = pipeline.step(S=[(3, 1, 1 << 62), (3, 1, 1 << 62), (4, 1, 1)])
+    assert set(out.roots) == {"good"} and "too large for BIGINT" in out.failed["bad"]
+    out = pipeline.step(S=[(5, 1, 1), (6, 1, 1)])
+    assert set(out.roots) == {"good"} and not out.failed
+    assert shown(out, "good")[-1] == (5, 1, 6)
+
+
+def test_registering_again_under_a_name_that_was_dropped() -> None:
+    pipeline = Pipeline(a=COUNT)
+    pipeline.step(S=[(1, 1, 1), (2, 1, 1)])
+    pipeline.drop("a")
+    pipeline.register("a", "SELECT v FROM S [RANGE 10]")
+    out = pipeline.step(S=[(3, 1, 33), (4, 1, 44)])
+    assert shown(out, "a") == [(3, 1, 33)]
+
+
+class TestSplits:
+    """The first queries decide by what the streams are split."""
+
+    def test_a_query_that_fits_no_split_is_refused_with_what_to_do(self) -> None:
+        pipeline = Pipeline(2, a="SELECT k, COUNT(*) AS n FROM S [RANGE 10] GROUP BY k")
+        admit(pipeline.plan, "b", bound("SELECT k, MAX(v) AS m FROM S [RANGE 5] GROUP BY k"))
+        wanted = r"S to 2 partitions by hash of v.*split=\{'S': \[\['v'\]\]\}"
+        with pytest.raises(PipelineError, match=wanted):
+            admit(pipeline.plan, "c", bound("SELECT v, COUNT(*) AS n FROM S [RANGE 5] GROUP BY v"))
+
+    def test_named_splits(self) -> None:
+        pipeline = Pipeline(2, {"S": [["k"], ["v"], []]})
+        assert [i.name for i in pipeline.plan.sources if i.alias == "S"] == ["S by k", "S by v", "S whole"]
+        admit(pipeline.plan, "c", bound("SELECT v, COUNT(*) AS n FROM S [RANGE 5] GROUP BY v"))
+        with pytest.raises(PipelineError, match="S has no column x"):
+            Pipeline(2, {"S": [["x"]]})
+        with pytest.raises(PipelineError, match="split names Z, which is not a stream"):
+            Pipeline(2, {"Z": [["x"]]})
+
+    def test_other_streams_are_refused(self) -> None:
+        with pytest.raises(PipelineError, match="does not read Q; its streams are S, R"):
+            admit(Pipeline().plan, "q", bound("SELECT k FROM Q"))
+
+
+def test_explain_says_who_shares_what() -> None:
+    pipeline = Pipeline(a=COUNT, b=JOIN)
+    found = {name: admit(pipeline.plan, name, bound(cql)) for name, cql in (("a", COUNT), ("b", JOIN))}
+    text = explain_pipeline(pipeline.plan, found)
+    assert "S whole: to one partition; read by a, b" in text
+    assert "seq-window [RANGE 10]  = shared with b" in text and "= shared with a" in text

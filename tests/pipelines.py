@@ -1,0 +1,215 @@
+"""A random pipeline: queries over the same streams that are registered and dropped between steps.
+
+Each must have the output that it would have alone, over the rows from its registration on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import oracle
+from checking import Skip, cancelling, without_bounds
+from local_host import Change, Manner, Partition, changes_of_batch, definition, steps_of, table_rows
+from restless import planned_by
+from strategies import Case, Choices, draw_queries
+from trials import manner_of
+
+from penstock.catalog import Input
+from penstock.cql.query import bind, define_view
+from penstock.cql.statements import CreateView, parse
+from penstock.engine.command import Command
+from penstock.engine.element import BEFORE_TIME
+from penstock.engine.stage import waits
+from penstock.errors import PenstockError, PipelineError
+from penstock.plan.logical import Query
+from penstock.plan.pipeline import Admitted, PipelinePlan, admit, plan_pipeline
+from penstock.settings import Settings
+
+
+@dataclass(frozen=True)
+class PipelineTrial:
+    """Queries with the steps at which they are registered and dropped (None: never)."""
+
+    queries: tuple[tuple[str, int, int | None], ...]
+    case: Case
+    manner: Manner
+    planner: str = "as set"
+
+    def run(self) -> None:
+        """Raises if a query has not the output that it would have alone."""
+        with planned_by(self.planner):
+            found = PipelineRun(self).all_steps()
+        if not found:
+            raise Skip("no query was admitted")
+        for ran in found:
+            _check(self, ran)
+
+    def snippet(self) -> str:
+        """A program that runs this trial."""
+        return (
+            'import sys; sys.path.insert(0, "tests")\nfrom math import inf, nan\n'
+            "from pipelines import PipelineTrial\nfrom local_host import Manner\n"
+            "from strategies import Case\n\n"
+            f"PipelineTrial(\n    {self.queries!r},\n    Case(\n        {self.case.cql!r},\n"
+            f"        {self.case.inputs!r},\n        {self.case.schemas!r},\n        None,\n"
+            f"        {self.case.unit!r},\n    ),\n    {self.manner!r},\n    {self.planner!r},\n).run()\n"
+        )
+
+
+def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
+    """Two to five queries, most of them there from the start."""
+    texts, case = draw_queries(choices, choices.pick(2, 3, 4, 5))
+    manner = manner_of(choices)
+    if choices.chance(4) and len(texts) > 1:
+        texts[-1] = texts[0]
+    steps = len(manner.cuts) + 1
+    queries = []
+    for text in texts:
+        at = choices.pick(0, 0, *range(steps))
+        gone = choices.pick(None, None, None, *range(at + 1, steps + 1))
+        queries.append((text, at, gone))
+    return PipelineTrial(tuple(queries), case, replace(manner, heavy=()))
+
+
+@dataclass
+class Ran:
+    """A query that ran: since when, what came of it, and up to which instant that is all there is."""
+
+    text: str
+    admitted: Admitted
+    since: int
+    changes: list[Change]
+    complete: int
+
+
+class PipelineRun:
+    """A pipeline's engines, one for each partition."""
+
+    def __init__(self, trial: PipelineTrial) -> None:
+        self.trial = trial
+        self.catalog: dict[str, Any] = {
+            n: definition(n, s, trial.case, trial.manner) for n, s in trial.case.schemas.items()
+        }
+        self.bound = {f"q{n}": _bound(text, self.catalog) for n, (text, _, _) in enumerate(trial.queries)}
+        manner = trial.manner
+        self.settings = Settings(
+            scheduler=manner.scheduler, slice_rows=manner.slice_rows, access_method=manner.access_method
+        )
+        self.plan = self._planned()
+        self.partitions = [Partition(self.plan.stage.stage, n) for n in range(manner.partitions)]
+        self.ran: dict[str, Ran] = {}
+        self._sequence = 0
+
+    def _planned(self) -> PipelinePlan:
+        streams = [d for d in self.catalog.values() if isinstance(d, Input)]
+        names = [f"q{n}" for n, (_, at, _) in enumerate(self.trial.queries) if at == 0]
+        first = {name: q for name in names if (q := self.bound[name]) is not None}
+        try:
+            return plan_pipeline(streams, first, self.trial.manner.partitions, None, self.settings)
+        except PenstockError as error:
+            raise Skip(str(error)) from None
+
+    def all_steps(self) -> list[Ran]:
+        """Run the trial."""
+        steps = steps_of(self.plan.stage, self.trial.case, self.trial.manner)
+        for number, step in enumerate(steps):
+            how = self.trial.manner.before[number] if number < len(self.trial.manner.before) else ""
+            for partition in self.partitions:
+                if "snapshot" in how:
+                    partition.snapshot("whole" in how)
+                if "rebuild" in how:
+                    partition.rebuild()
+            commands = self._commands(number, last=number + 1 == len(steps))
+            outputs = [p.step(arrivals, commands) for p, arrivals in zip(self.partitions, step, strict=True)]
+            self._since()
+            for out in outputs:
+                assert not out.failed, out.failed
+                for name, root in out.roots.items():
+                    ran = self.ran[name]
+                    ran.changes += changes_of_batch(root.batch, ran.admitted.schema.names)
+                    ran.complete = root.progress
+        return list(self.ran.values())
+
+    def _commands(self, number: int, last: bool) -> list[Command]:
+        found = []
+        for n, (text, at, gone) in enumerate(self.trial.queries):
+            name = f"q{n}"
+            if gone == number and name in self.ran:
+                found.append(self._command("drop", {"query": name}))
+            if at == number and (plan := self._admitted(name, late=number > 0)) is not None:
+                self.ran[name] = Ran(text, plan, int(BEFORE_TIME), [], int(BEFORE_TIME))
+                tables = {t.name: table_rows(t, self.trial.case.inputs[t.table.name]) for t in plan.tables}
+                ready = replace(plan.plan, tables={**plan.plan.tables, **tables})
+                found.append(self._command("register", {"query": name, "plan": ready.encoded()}))
+        if last:
+            found.append(self._command("end", {"ticks": 0}))
+        return found
+
+    def _command(self, kind: str, payload: dict[str, Any]) -> Command:
+        self._sequence += 1
+        return Command(self._sequence, kind, payload)
+
+    def _admitted(self, name: str, late: bool) -> Admitted | None:
+        query = self.bound[name]
+        if query is None:
+            return None
+        try:
+            found = admit(self.plan, name, query, self.settings)
+        except PipelineError:
+            return None
+        return None if late and found.reads_relations else found
+
+    def _since(self) -> None:
+        """The first instants that queries see: all partitions agree."""
+        for partition in self.partitions:
+            for name, query in partition.engine._registry.queries.items():
+                if self.ran[name].since != BEFORE_TIME:
+                    assert query.since == self.ran[name].since
+                self.ran[name].since = query.since
+
+
+def _bound(text: str, catalog: dict[str, Any]) -> Query | None:
+    known = dict(catalog)
+    *views, query = parse(text)
+    try:
+        for view in views:
+            assert isinstance(view, CreateView)
+            known[view.name] = define_view(view, known)
+        return bind(query, known)
+    except PenstockError:
+        return None
+
+
+def _check(trial: PipelineTrial, ran: Ran) -> None:
+    since = ran.since
+    case = trial.case
+    inputs = {
+        name: [e for e in rows if isinstance(e, dict) or e[0] >= since] for name, rows in case.inputs.items()
+    }
+    alone = replace(case, cql=ran.text, inputs=inputs)
+    begins = None if since == BEFORE_TIME else since
+    about = f"{alone}\n{trial.manner}\nregistered at {since}, complete before {ran.complete}"
+    try:
+        expected = oracle.evaluate(ran.text, inputs, case.schemas, case.unit, None, begins=begins)
+    except oracle.Undetermined:
+        return
+    actual = without_bounds(ran.changes, alone)
+    shown = [c for c in expected if c[0] < ran.complete]
+    if waits(ran.admitted.plan.root):
+        if oracle.differences(actual, shown):
+            one = oracle.evaluate(
+                ran.text, inputs, case.schemas, case.unit, None, at_once=False, begins=begins
+            )
+            oracle.assert_same(actual, [c for c in one if c[0] < ran.complete], about)
+        assert not cancelling(actual), about
+    else:
+        more = Counter(map(_row, actual)) - Counter(map(_row, expected))
+        missing = Counter(map(_row, shown)) - Counter(map(_row, actual))
+        assert not more and not missing, f"{about}\nmore: {more}\nmissing: {missing}"
+
+
+def _row(change: Change) -> tuple[Any, ...]:
+    ts, sign, row = change
+    return ts, sign, *oracle.normalise(row.values())
