@@ -130,10 +130,14 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     for view in views:
         assert isinstance(view, CreateView)
         catalog[view.name] = define_view(view, catalog)
+    return compile(bind(query, catalog), manner.partitions, settings_of(manner))
+
+
+def settings_of(manner: Manner) -> Settings:
+    """The settings of a manner."""
     names = ("scheduler", "slice_rows", "access_method", "memory_limit")
     files = {"overflow_directory": "/dev/shm"} if os.path.isdir("/dev/shm") else {}  # faster than a disk
-    settings = Settings(**{name: getattr(manner, name) for name in names}, **files)
-    return compile(bind(query, catalog), manner.partitions, settings)
+    return Settings(**{name: getattr(manner, name) for name in names}, **files)
 
 
 def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008

@@ -11,7 +11,16 @@ from typing import Any
 
 import oracle
 from checking import Skip, cancelling, without_bounds
-from local_host import Change, Manner, Partition, changes_of_batch, definition, steps_of, table_rows
+from local_host import (
+    Change,
+    Manner,
+    Partition,
+    changes_of_batch,
+    definition,
+    settings_of,
+    steps_of,
+    table_rows,
+)
 from restless import planned_by
 from strategies import Case, Choices, draw_queries
 from trials import manner_of
@@ -25,7 +34,6 @@ from penstock.engine.stage import waits
 from penstock.errors import PenstockError, PipelineError
 from penstock.plan.logical import Query
 from penstock.plan.pipeline import Admitted, PipelinePlan, admit, plan_pipeline
-from penstock.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,8 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
         at = choices.pick(0, 0, *range(steps))
         gone = choices.pick(None, None, None, *range(at + 1, steps + 1))
         queries.append((text, at, gone))
-    return PipelineTrial(tuple(queries), case, replace(manner, heavy=()))
+    limit = choices.pick(None, None, None, 1, 50_000)
+    return PipelineTrial(tuple(queries), case, replace(manner, heavy=(), memory_limit=limit))
 
 
 @dataclass
@@ -94,9 +103,7 @@ class PipelineRun:
         }
         self.bound = {f"q{n}": _bound(text, self.catalog) for n, (text, _, _) in enumerate(trial.queries)}
         manner = trial.manner
-        self.settings = Settings(
-            scheduler=manner.scheduler, slice_rows=manner.slice_rows, access_method=manner.access_method
-        )
+        self.settings = settings_of(manner)
         self.plan = self._planned()
         self.partitions = [Partition(self.plan.stage.stage, n) for n in range(manner.partitions)]
         self.ran: dict[str, Ran] = {}

@@ -62,6 +62,13 @@ def built(
     return _result(builder, root), builder
 
 
+def running(settings: Settings) -> tuple[Scheduling, MemoryLimit | None]:
+    """How engines run a stage: their scheduler, and the memory that each may use."""
+    limit = settings.memory_limit
+    memory = None if limit is None else MemoryLimit(limit, settings.overflow_directory)
+    return Scheduling(settings.scheduler, settings.slice_rows), memory
+
+
 def _waiting(stages: tuple[PlannedStage, ...]) -> tuple[PlannedStage, ...]:
     """If a stage waits for whole instants, those with tables do: a table changes at the same instant however
     the query is spread.
@@ -92,9 +99,7 @@ class _Compiler:
     ) -> None:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
-        self._scheduling = Scheduling(settings.scheduler, settings.slice_rows)
-        limit = settings.memory_limit
-        self._memory = None if limit is None else MemoryLimit(limit, settings.overflow_directory)
+        self._scheduling, self._memory = running(settings)
         self._chooser = ByCost(weights.load(), _FORCED.get(settings.access_method, settings.access_method))
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not self._clocked(root)

@@ -17,13 +17,13 @@ import pyarrow as pa
 from penstock.catalog import Input
 from penstock.engine.operator import Node
 from penstock.engine.registry import QueryPlan
-from penstock.engine.stage import Scheduling, Stage, StageInput, waits
+from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
 from penstock.expression import Column
 from penstock.plan import logical
 from penstock.plan.budgeted import budgets
 from penstock.plan.build import stream_input
-from penstock.plan.compile import built, optimized
+from penstock.plan.compile import built, optimized, running
 from penstock.plan.explain import routed, tree
 from penstock.plan.partition import ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
@@ -96,8 +96,8 @@ def plan_pipeline(
         routes[stream.name] = routes[stream.name] or [Route()]
     inputs = [i for s in streams for i in _inputs(s, list(dict.fromkeys(routes[s.name])))]
     taken = tuple(_stage_input(i) for i in inputs)
-    how = Scheduling(settings.scheduler, settings.slice_rows)
-    stage = Stage({}, taken, scheduling=how)
+    how, memory = running(settings)
+    stage = Stage({}, taken, scheduling=how, memory=memory)
     return PipelinePlan(PlannedStage(stage, partitions, tuple(inputs)), time)
 
 
