@@ -99,7 +99,7 @@ def test_what_fits_stays_and_payload_goes_first(tmp_path: Path) -> None:
             partition.step(arrivals)
         assert bool(published(partition, Property.OVERFLOWED)) is moves
         assert partition.engine._memory.held <= limit
-    windows = partition.next(iter(engine.groups.values())).graph._context.stores._named.values()
+    windows = next(iter(partition.engine.groups.values())).graph._context.stores._named.values()
     lives = [isinstance(store.lives.base, overflow.mmap.mmap) for store in windows]
     assert not any(lives)
 

@@ -42,24 +42,26 @@ class ClockGroup:
         self._waits, self._slice_rows = waits, slice_rows
         self._lag = 0
         self._tables: list[str] = []
-        self._unfed: list[str] = []
+        self._unfed: dict[str, int | None] = {}
+        """Tables whose rows are yet to be fed, with the first instant of the query that reads them."""
         self._names = {i.name for i in streams}
         self.inputs = InputManager(streams, waits)
 
     def add(self, name: str, root: Node, tables: Sequence[StageInput], first: int | None = None) -> None:
         """Start a root and the tables that it reads. ``first``: the first instant that it sees."""
+        first = first if self._waits else None
         self.graph.add(name, root, first)
         new = [i for i in tables if i.name not in self._tables]
         self.inputs.add_tables(new)
         self._tables += [i.name for i in new]
-        self._unfed += [i.name for i in new]
+        self._unfed |= {i.name: first for i in new}
         self._changed()
 
     def remove(self, name: str) -> None:
         """End a root."""
         self.graph.remove(name)
         self._tables = [t for t in self._tables if self.graph.reads(t)]
-        self._unfed = [t for t in self._unfed if t in self._tables]
+        self._unfed = {t: first for t, first in self._unfed.items() if t in self._tables}
         self._changed()
 
     def _changed(self) -> None:
@@ -100,10 +102,10 @@ class ClockGroup:
 
     def _open(self, clock: Clock, tables: Tables) -> None:
         """Begin a slice. Static rows are part of the first; if nodes wait, of that of the first instant."""
-        begun = clock.first is not None and clock.first < clock.now
-        feed = self._unfed if begun or not self._waits else []
-        self._unfed = [] if feed else self._unfed
-        self.graph.open(replace(clock, tables=not self._unfed))
+        begun = not self._waits or (clock.first is not None and clock.first < clock.now)
+        feed = [t for t, first in self._unfed.items() if begun and (first is None or first < clock.now)]
+        self._unfed = {t: first for t, first in self._unfed.items() if t not in feed}
+        self.graph.open(replace(clock, tables=begun))
         for name in feed:
             ts = np.full(tables[name].num_rows, BEFORE_TIME)
             self.graph.feed(name, Chunk.of(ts, tables[name]))

@@ -145,7 +145,8 @@ class Entity:
         """Process the next slice."""
         began = time.perf_counter()
         if self.first is not None and clock.first is not None:
-            clock = replace(clock, first=max(clock.first, self.first))
+            tables = clock.tables and self.first < clock.now
+            clock = replace(clock, first=max(clock.first, self.first), tables=tables)
         chunks = [q.take(self.slice) for q in self.inputs]
         if not self.loading:
             chunk = self.operator.run(chunks, clock)
