@@ -60,8 +60,8 @@ class Experiment:
         if self.band is not None:
             where = f"S2.k BETWEEN S1.k + {self.band[0]} AND S1.k + {self.band[1]}"
         text = _QUERY.format(window=self.window, where=where, rows=max(round(rows), 1), goal=goal)
-        ((bound, settings),) = bound_queries(text)
-        node: Node = compile(bound, 1, settings).stages[0].stage.root
+        (bound,) = bound_queries(text)
+        node: Node = compile(bound.query, 1, bound.settings).stages[0].stage.root
         while not isinstance(node, BinaryJoin):
             (node,) = node.inputs
         return node

@@ -1,7 +1,8 @@
-"""The definitions that a session registers by name: inputs, tables, views and functions."""
+"""The definitions that a session registers by name: inputs, tables, views, functions and sinks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -101,7 +102,26 @@ class TableDef:
     kind: ClassVar[str] = "table"
 
 
-Definition = Input | TableDef | ViewDef | FunctionDef
+@dataclass(frozen=True)
+class SinkDef:
+    """Where INSERT INTO writes: a format of Spark with a path (Kafka's is the topic), or a function.
+
+    ``trigger`` is as in ``SET penstock.trigger``, ``checkpoint`` a directory; without them the session's
+    apply. ``function`` gets the DataFrame and the number of each batch (Spark's ``foreachBatch``).
+    """
+
+    name: str
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    partitioned_by: tuple[str, ...] = ()
+    trigger: str | None = None
+    checkpoint: str | None = None
+    function: Any = field(default=None, compare=False)
+    kind: ClassVar[str] = "sink"
+
+
+Definition = Input | TableDef | ViewDef | FunctionDef | SinkDef
 """Anything that has a name; ``kind`` is the word for it in DDL."""
 
 
@@ -110,7 +130,7 @@ class Catalog(dict[str, Definition]):
 
     def add(self, definition: Definition, if_taken: str = "error") -> None:
         """Register a definition; a name that is taken is an error, is kept, or is replaced."""
-        if not isinstance(definition, FunctionDef | ViewDef):
+        if isinstance(definition, Input | TableDef):
             _check_names(definition)
         taken = self.known(definition.name)
         if taken is not None:
@@ -150,8 +170,19 @@ def _summary(definition: Definition) -> str:
             return text
         case Input(schema=schema) | TableDef(schema=schema):
             return ", ".join(f"{f.name} {sql_name(f.type)}" for f in schema)
+        case SinkDef():
+            return _written_to(definition)
     returns = getattr(definition, "returns", None)
     return sql_name(returns) if isinstance(returns, pa.DataType) else ""
+
+
+def _written_to(sink: SinkDef) -> str:
+    """The clauses of a sink, without its options, which may have passwords."""
+    path = "" if sink.path is None else f" '{sink.path}'"
+    parts = f" PARTITIONED BY ({', '.join(sink.partitioned_by)})" if sink.partitioned_by else ""
+    trigger = "" if sink.trigger is None else f" TRIGGER '{sink.trigger}'"
+    checkpoint = "" if sink.checkpoint is None else f" CHECKPOINT '{sink.checkpoint}'"
+    return f"TO {sink.format.upper()}{path}{parts}{trigger}{checkpoint}"
 
 
 def described(definition: Input) -> dict[str, str]:

@@ -32,6 +32,8 @@ class Settings:
     None if it is not finite. ``memory_limit``: the bytes of state that an engine holds in memory; the rest is
     in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
+    ``trigger``: when the queries of INSERT INTO run, if their sink does not say it;
+    ``checkpoint``: the directory that has a checkpoint for each such sink, by its name.
     """
 
     filters: str = "a-greedy"
@@ -49,6 +51,8 @@ class Settings:
     access_method: str = "adaptive"
     memory_limit: int | None = None
     overflow_directory: str | None = None
+    trigger: str = "0 seconds"
+    checkpoint: str | None = None
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -112,6 +116,15 @@ def _weight(value: str) -> float:
     return float(value)
 
 
+def _trigger(value: str) -> str:
+    """``available-now``, ``once``, or a period; in lower case."""
+    found = " ".join(value.lower().split())
+    period = re.fullmatch(r"\d+ (millisecond|second|minute|hour)s?", found)
+    if period is None and found not in ("available-now", "once"):
+        raise ValueError("write available-now, once, or a period such as '1 second'")
+    return found
+
+
 def _directory(value: str) -> str | None:
     """The absolute path: engines run in other working directories."""
     if value.lower() == "none":
@@ -145,4 +158,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "at_end": _at_end,
     "memory_limit": _size,
     "overflow_directory": _local_directory,
+    "trigger": _trigger,
+    "checkpoint": _directory,
 }

@@ -21,11 +21,19 @@ from penstock.workloads.packets import PacketWorkload
 pytestmark = pytest.mark.spark
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
-SCRIPT = """\
+STREAMS = """\
 CREATE STREAM C (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET '{root}/C';
 CREATE STREAM B (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET '{root}/B';
+"""
+JOIN = """\
 SELECT ISTREAM(C.pid, C.size, C.ts AS at_c, B.ts AS at_b)
 FROM C [RANGE 1 SECOND], B [RANGE 1 SECOND] WHERE C.pid = B.pid
+"""
+PROGRAM = f"""{STREAMS}
+CREATE SINK joined TO PARQUET '{{root}}/joined' TRIGGER EVERY 100 MILLISECONDS;
+CREATE SINK large TO JSON '{{root}}/large';
+INSERT INTO joined {JOIN};
+INSERT INTO large SELECT ISTREAM(pid, size) FROM C [NOW] WHERE size > 500
 """
 
 
@@ -76,22 +84,65 @@ def here(spark, monkeypatch):
         session.close()
 
 
+def ended(started):
+    """Whether processes have gone, or go within some seconds."""
+    deadline = time.monotonic() + 30
+    while left_of(started) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left_of(started) == []
+
+
 @pytest.fixture
-def script(tmp_path):
+def program(tmp_path):
+    """Writes a program over two links, and knows which packets they share."""
     write_slices(tmp_path, PacketWorkload(rate=200).slices(3))
-    path = tmp_path / "query.cql"
-    path.write_text(SCRIPT.format(root=tmp_path))
-    return path
 
+    def write(text):
+        path = tmp_path / "program.cql"
+        path.write_text(text.format(root=tmp_path))
+        return str(path)
 
-def test_run_writes_parquet(script, tmp_path):
-    out = tmp_path / "out"
-    result = penstock(
-        "run", str(script), "--trigger", "available-now", "--sink", "parquet", "--out", str(out)
-    )
-    assert (result.returncode, result.stderr) == (0, "")
     c, b = (pq.read_table(tmp_path / link)["pid"].to_pylist() for link in "CB")
-    assert sorted(pq.read_table(out)["pid"].to_pylist()) == sorted(set(c) & set(b))
+    write.joined = sorted(set(c) & set(b))
+    return write
+
+
+def test_run_writes_parquet(here, program, tmp_path):
+    out, log = tmp_path / "out", tmp_path / "log"
+    options = ["--once", "--sink", "parquet", "--out", str(out), "--log", str(log)]
+    result = here("run", program(STREAMS + JOIN), *options)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    assert sorted(pq.read_table(out)["pid"].to_pylist()) == program.joined
+    assert "query-1: batch 0, " in log.read_text() and "query-1: ended" in log.read_text()
+
+
+def test_run_is_a_program_that_sigterm_ends_after_its_batches(program, tmp_path):
+    log, state = tmp_path / "log", tmp_path / "state"
+    run = subprocess.Popen(
+        [*PENSTOCK, "run", program(PROGRAM), "--checkpoint", str(state), "--log", str(log)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    while not all((state / sink / "commits" / "0").exists() for sink in ("joined", "large")):
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    started = started_by(run.pid)
+    run.terminate()
+    assert run.communicate(timeout=120) == ("", "") and run.returncode == 0
+    assert ended(started)
+    told = log.read_text()
+    for line in (
+        "joined: started, run ",
+        "stopping after the batches",
+        "large: batch 0, ",
+        "joined: ended\n",
+    ):
+        assert line in told
+    assert "ERROR" not in told and "may be interrupted" not in told
+    assert sorted(pq.read_table(tmp_path / "joined")["pid"].to_pylist()) == program.joined
+    rows = [
+        json.loads(row) for f in (tmp_path / "large").glob("*.json") for row in f.read_text().splitlines()
+    ]
+    assert rows and all(row["size"] > 500 for row in rows)
 
 
 def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path):
@@ -104,7 +155,8 @@ def test_run_shows_an_error_in_the_data_in_one_line(here, tmp_path):
     (tmp_path / "data" / "rows.json").write_text('{"a": 1, "t": 1}\n{"a": 1}\n')
     result = here("run", str(path), "--trigger", "available-now")
     assert result.exit_code == 2
-    assert "rows.json, line 2: column 't' is NULL" in result.stderr and result.stderr.count("\n") == 1
+    assert "rows.json, line 2: column 't' is NULL" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("penstock: ") and "Traceback" not in result.stderr
 
 
 def test_demo_ends_by_itself_with_a_summary(here):
@@ -128,10 +180,7 @@ def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
     out, err = demo.communicate(timeout=120)
     assert (demo.returncode, err) == (130, "")
     assert "rows in" in out.splitlines()[-1]
-    deadline = time.monotonic() + 30
-    while left_of(started) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left_of(started) == []
+    assert ended(started)
 
 
 def test_bench_join_compares_systems_with_equal_results():

@@ -5,11 +5,12 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
+from penstock import cql
+from penstock.catalog import SinkDef
 from penstock.cli.main import app
-from penstock.cli.run import trigger_options
+from penstock.cli.run import Program
 from penstock.cli.script import statements
 from penstock.cli.session import user_error
-from penstock.errors import PenstockError
 
 
 def invoke(*args):
@@ -40,23 +41,53 @@ def test_mistakes_show_before_spark_starts(tmp_path):
     assert result.exit_code == 2 and "Nowhere" in result.stderr
 
 
+STREAM = "CREATE STREAM S TIMESTAMP BY timestamp FROM RATE 5 ROWS PER SECOND;"
+INSERT = "INSERT INTO out SELECT value FROM S [NOW];"
+
+
 @pytest.mark.parametrize(
-    ("text", "options"),
+    ("text", "message"),
     [
-        ("once", {"once": True}),
-        ("available-now", {"availableNow": True}),
-        ("1 second", {"processingTime": "1 second"}),
-        ("500 Milliseconds", {"processingTime": "500 milliseconds"}),
+        ("SELECT value FROM Nowhere", "Nowhere"),
+        (INSERT, "unknown sink 'out'"),
+        ("CREATE SINK out TO CONSOLE", "has no query: add a SELECT or INSERT INTO"),
+        (f"CREATE SINK out TO CONSOLE; {2 * INSERT}", "2 queries write to sink 'out'"),
     ],
 )
-def test_triggers(text, options):
-    assert trigger_options(text) == options
+def test_mistakes_of_a_program_show_before_spark_starts(tmp_path, text, message):
+    path = tmp_path / "q.cql"
+    path.write_text(f"{STREAM}{text}")
+    result = invoke("run", str(path))
+    assert result.exit_code == 2 and message in result.stderr
 
 
 @pytest.mark.parametrize("text", ["often", "second", "-1 seconds", ""])
-def test_unknown_trigger(text):
-    with pytest.raises(PenstockError, match="unknown trigger"):
-        trigger_options(text)
+def test_unknown_trigger(tmp_path, text):
+    path = tmp_path / "q.cql"
+    path.write_text(f"{STREAM}SELECT value FROM S [NOW]")
+    result = invoke("run", str(path), f"--trigger={text}")
+    assert (
+        result.exit_code == 2 and "write available-now, once, or a period such as '1 second'" in result.stderr
+    )
+
+
+def test_the_statements_of_a_program(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text(
+        f"{STREAM} SET penstock.trigger = 1 minute; CREATE SINK out TO CONSOLE TRIGGER EVERY 1 SECOND;"
+        f"{INSERT} SELECT value FROM S [NOW]; SELECT value FROM S [NOW]"
+    )
+    program = Program(path, out=tmp_path, sink="parquet")
+    own = [s.sink for s in program.statements() if isinstance(s, cql.CreateSink)]
+    assert own == [
+        SinkDef("out", "console", trigger="1000 milliseconds"),
+        SinkDef("query-1", "parquet", str(tmp_path / "query-1")),
+        SinkDef("query-2", "parquet", str(tmp_path / "query-2")),
+    ]
+    assert sum(isinstance(s, cql.Insert) for s in program.statements()) == 3
+    once = list(Program(path, once=True).statements())
+    assert Program(path, once=True).settings().trigger == "available-now"
+    assert not any(isinstance(s, cql.Set) or (isinstance(s, cql.CreateSink) and s.sink.trigger) for s in once)
 
 
 def test_statements_keep_their_places():

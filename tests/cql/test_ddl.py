@@ -7,14 +7,18 @@ import pytest
 
 import penstock
 from penstock import cql
-from penstock.catalog import Input, InputOptions, TableDef, ViewDef
+from penstock.catalog import Input, InputOptions, SinkDef, TableDef, ViewDef
 from penstock.cql import (
     CreateInput,
+    CreateSink,
     CreateTable,
     CreateView,
     Drop,
+    Explain,
+    Insert,
     SelectStatement,
     Set,
+    Show,
     SourceSpec,
 )
 from penstock.cql.names.context import Catalog
@@ -162,6 +166,81 @@ def test_what_is_wrong_in_a_view_is_said_of_the_view(catalog: Catalog) -> None:
     with pytest.raises(CQLError) as caught:
         cql.bind("SELECT *\nFROM S1 [NOW], V", changed)
     assert str(caught.value) == "line 2, column 16: in view 'V': unknown column 'Z'; S has A, B, C, t"
+
+
+def test_sinks() -> None:
+    full, console, named = cql.parse(
+        """CREATE SINK Out TO PARQUET 'dir' OPTIONS (compression 'zstd') TRIGGER EVERY 1 MINUTE 30 SECONDS
+               PARTITIONED BY (day, link) CHECKPOINT 'state/out';
+           CREATE OR REPLACE SINK c TRIGGER AVAILABLE NOW TO Console;
+           CREATE SINK IF NOT EXISTS d TO 'com.acme.Sink'"""
+    )
+    assert full == CreateSink(
+        SinkDef(
+            "Out",
+            "parquet",
+            "dir",
+            {"compression": "zstd"},
+            ("day", "link"),
+            "90000 milliseconds",
+            "state/out",
+        )
+    )
+    assert console == CreateSink(SinkDef("c", "console", trigger="available-now"), "replace")
+    assert named == CreateSink(SinkDef("d", "com.acme.Sink"), "keep")
+    assert cql.parse("SHOW SINKS; DROP SINK IF EXISTS c") == [Show("sink"), Drop("sink", "c", if_exists=True)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT A FROM S [ROWS 2]",
+        "ISTREAM(SELECT A FROM S [ROWS 2])",
+        "(SELECT A FROM S [ROWS 2])",
+        "WITH W AS (SELECT A FROM S [ROWS 2]) SELECT A FROM W",
+        "SELECT A FROM S [ROWS 2] UNION ALL SELECT A FROM S1 [NOW]",
+        "SELECT S.A FROM S [NOW], S1 [NOW] WHERE S.A = S1.A WITHIN MEMORY 100 ROWS MAXIMIZE RESULTS",
+    ],
+)
+def test_insert_takes_any_query(query: str, catalog: Catalog) -> None:
+    insert, explained = cql.parse(f"INSERT INTO out {query}; EXPLAIN INSERT INTO out {query}")
+    (alone,) = cql.parse(query)
+    assert (
+        isinstance(insert, Insert) and isinstance(explained, Explain) and isinstance(alone, SelectStatement)
+    )
+    sink = SinkDef("Out", "console", partitioned_by=("TS", "a"))
+    bound, found = cql.bind_insert(insert, {**catalog, "Out": sink})
+    assert found is sink
+    assert bound.root == cql.bind(alone, catalog).root == cql.bind(explained.query, catalog).root
+
+
+@pytest.mark.parametrize(
+    ("sink", "text"),
+    [
+        ("nowhere", "unknown sink 'nowhere'; write CREATE SINK nowhere TO ... before it"),
+        ("Outt", "unknown sink 'Outt'; did you mean 'Out'?"),
+        ("S", "'S' is a stream, not a sink; CREATE SINK names where queries write"),
+        (
+            "Parts",
+            "sink 'Parts' is PARTITIONED BY 'b', which the query does not return; its columns are ts, op, A",
+        ),
+    ],
+)
+def test_what_cannot_be_written_to(sink: str, text: str, catalog: Catalog) -> None:
+    sinks = {
+        "Out": SinkDef("Out", "console"),
+        "Parts": SinkDef("Parts", "parquet", "d", partitioned_by=("b",)),
+    }
+    (insert,) = cql.parse(f"INSERT INTO {sink} SELECT A FROM S [ROWS 2]")
+    assert isinstance(insert, Insert)
+    with pytest.raises(CQLError) as caught:
+        cql.bind_insert(insert, {**catalog, **sinks})
+    assert str(caught.value) == f"line 1, column 13: {text}"
+
+
+def test_a_sink_is_not_read(catalog: Catalog) -> None:
+    with pytest.raises(CQLError, match="'out' is a sink; queries write to it"):
+        cql.bind("SELECT * FROM OUT [NOW]", {**catalog, "out": SinkDef("out", "console")})
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_the_place_is_in_the_text(text: str, expected: str) -> None:
 def test_bind_wants_one_query(catalog: Catalog) -> None:
     with pytest.raises(CQLError, match="^one query is expected here, not 2 statements$"):
         cql.bind("SELECT A FROM S; SELECT B FROM S", catalog)
-    with pytest.raises(CQLError, match="^a query is expected here, not CREATE, DROP or SET$"):
+    with pytest.raises(CQLError, match="^a query is expected here, not INSERT, CREATE, DROP or SET$"):
         cql.bind("DROP STREAM S", catalog)
 
 

@@ -143,6 +143,10 @@ def outcome(example: Example) -> list[str]:
             catalog[statement.name] = cql.define_view(statement, catalog)
         elif isinstance(statement, cql.CreateInput | cql.CreateTable):
             catalog[statement.name] = statement.definition()
+        elif isinstance(statement, cql.CreateSink):
+            catalog[statement.name] = statement.sink
+        elif isinstance(statement, cql.Insert):
+            compile(cql.bind_insert(statement, catalog)[0], 1)
         elif isinstance(statement, cql.SelectStatement):
             query = statement
     if query is None:

@@ -17,8 +17,8 @@ TEXT = (Path(__file__).parent.parent.parent / "docs" / "adaptivity.md").read_tex
 
 def test_the_plan_is_the_one_that_explain_prints() -> None:
     query, plan = re.search(r"```cql\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL).groups()
-    ((bound, settings),) = bound_queries(query)
-    assert explain(compile(bound, 2, settings), costs=False) == plan.rstrip("\n")
+    (bound,) = bound_queries(query)
+    assert explain(compile(bound.query, 2, bound.settings), costs=False) == plan.rstrip("\n")
 
 
 def test_every_algorithm_is_listed() -> None:

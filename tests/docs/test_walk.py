@@ -56,8 +56,8 @@ def the_query():
         for s in "CBO"
     )
     assert BLOCKS[0].split() == readme_query().split()
-    ((query, settings),) = bound_queries(f"{streams}{BLOCKS[0]};")
-    return query, settings
+    (bound,) = bound_queries(f"{streams}{BLOCKS[0]};")
+    return bound.query, bound.settings
 
 
 def readme_query() -> str:

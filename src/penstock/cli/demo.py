@@ -7,7 +7,6 @@ slide from then on, and the routing changes every five seconds.
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from penstock.cli import view
-from penstock.cli.session import interruptible, local_session, user_error
+from penstock.cli.session import Stop, local_session, stoppable, user_error
 from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED
 from penstock.errors import EngineError
 from penstock.workloads.feed import Feed
@@ -89,7 +88,7 @@ class Demo:
 def run_demo(seconds: float, rate: int) -> bool:
     """Run the demo; False if it was interrupted."""
     console = Console(highlight=False)
-    with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
+    with stoppable() as stop, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
         root, workload = Path(directory), packets(rate)
         feed = Feed(workload, root, DEMO_FILE_S)
         feed.write()
@@ -97,16 +96,16 @@ def run_demo(seconds: float, rate: int) -> bool:
             "starting Spark; the very first batch on a machine compiles the kernels ...", style="dim"
         )
         with local_session() as session:
-            if interrupted.is_set():
+            if stop.is_set():
                 return False
             demo = Demo(session, root)
             try:
-                _watch(demo, feed, workload, seconds, interrupted, view.display(console, QUERY, seconds))
+                _watch(demo, feed, workload, seconds, stop, view.display(console, QUERY, seconds))
             finally:
                 feed.stop()
                 demo.stop()
         console.print(view.summary(demo.progress), soft_wrap=True)
-        return not interrupted.is_set()
+        return not stop.is_set()
 
 
 def _watch(
@@ -114,14 +113,14 @@ def _watch(
     feed: Feed,
     workload: PacketWorkload,
     seconds: float,
-    interrupted: threading.Event,
+    stop: Stop,
     display: view.Display,
 ) -> None:
     """Show the query until its time is over; the packets flow once the first batch has finished."""
     give_up = time.monotonic() + DEMO_FIRST_BATCH_S
     flowing = False
     with display:
-        while not interrupted.wait(0.25) and demo.progress.seconds < seconds:
+        while not stop.wait(0.25) and demo.progress.seconds < seconds:
             demo.poll()
             demo.progress.routing = workload.routing((feed.written - 1) * workload.slice_seconds)
             if demo.progress.batches and not flowing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,21 +72,27 @@ File = Annotated[
 def run(
     file: File,
     trigger: Annotated[
-        str, typer.Option(help="once, available-now, or a period such as '1 second'; by default at once.")
+        str, typer.Option(help="For sinks without one: available-now, once, or a period such as '1 second'.")
     ] = "0 seconds",
+    once: Annotated[
+        bool, typer.Option("--once", help="Process the input that is there and end, whatever the triggers.")
+    ] = False,
     sink: Annotated[
-        Sink, typer.Option(help="Where the results go; the console shows 1,000 rows per batch.")
+        Sink, typer.Option(help="Where a bare SELECT goes; the console shows 1,000 rows per batch.")
     ] = Sink.console,
     out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Directory for progress and state; without it the queries start anew.")
     ] = None,
+    log: Annotated[Path | None, typer.Option(help="File for the log; by default standard error.")] = None,
 ) -> None:
-    """Run the queries of a CQL file until they end or Ctrl-C."""
-    from penstock.cli.run import run_file
+    """Run a CQL file as a program, until its queries end, Ctrl-C or SIGTERM."""
+    from penstock.cli.run import Program, run_file
+    from penstock.cli.session import logged
 
-    with _one_line_errors():
-        if not run_file(file, trigger, sink.value, out, checkpoint):
+    with _one_line_errors(), logged(log):
+        stop = run_file(Program(file, trigger, sink.value, out, checkpoint, once))
+        if stop.first == signal.SIGINT:
             raise typer.Exit(INTERRUPTED)
 
 

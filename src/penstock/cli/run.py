@@ -1,94 +1,172 @@
-"""``penstock run``: start the queries of a CQL file and wait for them."""
+"""``penstock run``: a CQL file as a program.
+
+Its statements run in order. INSERT INTO starts a query for its sink; a bare SELECT goes to the sink of the
+command line. The program ends when its queries have ended, when one fails, or when it is told to stop.
+"""
 
 from __future__ import annotations
 
-import sys
-import threading
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock import cql
+from penstock.catalog import SinkDef
 from penstock.cli.script import bound_queries, read, statements
-from penstock.cli.session import interruptible, local_session, user_error
-from penstock.cli.settings import CONSOLE_ROWS
+from penstock.cli.session import Stop, local_session, stoppable, user_error
+from penstock.cli.settings import PROGRESS_S, STOP_S
 from penstock.errors import PenstockError
+from penstock.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.spark.driver.session import Session
 
-def run_file(path: Path, trigger: str, sink: str, out: Path | None, checkpoint: Path | None) -> bool:
-    """Run a file's queries until they end; False if they were interrupted."""
-    text = read(path)
-    if sink == "parquet" and out is None:
-        raise PenstockError("the parquet sink needs a directory: add --out DIR")
-    when = trigger_options(trigger)
-    count = len(bound_queries(text))  # errors are reported before Spark starts
-    if not count:
-        raise PenstockError(f"{path} has no query: add a SELECT")
-    if sys.stderr.isatty():
-        print("starting Spark; Ctrl-C ends it", file=sys.stderr)
-    with interruptible() as interrupted, local_session() as session:
-        results = [df for part in statements(text) if (df := session.sql(part)) is not None]
-        for listing in (df for df in results if not df.isStreaming):
+_log = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A CQL file, and what the command line says of its queries.
+
+    ``sink`` and ``out`` are for bare SELECTs. ``once``: every query ends with the input that is there.
+    """
+
+    path: Path
+    trigger: str = "0 seconds"
+    sink: str = "console"
+    out: Path | None = None
+    checkpoint: Path | None = None
+    once: bool = False
+
+    def settings(self) -> Settings:
+        """The settings that the program begins with."""
+        given = Settings().changed("trigger", "available-now" if self.once else self.trigger)
+        return given if self.checkpoint is None else given.changed("checkpoint", str(self.checkpoint))
+
+    def check(self) -> None:
+        """Report mistakes, before Spark starts."""
+        if self.sink == "parquet" and self.out is None:
+            raise PenstockError("the parquet sink needs a directory: add --out DIR")
+        self.settings()
+        queries = bound_queries(read(self.path))
+        if not queries:
+            raise PenstockError(f"{self.path} has no query: add a SELECT or INSERT INTO")
+        names = [q.sink.name for q in queries if q.sink is not None]
+        for name in names:
+            if names.count(name) > 1:
+                hint = "write one with UNION ALL, or create another sink"
+                raise PenstockError(f"{names.count(name)} queries write to sink {name!r}; {hint}")
+
+    def statements(self) -> Iterator[cql.Statement]:
+        """Its statements. A bare SELECT is an INSERT; with ``once``, no sink has a trigger of its own."""
+        parsed = [s for text in statements(read(self.path)) for s in cql.parse(text)]
+        selects, number = sum(isinstance(s, cql.SelectStatement) for s in parsed), 0
+        for statement in parsed:
+            match statement:
+                case cql.SelectStatement(expression):
+                    number += 1
+                    sink = self._sink(number, selects)
+                    yield cql.CreateSink(sink)
+                    yield cql.Insert(sink.name, statement, expression)
+                case cql.CreateSink(sink) if self.once:
+                    yield replace(statement, sink=replace(sink, trigger=None))
+                case cql.Set(name) if self.once and name.lower() == "penstock.trigger":
+                    continue
+                case _:
+                    yield statement
+
+    def _sink(self, number: int, count: int) -> SinkDef:
+        """The sink of a bare SELECT, one of ``count``."""
+        name = f"query-{number}"
+        place = name if count > 1 else ""
+        out, checkpoint = (None if p is None else str(p / place) for p in (self.out, self.checkpoint))
+        return SinkDef(name, self.sink, out, checkpoint=checkpoint)
+
+
+def run_file(program: Program) -> Stop:
+    """Run a program until it ends; the signal that stopped it, if there was one."""
+    program.check()
+    with stoppable() as stop, local_session() as session:
+        _log.info("%s: Spark %s started", program.path, session.spark.version)
+        session.settings = program.settings()
+        Running([] if stop.is_set() else _started(program, session)).wait(stop)
+    return stop
+
+
+def _started(program: Program, session: Session) -> list[StreamingQuery]:
+    """Run the statements; what SHOW and the like list is printed."""
+    queries = []
+    for statement in program.statements():
+        listing = session.run(statement)
+        if listing is not None:
             listing.show(truncate=False)
-        frames = [df for df in results if df.isStreaming]
-        places = [f"query-{n}" for n in range(1, count + 1)] if count > 1 else [""]
-        queries = [
-            _start(df, when, sink, _below(out, place), _below(checkpoint, place))
-            for df, place in zip(frames, places, strict=True)
-        ]
-        _wait(queries, interrupted)
-    return not interrupted.is_set()
+        if isinstance(statement, cql.Insert):
+            queries.append(session.query(statement.sink))
+    return queries
 
 
-def trigger_options(text: str) -> dict[str, Any]:
-    """The arguments of ``DataStreamWriter.trigger`` for the option ``--trigger``."""
-    word = text.strip().lower()
-    if word == "once":
-        return {"once": True}
-    if word == "available-now":
-        return {"availableNow": True}
-    number, _, unit = word.partition(" ")
-    if number.isdigit() and unit.rstrip("s") in ("millisecond", "second", "minute", "hour"):
-        return {"processingTime": word}
-    raise PenstockError(
-        f"unknown trigger '{text}'; write once, available-now, or a period such as '1 second'"
+@dataclass
+class Running:
+    """The queries of a program, and how far the log has told of each."""
+
+    queries: Sequence[StreamingQuery]
+    told: dict[str, int] = field(default_factory=dict)
+
+    def wait(self, stop: Stop) -> None:
+        """Wait until all have ended, one has failed, or there is a signal to stop."""
+        from penstock.spark.driver.query import stop_after_batch
+
+        for query in self.queries:
+            _log.info("%s: started, run %s", query.name, query.runId)
+        looked = time.monotonic()
+        try:
+            while any(q.isActive for q in self.queries) and not stop.wait(0.2):
+                self._raise_failure()
+                if time.monotonic() - looked >= PROGRESS_S:
+                    looked = time.monotonic()
+                    self._tell_progress()
+            self._raise_failure()
+            if stop.is_set():
+                _log.info("stopping after the batches under way; a second signal stops at once")
+        finally:
+            whole = stop_after_batch(self.queries, STOP_S, lambda: stop.signals > 1)
+            self._tell_progress()
+            for query in self.queries:
+                _log.info("%s: ended%s", query.name, "" if whole else ", its last batch may be interrupted")
+
+    def _raise_failure(self) -> None:
+        for query in self.queries:
+            failure = query.exception()
+            if failure is not None:
+                error = user_error(failure)
+                _log.error("%s: %s", query.name, error)
+                raise error
+
+    def _tell_progress(self) -> None:
+        """A line about each query that has had batches since the last one."""
+        for query in self.queries:
+            last = self.told.get(query.name, -1)
+            new = [p for p in query.recentProgress if p["batchId"] > last and p["numInputRows"]]
+            if new:
+                self.told[query.name] = new[-1]["batchId"]
+                _log.info("%s: %s", query.name, progress(new))
+
+
+def progress(batches: Sequence[Any]) -> str:
+    """Batches in a line.
+
+    >>> progress([{"batchId": 7, "numInputRows": 5000, "durationMs": {"triggerExecution": 250}}])
+    'batch 7, 5,000 rows in 1 batches, 20,000 rows/s, the last took 0.25 s'
+    """
+    rows = sum(b["numInputRows"] for b in batches)
+    seconds = [b["durationMs"].get("triggerExecution", 0) / 1000 for b in batches]
+    rate = rows / sum(seconds) if sum(seconds) else 0.0
+    return (
+        f"batch {batches[-1]['batchId']}, {rows:,} rows in {len(batches)} batches, {rate:,.0f} rows/s, "
+        f"the last took {seconds[-1]:.2f} s"
     )
-
-
-def _below(directory: Path | None, place: str) -> Path | None:
-    return None if directory is None else directory / place
-
-
-def _start(
-    df: DataFrame, when: dict[str, Any], sink: str, out: Path | None, checkpoint: Path | None
-) -> StreamingQuery:
-    writer = df.writeStream.format(sink).outputMode("append").trigger(**when)
-    if sink == "console":
-        writer = writer.option("truncate", "false").option("numRows", CONSOLE_ROWS)
-    if out is not None:
-        writer = writer.option("path", str(out))
-    if checkpoint is None and out is not None:
-        checkpoint = out / "_checkpoint"
-    if checkpoint is not None:
-        writer = writer.option("checkpointLocation", str(checkpoint))
-    return writer.start()
-
-
-def _wait(queries: list[StreamingQuery], interrupted: threading.Event) -> None:
-    """Wait until all have ended, one has failed, or the user interrupts."""
-    try:
-        while any(q.isActive for q in queries) and not interrupted.wait(0.2):
-            _raise_failure(queries)
-        _raise_failure(queries)
-    finally:
-        for query in queries:
-            query.stop()
-
-
-def _raise_failure(queries: list[StreamingQuery]) -> None:
-    for query in queries:
-        failure = query.exception()
-        if failure is not None:
-            raise user_error(failure)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
 from penstock import cql
-from penstock.catalog import Catalog
+from penstock.catalog import Catalog, SinkDef
 from penstock.cql.syntax.dialect import CQL
 from penstock.errors import PenstockError
 from penstock.plan import compile
@@ -58,11 +59,20 @@ def explain_file(path: Path, partitions: int) -> str:
     """The plan of each query of a file."""
     queries = bound_queries(read(path))
     if not queries:
-        raise PenstockError(f"{path} has no query: add a SELECT")
-    return "\n\n".join(explain(compile(query, partitions, settings)) for query, settings in queries)
+        raise PenstockError(f"{path} has no query: add a SELECT or INSERT INTO")
+    return "\n\n".join(explain(compile(q.query, partitions, q.settings)) for q in queries)
 
 
-def bound_queries(text: str) -> list[tuple[Query, Settings]]:
+@dataclass(frozen=True)
+class BoundQuery:
+    """A query of a text, the settings it is made with, and its sink, if it has one."""
+
+    query: Query
+    settings: Settings
+    sink: SinkDef | None = None
+
+
+def bound_queries(text: str) -> list[BoundQuery]:
     """The queries of a text, bound over the definitions and settings before them."""
     catalog, settings = Catalog(), Settings()
     queries = []
@@ -73,10 +83,15 @@ def bound_queries(text: str) -> list[tuple[Query, Settings]]:
                     catalog.add(statement.definition(), statement.if_taken)
                 case cql.CreateView():
                     catalog.add(cql.define_view(statement, catalog), statement.if_taken)
+                case cql.CreateSink():
+                    catalog.add(statement.sink, statement.if_taken)
                 case cql.Drop():
                     catalog.drop(statement.name, statement.kind, statement.if_exists)
                 case cql.SelectStatement():
-                    queries.append((cql.bind(statement, catalog), settings))
+                    queries.append(BoundQuery(cql.bind(statement, catalog), settings))
+                case cql.Insert():
+                    query, sink = cql.bind_insert(statement, catalog)
+                    queries.append(BoundQuery(query, settings, sink))
                 case cql.Set():
                     settings = settings.changed(statement.name, statement.value)
     return queries

@@ -8,7 +8,9 @@ DEMO_FILE_S = 0.5
 """Seconds of the demo between two files of packets."""
 DEMO_FIRST_BATCH_S = 180
 """Seconds that the first batch may take, since it starts workers and engines; then the demo's time starts."""
-CONSOLE_ROWS = 1000
-"""Rows of a batch that ``penstock run`` prints."""
+PROGRESS_S = 10.0
+"""Seconds between two lines about a query in the log of ``penstock run``."""
+STOP_S = 60.0
+"""Seconds that ``penstock run`` waits for the batches under way when it is told to stop."""
 PLAIN_VIEW_S = 3.0
 """Seconds between two lines of the demo where the output is no terminal."""

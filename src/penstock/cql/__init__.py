@@ -1,6 +1,7 @@
 """The language: CQL text to statements, and queries to logical plans.
 
 ``parse(text)`` returns the statements of a text, ``bind(query, catalog)`` the logical plan of a query,
+``bind_insert(statement, catalog)`` the plan of INSERT INTO and its sink,
 ``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query,
 ``define_function(name, function, returns)`` that of a user's function, ``define_aggregate`` that of an
 aggregate, ``input_options`` the checked options of a stream or relation declared in Python. Every mistake in
@@ -9,14 +10,17 @@ CQL is a :class:`~penstock.errors.CQLError` with line and column.
 
 from penstock.cql.expressions.user_functions import define_aggregate, define_function
 from penstock.cql.inputs import input_options
-from penstock.cql.query import bind, define_view
+from penstock.cql.query import bind, bind_insert, define_view
 from penstock.cql.statements import (
+    Create,
     CreateInput,
+    CreateSink,
     CreateTable,
     CreateView,
     Describe,
     Drop,
     Explain,
+    Insert,
     Refresh,
     SelectStatement,
     Set,
@@ -29,12 +33,15 @@ from penstock.cql.statements import (
 )
 
 __all__ = [
+    "Create",
     "CreateInput",
+    "CreateSink",
     "CreateTable",
     "CreateView",
     "Describe",
     "Drop",
     "Explain",
+    "Insert",
     "Refresh",
     "SelectStatement",
     "Set",
@@ -42,6 +49,7 @@ __all__ = [
     "SourceSpec",
     "Statement",
     "bind",
+    "bind_insert",
     "define_aggregate",
     "define_function",
     "define_view",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog import ViewDef
+from penstock.catalog import SinkDef, ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
 from penstock.cql.names.context import Catalog, Context
-from penstock.cql.statements import CreateView, SelectStatement, parse
-from penstock.cql.syntax.errors import error
+from penstock.cql.statements import CreateView, Insert, SelectStatement, parse
+from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nesting import deep
 from penstock.plan.logical import Logical, Query, ToStream
 
@@ -49,7 +49,7 @@ def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
     if len(statements) != 1:
         raise error(f"one query is expected here, not {len(statements)} statements")
     if not isinstance(statements[0], SelectStatement):
-        raise error("a query is expected here, not CREATE, DROP or SET")
+        raise error("a query is expected here, not INSERT, CREATE, DROP or SET")
     return statements[0].expression
 
 
@@ -59,6 +59,33 @@ def _filled_in(root: Logical, context: Context) -> Logical:
         return root
     context.note("the result only grows, so it is streamed: ISTREAM is filled in")
     return ToStream(root, "istream")
+
+
+def bind_insert(statement: Insert, catalog: Catalog) -> tuple[Query, SinkDef]:
+    """The bound query of INSERT INTO, and its sink, which must have the columns that it is divided by."""
+    sink = _sink(statement, catalog)
+    query = bind(statement.query, catalog)
+    own = ("ts",) if query.root.is_stream else ("ts", "op")
+    columns = [*own, *query.root.schema.names]
+    for name in sink.partitioned_by:
+        if name.casefold() not in {c.casefold() for c in columns}:
+            hint = did_you_mean(name, columns, f"its columns are {', '.join(columns)}")
+            message = f"sink '{sink.name}' is PARTITIONED BY '{name}', which the query does not return"
+            raise error(message, statement.at, hint)
+    return query, sink
+
+
+def _sink(statement: Insert, catalog: Catalog) -> SinkDef:
+    name = statement.sink
+    found = next((d for n, d in catalog.items() if n.casefold() == name.casefold()), None)
+    if isinstance(found, SinkDef):
+        return found
+    if found is not None:
+        message = f"'{found.name}' is a {found.kind}, not a sink"
+        raise error(message, statement.at, "CREATE SINK names where queries write")
+    sinks = [n for n, d in catalog.items() if isinstance(d, SinkDef)]
+    hint = did_you_mean(name, sinks, f"write CREATE SINK {name} TO ... before it")
+    raise error(f"unknown sink '{name}'", statement.at, hint)
 
 
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:

@@ -1,4 +1,4 @@
-"""Statements: CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE, EXPLAIN, and a query, as plain data."""
+"""Statements: CREATE, DROP, INSERT, REFRESH, SET, SHOW, DESCRIBE, EXPLAIN, and a query, as plain data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.catalog import Input, InputOptions, TableDef
+from penstock.catalog import Input, InputOptions, SinkDef, TableDef
 from penstock.cql.expressions.coercion import from_sql
 from penstock.cql.inputs import declared_options
 from penstock.cql.syntax.ddl_parser import STATEMENTS
@@ -19,9 +19,11 @@ from penstock.cql.syntax.nodes import (
     DropDefinition,
     Duration,
     InputDefinition,
+    Insertion,
     Inspection,
     RelationToStream,
     Setting,
+    SinkDefinition,
     Source,
     TableDefinition,
     ViewDefinition,
@@ -85,6 +87,18 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateSink:
+    """A sink, as the catalog has it."""
+
+    sink: SinkDef
+    if_taken: str = "error"
+
+    @property
+    def name(self) -> str:
+        return self.sink.name
+
+
+@dataclass(frozen=True)
 class Refresh:
     """Running queries read a static table again."""
 
@@ -93,7 +107,7 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Drop:
-    """``kind`` is ``"stream"``, ``"relation"``, ``"table"``, ``"view"`` or ``"function"``."""
+    """``kind`` is ``"stream"``, ``"relation"``, ``"table"``, ``"view"``, ``"sink"`` or ``"function"``."""
 
     kind: str
     name: str
@@ -105,6 +119,15 @@ class SelectStatement:
     """A query, parsed and not yet bound."""
 
     expression: exp.Expr
+
+
+@dataclass(frozen=True)
+class Insert:
+    """A query that writes to a sink; ``at`` is where errors about the sink are reported."""
+
+    sink: str
+    query: SelectStatement
+    at: exp.Expr = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -136,8 +159,8 @@ class Explain:
     query: SelectStatement
 
 
-Create = CreateInput | CreateTable | CreateView
-Statement = Create | Drop | Refresh | Set | Show | Describe | Explain | SelectStatement
+Create = CreateInput | CreateTable | CreateView | CreateSink
+Statement = Create | Drop | Insert | Refresh | Set | Show | Describe | Explain | SelectStatement
 """``if_taken`` of a definition says what it does if the name is taken: ``Catalog.add``."""
 
 
@@ -163,6 +186,10 @@ def statement(node: exp.Expr) -> Statement:
         schema, source = _schema(node, what), _source(node, what)
         every = refresh_period(node.args.get("refresh"))
         return CreateTable(node.name, schema, source, every, _if_taken(node))
+    if isinstance(node, SinkDefinition):
+        return CreateSink(_sink(node), _if_taken(node))
+    if isinstance(node, Insertion):
+        return Insert(node.name, _written(node), node.this)
     if isinstance(node, exp.Refresh) and node.args.get("kind") == "TABLE":
         return Refresh(node.this.name)
     if isinstance(node, Inspection):
@@ -174,7 +201,7 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, exp.Alias | exp.Column):
         # Words that start no statement read like a column and its other name.
         word = next(node.find_all(exp.Identifier, bfs=False)).name
-        words = ("SELECT", "CREATE", "DROP", "REFRESH", "SET", "SHOW", "DESCRIBE", "EXPLAIN")
+        words = ("SELECT", "INSERT", "CREATE", "DROP", "REFRESH", "SET", "SHOW", "DESCRIBE", "EXPLAIN")
         hint = did_you_mean(word, words, STATEMENTS)
         raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
@@ -218,6 +245,8 @@ def _inspection(node: Inspection) -> Show | Describe | Explain:
     if kind == "describe":
         return Describe(inside.name)
     query = statement(inside)
+    if isinstance(query, Insert):
+        return Explain(query.query)
     if not isinstance(query, SelectStatement):
         raise error("EXPLAIN takes a query", node, "write EXPLAIN SELECT ...")
     return Explain(query)
@@ -253,15 +282,55 @@ def refresh_period(length: str | dt.timedelta | Duration | None) -> float | None
     return ticks(length, time, what, least=1) / time.ticks_per_second
 
 
+def _sink(node: SinkDefinition) -> SinkDef:
+    format_, path = node.args.get("format"), node.args.get("path")
+    if format_ is None:
+        hint = "write e.g. TO PARQUET 'directory' or TO CONSOLE"
+        raise error(f"CREATE SINK '{node.name}' needs a format", node, hint)
+    name = format_.name if isinstance(format_, exp.Literal) else format_.name.lower()
+    if name == "kafka" and path is None:
+        raise error("TO KAFKA takes a topic in quotes", format_)
+    checkpoint = node.args.get("checkpoint")
+    return SinkDef(
+        node.name,
+        name,
+        path.name if path else None,
+        _options(node),
+        tuple(c.name for c in node.args.get("partitioned_by") or ()),
+        _trigger(node.args.get("trigger")),
+        checkpoint.name if checkpoint else None,
+    )
+
+
+def _trigger(given: exp.Expr | None) -> str | None:
+    """A trigger as ``SET penstock.trigger`` takes it."""
+    if isinstance(given, Duration):
+        if is_bare(given):
+            raise error("TRIGGER EVERY needs a unit", given, "write e.g. TRIGGER EVERY 5 SECONDS")
+        return f"{ticks(given, TimeDomain('integer', 'milliseconds'), 'TRIGGER EVERY')} milliseconds"
+    return given.name if given else None
+
+
+def _written(node: Insertion) -> SelectStatement:
+    query = node.args["query"]
+    if not isinstance(query, exp.Query | RelationToStream) or isinstance(query, exp.Values):
+        raise error("INSERT INTO takes a sink and a query", node, f"write INSERT INTO {node.name} SELECT ...")
+    return SelectStatement(query)
+
+
 def _source(node: exp.Expr, what: str) -> SourceSpec:
     source: Source | None = node.args.get("source")
     if source is None:
         raise error(f"{what} '{node.name}' needs a source", node, "write e.g. FROM PARQUET 'directory'")
     path, rate = source.args.get("path"), source.args.get("rate")
-    options = {o.this.name: _option(o.args["value"]) for o in source.args.get("options") or ()}
+    options = _options(source)
     if rate is not None:
         options["rowsPerSecond"] = rate.name
     return SourceSpec(source.args["format"], path.name if path else None, options)
+
+
+def _options(node: exp.Expr) -> dict[str, str]:
+    return {o.this.name: _option(o.args["value"]) for o in node.args.get("options") or ()}
 
 
 def _option(value: exp.Expr) -> str:

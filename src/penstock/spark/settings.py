@@ -8,6 +8,10 @@ ADVICE_INTERVAL_S = 30.0
 """Seconds between two checks of how evenly and how late a query's rows arrive."""
 FILE_TASKS_PER_CORE = 2
 """Map tasks per core that read files: more would be small, fewer would not balance large files."""
+CONSOLE_ROWS = 1000
+"""Rows of a batch that the console sink prints."""
+STOP_POLL_S = 0.05
+"""Seconds between two looks at whether the batch of a query that is to stop has ended."""
 LAST_EVENTS_MS = 2000
 """Milliseconds that Spark may take to report its last events before the session stops listening."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.catalog import FunctionDef, Input, TableDef, ViewDef
+from penstock.catalog import FunctionDef, Input, SinkDef, TableDef, ViewDef
 from penstock.cql.clauses.grouping import row_binder
 from penstock.cql.clauses.joins import Joined, join
 from penstock.cql.clauses.queries import (
@@ -108,6 +108,9 @@ def _definition(node: exp.Table, context: Context) -> Input | TableDef | ViewDef
             node.name, names, f"registered: {', '.join(names)}" if names else "none is registered"
         )
         raise error(f"unknown stream or table '{node.name}'", node.this, hint)
+    if isinstance(definition, SinkDef):
+        hint = f"write INSERT INTO {definition.name} SELECT ..., or CREATE STREAM over what it wrote"
+        raise error(f"'{definition.name}' is a sink; queries write to it", node.this, hint)
     return definition
 
 

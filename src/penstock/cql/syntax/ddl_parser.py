@@ -1,7 +1,8 @@
-"""The parser of CREATE, DROP and SET, as an extension of sqlglot's.
+"""The parser of CREATE, DROP, INSERT and SET, as an extension of sqlglot's.
 
 ``CREATE STREAM`` is followed by columns and clauses, in any order, or by ``AS`` and a query; a relation is
 defined as a stream whose rows say in one column whether they enter or leave; ``CREATE VIEW`` names a query.
+``CREATE SINK`` mirrors a source: ``TO PARQUET 'dir' OPTIONS (...)`` and clauses in any order.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from penstock.cql.syntax.nodes import (
     DurationPart,
     HeavyValues,
     InputDefinition,
+    Insertion,
     Inspection,
     Setting,
+    SinkDefinition,
     Source,
     TableDefinition,
     ViewDefinition,
 )
 
-DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW")
+DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW", "SINK")
 DROPPED = (*DEFINED, "FUNCTION")
-STATEMENTS = "write SELECT, CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE or EXPLAIN"
+STATEMENTS = "write SELECT, INSERT, CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE or EXPLAIN"
 INSPECTIONS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
@@ -112,6 +115,8 @@ class DDLParser(SparkParser):
             node: exp.Expr = self._parse_view(start, name, word)
         elif word == "TABLE":
             node = self._parse_table_definition(start, name)
+        elif word == "SINK":
+            node = self._parse_sink_definition(start, name)
         else:
             node = self._parse_input_definition(start, name, word)
         if keep:
@@ -272,6 +277,64 @@ class DDLParser(SparkParser):
         values = HeavyValues(this=column, expressions=self._parse_wrapped_csv(self._parse_unary))
         return [self.expression(values)]
 
+    # sinks
+
+    def _parse_sink_definition(self, start: Token, name: exp.Expr) -> SinkDefinition:
+        node = SinkDefinition(this=name)
+        while any(self._parse_sink_clause(node, *clause) for clause in SINK_CLAUSES.items()):
+            pass
+        if self._match(TokenType.ALIAS):
+            raise error("a sink has no query", self._prev, f"write INSERT INTO {name.name} SELECT ...")
+        return self.expression(node, start)
+
+    def _parse_sink_clause(
+        self, node: SinkDefinition, words: tuple[str, ...], parse: Callable[[DDLParser, SinkDefinition], None]
+    ) -> bool:
+        found = bool(self._match_text_seq(*words))
+        if found:
+            parse(self, node)
+        return found
+
+    def _parse_sink_format(self, node: SinkDefinition) -> None:
+        """A word, or in quotes what is no word, as the name of a class; then a path or topic."""
+        start = self._curr or self._prev
+        format_ = self._parse_string() or (self._parse_word() if self._curr_is_word() else None)
+        if format_ is None:
+            raise error("TO takes a format", start, "write e.g. TO PARQUET 'directory' or TO CONSOLE")
+        node.set("format", format_)
+        node.set("path", self._parse_string())
+
+    def _parse_trigger(self, node: SinkDefinition) -> None:
+        start = self._curr or self._prev
+        if self._match_text_seq("EVERY"):
+            node.set("trigger", self._parse_duration("TRIGGER EVERY"))
+        elif self._match_text_seq("AVAILABLE", "NOW"):
+            node.set("trigger", self.expression(exp.Var(this="available-now"), start))
+        else:
+            raise error("TRIGGER takes EVERY and a length of time, or AVAILABLE NOW", start)
+
+    def _parse_checkpoint(self, node: SinkDefinition) -> None:
+        start = self._curr or self._prev
+        path = self._parse_string()
+        if not path:
+            raise error("CHECKPOINT takes a directory in quotes", start)
+        node.set("checkpoint", path)
+
+    def _parse_insert(self) -> Any:
+        start = self._prev
+        if not self._match(TokenType.INTO):
+            raise error("INSERT takes INTO, a sink and a query", start, "write INSERT INTO s SELECT ...")
+        name = self._parse_defined_name("INSERT INTO")
+        if self._match(TokenType.L_PAREN, advance=False) and self._next_is_name():
+            hint = "name the columns in the query, with AS"
+            raise error("INSERT INTO takes no list of columns", self._curr, hint)
+        query = self._parse_statement() if self._curr else None
+        return self.expression(Insertion(this=name, query=query or exp.Null()), start)
+
+    def _next_is_name(self) -> bool:
+        """Whether a name and no query follows a parenthesis."""
+        return self._next is not None and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+
     def _parse_drop(self, exists: bool = False, kind: str | None = None) -> Any:
         start = self._prev
         if not self._match_texts(DROPPED):
@@ -332,8 +395,18 @@ INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None
 }
 """The clauses of CREATE STREAM and CREATE RELATION, in any order."""
 
+SINK_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, SinkDefinition], None]] = {
+    ("TO",): DDLParser._parse_sink_format,
+    ("OPTIONS",): lambda parser, node: node.set("options", parser._parse_wrapped_csv(parser._parse_option)),
+    ("PARTITIONED BY",): lambda parser, node: node.set("partitioned_by", parser._parse_field_names()),
+    ("TRIGGER",): DDLParser._parse_trigger,
+    ("CHECKPOINT",): DDLParser._parse_checkpoint,
+}
+"""The clauses of CREATE SINK, in any order."""
+
 _AFTER_WINDOW = """
     AND WHERE GROUP HAVING QUALIFY ORDER LIMIT OFFSET UNION EXCEPT MINUS INTERSECT WITHIN MAXIMIZE SAMPLE
 """.split()
-_STOPS = {"SLIDE", "EVERY", *_AFTER_WINDOW, *(words[0] for words in INPUT_CLAUSES)}
+_CLAUSES = (*INPUT_CLAUSES, *SINK_CLAUSES)
+_STOPS = {"SLIDE", "EVERY", *_AFTER_WINDOW, *(words[0] for words in _CLAUSES)}
 """Words after a number that are not its unit."""

@@ -93,6 +93,27 @@ class ViewDefinition(exp.Expression):
     arg_types = {"this": True, "kind": True, "query": True, "text": True, "columns": False, "if_taken": False}
 
 
+class SinkDefinition(exp.Expression):
+    """CREATE SINK; ``trigger`` is the Duration of TRIGGER EVERY, or a Var for AVAILABLE NOW."""
+
+    arg_types = {
+        "this": True,
+        "format": False,
+        "path": False,
+        "options": False,
+        "partitioned_by": False,
+        "trigger": False,
+        "checkpoint": False,
+        "if_taken": False,
+    }
+
+
+class Insertion(exp.Expression):
+    """INSERT INTO sink SELECT ...: ``this`` is the sink, ``query`` the syntax tree of the query."""
+
+    arg_types = {"this": True, "query": True}
+
+
 class Inspection(exp.Expression):
     """SHOW STREAMS, DESCRIBE s or EXPLAIN SELECT ...: ``kind`` is the first word, ``this`` what follows."""
 
@@ -106,7 +127,7 @@ class Setting(exp.Expression):
 
 
 class DropDefinition(exp.Expression):
-    """DROP STREAM, RELATION, TABLE, VIEW or FUNCTION."""
+    """DROP STREAM, RELATION, TABLE, VIEW, SINK or FUNCTION."""
 
     arg_types = {"this": True, "kind": True, "exists": False}
 

@@ -1,15 +1,23 @@
-"""Spark's handle of a running query, with what Penstock knows of it: why it failed, and its late rows."""
+"""Spark's handle of a running query, with what Penstock knows of it: why it failed, and its late rows.
+
+Also how queries stop between two batches, for which Spark has no call: ``StreamingQuery.stop`` interrupts the
+batch under way, which a restart repeats.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.driver.failures import Failure, as_a_sentence
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.settings import STOP_POLL_S
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -45,3 +53,35 @@ class Query(StreamingQuery):
         if progress is not None and counts:
             progress["observedMetrics"][LATE_ROWS] = Row(**counts)
         return progress
+
+
+def stop_after_batch(
+    queries: Sequence[StreamingQuery], seconds: float, at_once: Callable[[], bool] = lambda: False
+) -> bool:
+    """Stop queries when their batches under way have ended; whether none had to be interrupted.
+
+    After some seconds, or when ``at_once`` returns True, the others are interrupted.
+    """
+    running = [q for q in queries if q.isActive]
+    for query in running:
+        _start_no_more_batches(query)
+    deadline = time.monotonic() + seconds
+    busy = running
+    while (busy := [q for q in busy if _in_batch(q)]) and time.monotonic() < deadline and not at_once():
+        time.sleep(STOP_POLL_S)
+    for query in queries:
+        query.stop()
+    return not busy
+
+
+def _start_no_more_batches(query: StreamingQuery) -> None:
+    """Set the state that Spark's thread for a query looks at after each batch."""
+    execution = query._jsq.streamingQuery()
+    jvm: Any = SparkContext._jvm
+    runtime = jvm.org.apache.spark.sql.execution.streaming.runtime
+    execution.state().set(getattr(runtime, "TERMINATED$").__getattr__("MODULE$"))
+
+
+def _in_batch(query: StreamingQuery) -> bool:
+    thread: Any = query._jsq.streamingQuery().queryExecutionThread()
+    return bool(thread.isAlive()) and bool(query.status["isTriggerActive"])

@@ -21,6 +21,7 @@ from penstock.catalog import (
     Definition,
     FunctionDef,
     Input,
+    SinkDef,
     TableDef,
     ViewDef,
     check_count,
@@ -34,7 +35,7 @@ from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import sql_name
 from penstock.settings import Settings
-from penstock.spark.driver import dataframe, sources
+from penstock.spark.driver import dataframe, insert, sources
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
@@ -73,6 +74,7 @@ class Session:
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
         self.settings = Settings()
+        self._queries: dict[str, StreamingQuery] = {}
         _make_ready(spark)
         home = ResidentDirectory.of_jvm(_jvm_pid(spark))
         if is_local(spark):
@@ -216,6 +218,23 @@ class Session:
         table = dataclasses.replace(sources.table(name, df), refresh_every=every)
         self._catalog.add(table, _if_taken(replace))
 
+    def create_sink(
+        self,
+        name: str,
+        function: Callable[[DataFrame, int], None],
+        trigger: str | None = None,
+        checkpoint: str | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Register a function as a sink: INSERT INTO calls it with the DataFrame and number of each batch.
+
+        A batch that is repeated after a failure has the same number. ``trigger`` ("5 seconds",
+        "available-now") and ``checkpoint``, a directory, are as in CREATE SINK, which makes all other sinks.
+        """
+        when = None if trigger is None else self.settings.changed("trigger", trigger).trigger
+        sink = SinkDef(name, insert.FUNCTION, trigger=when, checkpoint=checkpoint, function=function)
+        self._catalog.add(sink, _if_taken(replace))
+
     def refresh_table(self, name: str) -> int:
         """Read a static table again for the running queries over it; returns for how many it has changed."""
         known = self._catalog.known(name)
@@ -228,12 +247,21 @@ class Session:
         """Run statements; the streaming DataFrame of the last query among them, if there is one.
 
         Its columns are ``ts``, for a result that is no stream ``op`` ('+' or '-'), then the selected ones.
-        SHOW, DESCRIBE and EXPLAIN return a static DataFrame of what they list.
+        SHOW, DESCRIBE and EXPLAIN return a static DataFrame of what they list. INSERT INTO starts its query
+        (:meth:`query`) and returns None.
         """
         result = None
         for statement in cql.parse(text):
-            result = self._run(statement)
+            result = self.run(statement)
         return result
+
+    def query(self, sink: str) -> StreamingQuery:
+        """The query that the last INSERT INTO a sink started, whether it runs or has ended."""
+        known = next((n for n in self._queries if n.casefold() == sink.casefold()), None)
+        if known is None:
+            written = ", ".join(self._queries) or "none"
+            raise CatalogError(f"no query writes to a sink {sink!r}; sinks with a query: {written}")
+        return self._queries[known]
 
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
@@ -307,9 +335,10 @@ class Session:
         with suppress(Exception):
             self.spark.streams.removeListener(self._listener)
 
-    def _run(self, statement: cql.Statement) -> DataFrame | None:
+    def run(self, statement: cql.Statement) -> DataFrame | None:
+        """Run one statement that ``penstock.cql.parse`` returned; the result is as of :meth:`sql`."""
         match statement:
-            case cql.CreateInput() | cql.CreateTable() | cql.CreateView():
+            case cql.CreateInput() | cql.CreateTable() | cql.CreateView() | cql.CreateSink():
                 self._define(statement)
             case cql.Set():
                 self.settings = self.settings.changed(statement.name, statement.value)
@@ -324,13 +353,20 @@ class Session:
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                plan = self._compile(statement)
-                for warning in plan.warnings:
-                    _log.warning("%s", warning)
-                return dataframe.dataframe(plan, self.settings)
+                return self._frame(self._compile(statement))
+            case cql.Insert():
+                bound, sink = cql.bind_insert(statement, self._catalog)
+                insert.check_free(self.spark, sink)
+                df = self._frame(compile(bound, self.partitions, self.settings))
+                self._queries[sink.name] = insert.start(df, sink, self.settings)
         return None
 
-    def _define(self, statement: cql.CreateInput | cql.CreateTable | cql.CreateView) -> None:
+    def _frame(self, plan: PhysicalPlan) -> DataFrame:
+        for warning in plan.warnings:
+            _log.warning("%s", warning)
+        return dataframe.dataframe(plan, self.settings)
+
+    def _define(self, statement: cql.Create) -> None:
         if statement.if_taken == "keep" and self._catalog.known(statement.name):
             return
         match statement:
@@ -340,6 +376,8 @@ class Session:
                 definition = sources.declared_table(statement, self.spark)
             case cql.CreateView():
                 definition = cql.define_view(statement, self._catalog)
+            case cql.CreateSink():
+                definition = statement.sink
         self._catalog.add(definition, statement.if_taken)
 
     def _listing(self, rows: Sequence[tuple[str, ...]], *columns: str) -> DataFrame:
@@ -349,7 +387,7 @@ class Session:
         """Columns with their types and what is declared of them; a view's are those of its query."""
         known = self._catalog.known(name)
         definition = self._catalog[known] if known else None
-        if definition is None or isinstance(definition, FunctionDef):
+        if definition is None or isinstance(definition, FunctionDef | SinkDef):
             registered = ", ".join(self._catalog)
             raise CatalogError(f"there is no stream or table {name!r}; registered: {registered}")
         notes: dict[str, str] = {}

@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.errors import CatalogError, DataError
+from penstock.spark.map_side.kafka_writer import KafkaWriter, Topic
 from penstock.spark.process import generator_without_traceback, without_traceback
 from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S
 
@@ -49,7 +50,10 @@ Offsets = dict[str, dict[str, int]]
 
 
 class KafkaSource(DataSource):
-    """``spark.readStream.format("penstock_kafka")``; a schema may name some of the columns only."""
+    """``spark.readStream.format("penstock_kafka")``; a schema may name some of the columns only.
+
+    ``df.writeStream.format("penstock_kafka")`` writes the rows of any DataFrame as JSON.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -60,6 +64,9 @@ class KafkaSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KafkaReader:
         return KafkaReader(Topics.of(self.options), schema.fieldNames())
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaWriter:
+        return KafkaWriter(Topic.of(self.options))
 
 
 def register(spark: SparkSession) -> None:
