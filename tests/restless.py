@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +15,7 @@ from caches import AnyCaches
 from penstock.engine import conjunction
 from penstock.engine.graph import Entity
 from penstock.engine.joins import drop_probing, inputs, operator, pipeline
+from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.scheduler import SCHEDULERS, Scheduler
 from penstock.plan.build import Builder
@@ -21,7 +23,7 @@ from penstock.plan.join_trees import Tree, divisions
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
-from penstock.streamon.settings import Thresholds
+from penstock.streamon.settings import CacheThresholds, Thresholds
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
 """Who orders filters and probes: what the query's settings say, a die, or an algorithm that never rests."""
@@ -36,6 +38,18 @@ EAGER = Thresholds(
     drift_sample=1,
 )
 """Profiles everything, takes anything for a change of the stream, and has time without limit."""
+EAGER_CACHES = CacheThresholds(
+    observations=1,
+    interval=1,
+    least_gain=0.0,
+    profile_every=2,
+    bypass_every=3,
+    least_slice=1,
+    bloom_tuples=4,
+    probe_s=-1.0,
+    page=512,
+)
+"""Decides after every step, and takes look-ups for a gain."""
 SLICE = 3
 
 
@@ -96,9 +110,11 @@ def any_tree(self: Builder, flat: MJoin, inputs: Any) -> Tree | None:
     return grown(flat.moving)
 
 
+EAGER_ADAPTIVE = partial(AdaptiveCaches, thresholds=EAGER_CACHES)
 JOINS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as set": nullcontext,
-    "any caches": lambda: patch.object(operator, "JoinCaches", AnyCaches),
+    "any caches": lambda: patch.object(operator, "AdaptiveCaches", AnyCaches),
+    "eager caches": lambda: patch.object(operator, "AdaptiveCaches", EAGER_ADAPTIVE),
     "any tree": lambda: patch.object(Builder, "_tree", any_tree),
 }
 """How joins of three or more inputs are planned."""

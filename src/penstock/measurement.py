@@ -31,6 +31,7 @@ class Kind(StrEnum):
     OPERATOR = "operator"
     QUEUE = "queue"
     STORE = "store"
+    CACHE = "cache"
     ADAPTIVE = "adaptive"
     DECISION = "decision"
 
@@ -101,6 +102,15 @@ class Property(StrEnum):
     CPU_SECONDS = "cpu_seconds", "seconds", "CPU time by activity (thesis table 4.2)", "the activity"
     UPDATES = "updates", "rows", "Rows that entered the window of an index, as now counted"
     COST = "cost", "weighted units", "What an access method would cost for the rows now counted", "the method"
+
+    # cache of a join subresult
+    ENTRIES = "entries", "keys", "Keys that a cache has"
+    HITS = "hits", "tuples", "Tuples whose key a cache had; those after the first of a new key count as well"
+    MISSES = "misses", "keys", "Keys that a cache did not have"
+    EVICTED = "evicted", "keys", "Keys that a cache gave up for lack of memory"
+    BENEFIT = "benefit", "seconds per tuple", "What a cache saves, for each tuple of the join"
+    MAINTENANCE = "maintenance", "seconds per tuple", "What keeping a cache complete takes, in the same unit"
+    STATE = "state", "caches", "Candidates of the caches in a state", "used, profiled or unused"
 
     # decision
     DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 from caches import check_consistency
 
 from penstock.engine.element import Chunk, Pattern
-from penstock.engine.joins.caching import Placement, SegmentCache, segment_of
+from penstock.engine.joins import operator
+from penstock.engine.joins.caching import JoinCaches, Placement, SegmentCache, segment_of
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.kernels.caching import distinct
 from penstock.engine.operator import Clock, StartContext
@@ -33,7 +35,8 @@ class Join:
             for n, columns in COLUMNS.items()
         ]
         node = MJoin(tuple(parts), tuple(COLUMNS), CLASSES, (), OUTPUT, "static", cache_memory=memory)
-        self.operator = node.start(StartContext())
+        with patch.object(operator, "AdaptiveCaches", JoinCaches):  # those that the test chooses
+            self.operator = node.start(StartContext())
         assert isinstance(self.operator, JoinOperator) and self.operator.caches is not None
         self.now = 0
         if cached:
@@ -176,11 +179,12 @@ def test_a_value_grows_and_moves() -> None:
     cache.create(key, np.array([0]), np.empty((0, 1), np.int64), np.empty((0, 2), np.int64), bases)
     for row in range(300):
         cache.insert(key, np.array([[row]]), np.array([[0, 9]]), bases)
-    found = cache.read(cache.values(cache.find(key)), np.array([0]), np.array([9]), bases)
-    assert cache.rows[found[1], 0].tolist() == list(range(300))
+    alive = np.array([0]), np.array([9])
+    more = (np.zeros((8, 2), np.int64),), np.zeros((1, 3), np.int64)
+    assert cache.read(cache.values(cache.find(key)), *alive, bases, *more)[1].tolist() == [list(range(300))]
     # Rows before the base are passed over.
-    found = cache.read(cache.values(cache.find(key)), np.array([0]), np.array([9]), np.array([298]))
-    assert cache.rows[found[1], 0].tolist() == [298, 299]
+    found = cache.read(cache.values(cache.find(key)), *alive, np.array([298]), *more)
+    assert found[1].tolist() == [[298, 299]]
 
 
 @pytest.mark.parametrize("members", [{1}, {1, 2}])

@@ -163,6 +163,8 @@ def tree(
         yield f"{indent}  [{node.filters} orders the {what} while it runs]"
     elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static":
         yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
+    if isinstance(node, MJoin) and node.may_cache:
+        yield f"{indent}  [a-caching chooses caches of subresults while it runs]"
     for below in node.inputs:
         yield from tree(below, indent + "  ", shown, remark)
 

@@ -84,7 +84,30 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
         yield f"    {label}: {', '.join(order.texts(Property.ORDER))}"
         yield from _why(order, found.parts(path).of_kind(Kind.DECISION))
     yield from (f"    index on {_index(own)}" for own in indexes)
+    yield from _caches(found)
     yield from _budget(entity, found)
+
+
+def _caches(found: Measurements) -> Iterator[str]:
+    """The caches of a join: hits, size, what they save and cost; and the newest decisions."""
+    for cache in found.of_kind(Kind.CACHE).by_entity().values():
+        hits, misses = cache.value(Property.HITS), cache.value(Property.MISSES)
+        rate = f"{hits / (hits + misses):.0%} hits, " if hits + misses else ""
+        size = f"{cache.value(Property.ENTRIES):,.0f} keys, {cache.value(Property.BYTES) / 1e6:.1f} MB"
+        worth = [cache.value(p) * 1e9 for p in (Property.BENEFIT, Property.MAINTENANCE)]
+        saves = f"; saves {worth[0]:.0f} ns and costs {worth[1]:.0f} ns per tuple" if any(worth) else ""
+        yield f"    cache {cache.text(Property.DESCRIPTION)}: {rate}{size}{saves}"
+    for path, chosen in found.of_kind(Kind.ADAPTIVE).by_entity().items():
+        if chosen.has(Property.STATE):
+            states = chosen.values(Property.STATE)
+            yield f"    a-caching: {', '.join(f'{n:.0f} {state}' for state, n in states.items() if n)}"
+            yield from _cache_decisions(found.parts(path).of_kind(Kind.DECISION))
+
+
+def _cache_decisions(decisions: Measurements) -> Iterator[str]:
+    for made in list(decisions.by_entity().values())[-SHOWN_DECISIONS:]:
+        at, plan = made.value(Property.DECIDED_AT), made.text(Property.DECIDED_AT)
+        yield f"      tuple {at:,.0f}: caches {plan}, expected to save {made.value(Property.GAIN):.0%}"
 
 
 def _index(own: Measurements) -> str:

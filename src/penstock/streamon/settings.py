@@ -40,6 +40,14 @@ DRIFT_MEMORY = 4.0
 PUBLISHED_DECISIONS = 8
 """Newest decisions of a plan log that are published as measurements."""
 
+# Caches (5.5)
+
+MOST_CACHE_GROUPS = 8
+"""Groups of shared caches of which all sets are tried; of more the best are chosen greedily (5.5.4)."""
+
+RARE = 64
+"""A pipeline with less than one in this many of its even part of the tuples needs no observations."""
+
 # Skew
 
 HEAVY_PART = 0.1
@@ -148,3 +156,62 @@ class AccessThresholds:
 
 
 ACCESS = AccessThresholds()
+
+
+@dataclass(frozen=True)
+class CacheThresholds:
+    """Settings of A-Caching (5.5). Times are those of this engine, measured by ``penstock bench caching``.
+
+    observations
+        W: measurements of each statistic, whose average counts (table 5.1; 5.8.1: 10).
+    interval
+        I: tuples between two re-optimizations (5.5.5; the thesis has 2 seconds, 5.8.5 10,000 tuples).
+    longest_interval
+        Tuples between them at most: while no cache pays, each interval is twice as long as the last.
+    change
+        p: share by which the benefit or cost of a cache must change for another selection (5.5.5: 20 %).
+    quota
+        m: candidates up to which globally-consistent ones are added (5.7; 5.8.4: 6).
+    least_gain
+        Share of the join's time that caches must save to be used; less is within the error of the estimates.
+    profile_every
+        One in this many slices of a pipeline is profiled until there are enough observations.
+    bypass_every
+        One in this many slices of a pipeline with caches does without them, to know what they save; a prime
+        number, since every step has several slices that differ.
+    least_slice
+        Tuples that a slice must have to be profiled: of fewer, the calls take the time and not the tuples.
+    bloom_tuples
+        W_d: tuples whose different keys a Bloom filter counts (5.5.3).
+    bloom_bits
+        Alpha: bits of the filter per tuple (5.5.3).
+    probe_s, read_s, update_s
+        Seconds of a look-up, of each joined row that it reads, and of adding a joined row.
+    call_s
+        Seconds of a look-up that do not depend on the tuples.
+    page
+        Bytes by which the memory of a cache grows or shrinks (5.6).
+    plan_log_size
+        Decisions that are kept (7.1).
+    """
+
+    observations: int = 10
+    interval: int = 1 << 18
+    longest_interval: int = 1 << 23
+    change: float = 0.2
+    quota: int = 6
+    least_gain: float = 0.05
+    profile_every: int = 2
+    bypass_every: int = 23
+    least_slice: int = 1 << 9
+    bloom_tuples: int = 1 << 15
+    bloom_bits: int = 8
+    probe_s: float = 25e-9
+    read_s: float = 20e-9
+    update_s: float = 40e-9
+    call_s: float = 8e-5
+    page: int = 1 << 16
+    plan_log_size: int = 256
+
+
+CACHES = CacheThresholds()

@@ -20,7 +20,8 @@ rows that are in no result. Pipelines with the same segment share its cache (def
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from penstock.engine.joins.steps import PipelineStep, Probe
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels import caching
 from penstock.engine.synopses.cache import Cache
+from penstock.measurement import Kind, Property, Reading, under
+
+if TYPE_CHECKING:
+    from penstock.engine.joins.pipeline import Pipeline
 
 _PLACE = -1
 """In the rows of tuples, beside the numbers of inputs: the place of the key that a tuple belongs to."""
@@ -77,6 +82,19 @@ def spanning(inputs: JoinInputs, first: int, members: Collection[int]) -> list[i
         order.append(max(near, key=lambda j: len(inputs.shared(j, bound))))
 
 
+def keyed(
+    inputs: JoinInputs, classes: Sequence[int], tuples: Tuples, among: Collection[int]
+) -> tuple[Tuples, np.ndarray]:
+    """The tuples without a NULL in a key, and the keys, from their rows of some inputs."""
+    words = np.empty((len(tuples), len(classes)), np.int64)
+    known = np.ones(len(tuples), np.bool_)
+    for at, c in enumerate(classes):
+        i = next(i for i in tuples.rows if i in among and i in inputs.column[c])
+        words[:, at], valid = inputs.key(i, c, tuples.rows[i])
+        known &= valid
+    return (tuples, words) if known.all() else (tuples.where(known), words[known])
+
+
 class SegmentCache:
     """The cache of a segment, and how it is kept complete."""
 
@@ -99,15 +117,15 @@ class SegmentCache:
     def bases(self) -> Int64s:
         return np.array([self.inputs.stubs[m].store.base for m in self.segment.inputs])
 
+    def stores(self, min_ends: Sequence[int]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """The lives in the stores of the inputs, and how a reader sees them (``kernels.caching.read``)."""
+        stubs = [self.inputs.stubs[m] for m in self.segment.inputs]
+        views = [s.view(min_ends[m]) for s, m in zip(stubs, self.segment.inputs, strict=True)]
+        seen = [(s.store.mask, v.longer, v.min_end) for s, v in zip(stubs, views, strict=True)]
+        return tuple(s.store.lives for s in stubs), np.array(seen)
+
     def keyed(self, tuples: Tuples, among: Collection[int]) -> tuple[Tuples, np.ndarray]:
-        """The tuples without a NULL in their key, and the keys, from their rows of some inputs."""
-        words = np.empty((len(tuples), len(self.segment.classes)), np.int64)
-        known = np.ones(len(tuples), np.bool_)
-        for at, c in enumerate(self.segment.classes):
-            i = next(i for i in tuples.rows if i in among and i in self.inputs.column[c])
-            words[:, at], valid = self.inputs.key(i, c, tuples.rows[i])
-            known &= valid
-        return (tuples, words) if known.all() else (tuples.where(known), words[known])
+        return keyed(self.inputs, self.segment.classes, tuples, among)
 
     def rows(self, tuples: Tuples) -> np.ndarray:
         return np.stack([tuples.rows[m] for m in self.segment.inputs], axis=1)
@@ -156,14 +174,14 @@ class CacheUpdate(PipelineStep):
 class CacheLookup(PipelineStep):
     """Joins tuples with a segment: keys that the cache has are read, the others are probed and added.
 
-    ``order``: the segment's inputs in the order of their probes. ``later``: the inputs whose rows' ends
-    become known later, so that they are read from the stores.
+    ``order``: the segment's inputs in the order of their probes. ``later``: those whose rows' ends become
+    known later; if there are any, ends are read from the stores.
     """
 
     def __init__(self, cache: SegmentCache, root: int, order: Sequence[int], later: Collection[int]) -> None:
         super().__init__(cache.inputs)
         self._cache, self._root = cache, root
-        self._order, self._later = order, later
+        self._order, self._later = order, bool(later)
 
     def run(self, tuples: Tuples) -> Tuples:
         cache, bases = self._cache.current(), self._cache.bases()
@@ -178,16 +196,17 @@ class CacheLookup(PipelineStep):
             cache.misses += len(firsts)
             cache.hits += len(missing) - len(firsts)
             new = missing[firsts]
-            counts, rows, lives = self._joined(tuples.take(new))
-            cache.reserve(len(rows), bases)
+            counts, found, lives = self._joined(tuples.take(new))
+            cache.reserve(len(found), bases)
             values = cache.values(buckets)
-            values[missing] = cache.create(words[new], counts, rows, lives, bases)[numbers]
-        places, entries, starts, ends = cache.read(values, tuples.starts, tuples.ends, bases)
-        joined = replace(tuples.take(places), starts=starts, ends=ends)
-        for at, m in enumerate(self._cache.segment.inputs):
-            joined.rows[m] = cache.rows[entries, at]
+            values[missing] = cache.create(words[new], counts, found, lives, bases)[numbers]
+        places, rows, starts, ends = cache.read(
+            values, tuples.starts, tuples.ends, bases, *self._cache.stores(tuples.min_ends), self._later
+        )
+        joined = {i: r[places] for i, r in tuples.rows.items()}
+        joined.update(zip(self._cache.segment.inputs, rows, strict=True))
         cache.trim(bases)
-        return self._alive(joined)
+        return Tuples(joined, starts, ends, tuples.min_ends, tuples.unsure)
 
     def _joined(self, tuples: Tuples) -> tuple[Int64s, np.ndarray, np.ndarray]:
         """The joined rows of the segment for the keys of some tuples, whenever they are alive: how many of
@@ -203,15 +222,6 @@ class CacheLookup(PipelineStep):
         found = found.take(at)
         counts = np.bincount(found.rows[_PLACE], minlength=count)
         return counts, self._cache.rows(found), np.stack([found.starts, found.ends], axis=1)
-
-    def _alive(self, joined: Tuples) -> Tuples:
-        """The tuples that are alive by the ends that are known now."""
-        alive = np.ones(len(joined), np.bool_)
-        for m in self._later:
-            ends = self.inputs.life(m, joined.rows[m])[1]
-            joined = replace(joined, ends=np.minimum(joined.ends, ends))
-            alive &= ends >= joined.min_ends[m]
-        return joined.where(alive & (joined.starts < joined.ends)) if self._later else joined
 
 
 Element = int | SegmentCache
@@ -251,12 +261,46 @@ class JoinCaches:
         """Input j has new rows: bring the caches of its segments up to date."""
         for cache in self.caches.values():
             if j in cache.segment.inputs and len(rows):
-                every = [int(BEFORE_TIME)] * len(self.inputs)
-                tuples = Tuples({j: rows}, *self.inputs.life(j, rows), every)
-                for step in cache.feeding(j):
-                    if not len(tuples):
-                        break
-                    tuples = step.run(tuples)
+                self.feed(cache, j, rows)
+
+    def feed(self, cache: SegmentCache, j: int, rows: Int64s) -> None:
+        """Add the joined rows of new rows of input j to a cache."""
+        every = [int(BEFORE_TIME)] * len(self.inputs)
+        tuples = Tuples({j: rows}, *self.inputs.life(j, rows), every)
+        for step in cache.feeding(j):
+            if not len(tuples):
+                break
+            tuples = step.run(tuples)
+
+    def run(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
+        """Take a slice of tuples through a pipeline, with its caches."""
+        elements = self.elements(pipeline.root, pipeline.order())
+        cached = any(not isinstance(e, int) for e in elements)
+        return pipeline.through(pipeline.cached_steps(elements) if cached else pipeline.steps(), tuples)
+
+    def settle(self) -> None:
+        """A step is over."""
+
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
+        """The caches in use: where, how full, how often they were hit."""
+        for number, (segment, cache) in enumerate(self.caches.items()):
+            of, roots = cache.cache, sorted(p.root for p in self.plan if p.segment == segment)
+            shown = " ⋈ ".join(labels[m] for m in segment.inputs)
+            own = [
+                Reading(Property.DESCRIPTION, 0, f"{shown} for {', '.join(labels[r] for r in roots)}"),
+                Reading(Property.ENTRIES, len(of)),
+                Reading(Property.BYTES, of.nbytes()),
+                Reading(Property.HITS, of.hits),
+                Reading(Property.MISSES, of.misses),
+                Reading(Property.UPDATES, of.updates),
+                Reading(Property.EVICTED, of.evicted),
+                *self.worth(segment),
+            ]
+            yield from under(f"cache.{number}", Kind.CACHE, own)
+
+    def worth(self, segment: Segment) -> Iterator[Reading]:
+        """What a cache saves and costs, if that is known."""
+        return iter(())
 
     def elements(self, root: int, order: Sequence[int]) -> list[Element]:
         """The probes and look-ups of a pipeline, for an order of its probes."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern, batch_of
+from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.joins.caching import JoinCaches
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.pipeline import Pipeline
@@ -52,16 +53,18 @@ class JoinOperator(Operator):
 
     def _new_caches(self) -> JoinCaches | None:
         """Where the join's plan may have caches."""
-        if self._node.cache_memory is None or len(self._inputs) < 3:
+        if self._node.cache_memory is None or not self._node.may_cache:
             return None
         later = [i for i, later in enumerate(self._ends_later) if later]
-        return JoinCaches(self._inputs, later, self._node.cache_memory)
+        return AdaptiveCaches(self._inputs, later, self._node.cache_memory)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = self._join(inputs, clock)
         # Tuples that end at ``now`` are kept a tick longer: they may cancel ones that enter at that instant.
         self._inputs.advance(clock.now)
         self._inputs.reconsider()
+        if self.caches is not None:
+            self.caches.settle()
         self._results += len(out)
         return out
 
@@ -160,6 +163,8 @@ class JoinOperator(Operator):
         for i, label in enumerate(self._node.labels):
             yield from under(label, Kind.STORE, self._measure_input(i))
         yield from self._inputs.measure(self._node.labels)
+        if self.caches is not None:
+            yield from self.caches.measure(self._node.labels)
 
     def _measure_input(self, i: int) -> Iterator[Reading]:
         """The measurements of a window, and the order in which its tuples probe the others."""

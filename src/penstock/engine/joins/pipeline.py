@@ -7,7 +7,7 @@ has look-ups in the place of probes, and no drop probing: that would make the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Pipeline:
     def __init__(
         self, inputs: JoinInputs, root: int, algorithm: str, caches: JoinCaches | None = None
     ) -> None:
-        self._inputs, self._root, self._caches = inputs, root, caches
+        self._inputs, self.root, self._caches = inputs, root, caches
         self.filters = LogicalFilters(inputs, root, algorithm)
 
     def order(self) -> list[int]:
@@ -34,9 +34,9 @@ class Pipeline:
         predicate.
         """
         order = self.filters.order()
-        left = [j for j in range(len(self._inputs)) if j != self._root and j not in order]
+        left = [j for j in range(len(self._inputs)) if j != self.root and j not in order]
         while left:
-            bound = {self._root, *order}
+            bound = {self.root, *order}
 
             def links(j: int, bound: set[int] = bound) -> tuple[int, bool, int]:
                 return len(self._inputs.shared(j, bound)), self._inputs.linked(j, bound), -j
@@ -48,14 +48,14 @@ class Pipeline:
     def cached_steps(self, elements: Sequence[Element]) -> Iterator[PipelineStep]:
         """Probes and look-ups one after the other."""
         yield Filter(self._inputs, ())
-        bound = {self._root}
+        bound = {self.root}
         for element in elements:
             if isinstance(element, int):
-                yield Probe(self._inputs, self._root, element, None)
+                yield Probe(self._inputs, self.root, element, None)
                 more = {element}
             else:
                 assert self._caches is not None
-                yield self._caches.lookup(element, self._root, self.order())
+                yield self._caches.lookup(element, self.root, self.order())
                 more = set(element.segment.inputs)
             yield Filter(self._inputs, bound)
             bound = bound | more
@@ -65,12 +65,12 @@ class Pipeline:
         """The steps in the current order."""
         drops, parents = self.filters.drops, self.filters.parents
         # Drop probing evaluates the predicates on the root alone.
-        yield Filter(self._inputs, {self._root} if drops else ())
+        yield Filter(self._inputs, {self.root} if drops else ())
         if drops:
             yield DropProbe(self._inputs, self.filters)
-        bound = {self._root}
+        bound = {self.root}
         for j in self.order():
-            yield Probe(self._inputs, self._root, j, parents.get(j))
+            yield Probe(self._inputs, self.root, j, parents.get(j))
             yield Filter(self._inputs, bound)
             bound = {*bound, j}
         yield Verify(self._inputs)
@@ -82,15 +82,18 @@ class Pipeline:
         return [self._run(rows[at : at + SLICE], min_ends) for at in range(0, len(rows), SLICE)]
 
     def _run(self, rows: Int64s, min_ends: Sequence[int]) -> Tuples:
-        tuples = Tuples({self._root: rows}, *self._inputs.life(self._root, rows), min_ends)
-        elements = self._caches.elements(self._root, self.order()) if self._caches else []
-        cached = any(not isinstance(e, int) for e in elements)
-        for step in self.cached_steps(elements) if cached else self.steps():
+        tuples = Tuples({self.root: rows}, *self._inputs.life(self.root, rows), min_ends)
+        tuples = self._caches.run(self, tuples) if self._caches else self.through(self.steps(), tuples)
+        for j in range(len(self._inputs)):
+            tuples.rows.setdefault(j, np.empty(0, np.int64))
+        return tuples
+
+    def through(self, steps: Iterable[PipelineStep], tuples: Tuples) -> Tuples:
+        """What is left of tuples after some steps."""
+        for step in steps:
             if not len(tuples):
                 break
             tuples = step.run(tuples)
-        for j in range(len(self._inputs)):
-            tuples.rows.setdefault(j, np.empty(0, np.int64))
         return tuples
 
     def shown(self, labels: Sequence[str]) -> list[str]:

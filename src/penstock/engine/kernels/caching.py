@@ -134,28 +134,36 @@ def insert(
 
 @njit(cache=True)
 def read(
-    rows: np.ndarray, lives: np.ndarray, bases: Int64s, values: np.ndarray, starts: Int64s, ends: Int64s
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    rows: np.ndarray, lives: np.ndarray, bases: Int64s, values: np.ndarray, starts: Int64s, ends: Int64s,
+    stores: tuple[np.ndarray, ...], view: np.ndarray, later: bool,
+) -> tuple[Int64s, np.ndarray, Int64s, Int64s]:  # fmt: skip
     """The entries of a value (first, count) for each tuple, alive together with the tuple.
 
-    Returns (place of the tuple, entry, start, end) of each.
+    ``later``: ends have become known since; they are those in the ``stores`` of the inputs. ``view`` has for
+    each of these the mask of a slot, by how much its rows live longer, and the least end that counts.
+    Returns the places of the tuples, the rows of each input, starts and ends.
     """
-    room = 0
+    room, parts = 0, rows.shape[1]
     for i in range(len(values)):
         room += values[i, 1]
-    places, entries = np.empty(room, np.int64), np.empty(room, np.int64)
+    places, out_rows = np.empty(room, np.int64), np.empty((parts, room), np.int64)
     out_starts, out_ends = np.empty(room, np.int64), np.empty(room, np.int64)
     found = 0
     for i in range(len(values)):
         for e in range(values[i, 0], values[i, 0] + values[i, 1]):
             start, end = max(starts[i], lives[e, 0]), min(ends[i], lives[e, 1])
-            alive = start < end
-            for m in range(rows.shape[1]):
-                alive &= rows[e, m] >= bases[m]
-            places[found], entries[found] = i, e
-            out_starts[found], out_ends[found] = start, end
-            found += alive
-    return places[:found], entries[:found], out_starts[:found], out_ends[:found]
+            alive = True
+            for m in range(parts):
+                row = rows[e, m]
+                out_rows[m, found] = row
+                alive &= row >= bases[m]
+                if later:
+                    leaves = stores[m][row & view[m, 0], 1] + view[m, 1]
+                    alive &= leaves >= view[m, 2]
+                    end = min(end, leaves)
+            places[found], out_starts[found], out_ends[found] = i, start, end
+            found += alive & (start < end)
+    return places[:found], out_rows[:, :found], out_starts[:found], out_ends[:found]
 
 
 @njit(cache=True)
@@ -195,3 +203,14 @@ def evict(spans: np.ndarray, hand: int, excess: int) -> tuple[int, int]:
             emptied += 1
         hand = (hand + 1) & (len(spans) - 1)
     return hand, emptied
+
+
+@njit(cache=True)
+def mark(bits: np.ndarray, words: np.ndarray) -> int:
+    """Set the bit of each key in a Bloom filter; returns how many were not set before."""
+    new = 0
+    for i in range(len(words)):
+        bit = _bucket(words, i, len(bits))
+        new += not bits[bit]
+        bits[bit] = True
+    return new

@@ -134,6 +134,11 @@ class MJoin(Node):
         own = [r for r in self.residual for p in self.parts if columns(r) <= set(p.schema.names)]
         return (self._linked() > 2 or bool(own)) and self.filters != "static"
 
+    @property
+    def may_cache(self) -> bool:
+        """Whether there are subresults that caches may hold: of two inputs, for a third that is linked."""
+        return self.cache_memory is not None and self.budget is None and self._linked() > 2
+
     def _linked(self) -> int:
         """The largest number of inputs that equalities link with each other."""
         groups: list[set[int]] = []

@@ -16,8 +16,10 @@ array([-1])
 >>> cache.create(key, np.array([1]), np.array([[3, 4]]), np.array([[0, 9]]), bases).tolist()
 [[0, 1]]
 >>> cache.insert(key, np.array([[3, 5]]), np.array([[2, 9]]), bases)
->>> cache.rows[cache.read(cache.values(cache.find(key)), np.array([1]), np.array([9]), bases)[1]].tolist()
-[[3, 4], [3, 5]]
+>>> stores = (np.zeros((8, 2), np.int64),) * 2
+>>> alive = np.array([1]), np.array([9]), bases, stores, np.zeros((2, 3), np.int64)
+>>> cache.read(cache.values(cache.find(key)), *alive)[1].tolist()
+[[3, 3], [4, 5]]
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class Cache:
         self._spans = np.full((len(self._keys), 3), -1, np.int64)
         self.rows = np.empty((MIN_CACHE_ROWS, self._parts), np.int64)
         self.lives = np.empty((MIN_CACHE_ROWS, 2), np.int64)
-        self._top = self._hand = self._created = 0
+        self._top = self._hand = self._created = self._added = self._kept = 0
 
     def _most_buckets(self) -> int:
         """As many as a part of the memory has room for, a power of two."""
@@ -94,14 +96,25 @@ class Cache:
             done, self._top = caching.insert(*pool, words, rows, lives, done)
             if done < len(words):
                 # The value that has no room needs twice its entries at most.
-                self.reserve(2 * self._top + 2, bases)
+                self.reserve(2 * int(self._spans[:, 2].max()) + 2, bases)
         self.updates += len(words)
+        self._added += len(words)
 
     def read(
-        self, values: np.ndarray, starts: Int64s, ends: Int64s, bases: Int64s
-    ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """(place, entry, start, end) of the rows of values that are alive with the tuples that read them."""
-        return caching.read(self.rows, self.lives, bases, values, starts, ends)
+        self,
+        values: np.ndarray,
+        starts: Int64s,
+        ends: Int64s,
+        bases: Int64s,
+        stores: tuple[np.ndarray, ...],
+        view: np.ndarray,
+        later: bool = False,
+    ) -> tuple[Int64s, np.ndarray, Int64s, Int64s]:
+        """The rows of values that are alive with the tuples that read them: places, rows, starts, ends.
+
+        ``stores``, ``view``, ``later``: as in ``kernels.caching.read``.
+        """
+        return caching.read(self.rows, self.lives, bases, values, starts, ends, stores, view, later)
 
     def reserve(self, count: int, bases: Int64s) -> None:
         """Make room for more entries, without giving up any key."""
@@ -116,9 +129,15 @@ class Cache:
         rows, lives = np.empty((room, self._parts), np.int64), np.empty((room, 2), np.int64)
         self._top = caching.compact(self._spans, self.rows, self.lives, bases, rows, lives)
         self.rows, self.lives = rows, lives
+        self._added, self._kept = 0, self._top
 
     def trim(self, bases: Int64s) -> None:
-        """Return to the limit: dead entries go first, then keys, one after the other."""
+        """Return to the limit: dead entries go first, then keys, one after the other.
+
+        Dead entries also go when as many were added as there are others: whoever reads passes them over.
+        """
+        if self._added > max(self._kept, MIN_CACHE_ROWS):
+            self._repack(len(self.rows), bases)
         if self._created > len(self._keys):
             self._more_buckets()
         if self.nbytes() <= self.limit:
