@@ -139,7 +139,8 @@ def run(
     stream = reader.parquet(str(root / "input"))
     members = []
     for number, (case, finite) in enumerate(zip(cases, inputs, strict=True)):
-        plan = plan_of(case.cql, _catalog(finite, stream, spark), (), partitions)
+        limited = "SET penstock.memory_limit = 4 KB; " if number % 4 == 3 else ""  # its state is on disk
+        plan = plan_of(limited + case.cql, _catalog(finite, stream, spark), (), partitions)
         end = finite.last_instant(case.until)
         members.append(Member(number, finite, NEVER if end is None else end, plan))
     _write(members, schema, root / "input", batches)

@@ -53,6 +53,7 @@ Move = Callable[[Data, bool, bool], Data]
 """Takes data, whether it is payload, and whether it is the latest piece of a list."""
 
 _current: ContextVar[Memory | None] = ContextVar("memory", default=None)
+_PLAIN_IPC = pa.ipc.IpcWriteOptions(use_threads=False)
 _PAGE_OUT = 21  # MADV_PAGEOUT of Linux, which Python's mmap does not name
 
 
@@ -143,8 +144,8 @@ class Memory:
             moved = self._moved_batch(data) if isinstance(data, pa.RecordBatch) else self._moved_array(data)
             self._moved[id(moved)] = moved
             return moved
-        array = self.array(data.shape, data.dtype)
-        array[...] = data
+        content = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        array = np.ndarray(data.shape, data.dtype, self._file(data.nbytes, content))
         array.flags.writeable = data.flags.writeable
         return array
 
@@ -152,22 +153,24 @@ class Memory:
         return self._moved_batch(pa.RecordBatch.from_arrays([array], [""])).column(0)
 
     def _moved_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        size = pa.MockOutputStream()
-        _write(size, batch)
-        file = pa.py_buffer(self._file(size.size()))
-        _write(pa.FixedSizeBufferWriter(file), batch)
-        return pa.ipc.open_stream(file).read_next_batch()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=_PLAIN_IPC) as writer:
+            writer.write_batch(batch)
+        content = sink.getvalue()
+        return pa.ipc.open_stream(pa.py_buffer(self._file(content.size, content))).read_next_batch()
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Zeros in a file."""
         return np.ndarray(shape, dtype, self._file(prod(shape) * dtype.itemsize))
 
-    def _file(self, size: int) -> mmap.mmap:
+    def _file(self, size: int, content: Any = b"") -> mmap.mmap:
         assert self._limit is not None
         directory = self._limit.directory or tempfile.gettempdir()
         try:
             with tempfile.TemporaryFile(dir=directory, prefix="penstock-overflow-") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
+                file.write(content)  # cheaper than page by page through the mapping
+                file.flush()
                 mapped = mmap.mmap(file.fileno(), size)
         except OSError as error:
             raise EngineError(
@@ -222,11 +225,6 @@ def taken(chunk: Chunk) -> Chunk:
     if (memory := _current.get()) is not None:
         memory.held = max(0, memory.held - chunk.columns.nbytes)
     return chunk
-
-
-def _write(sink: Any, batch: pa.RecordBatch) -> None:
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(use_threads=False)) as writer:
-        writer.write_batch(batch)
 
 
 def _base(data: Data) -> Any:

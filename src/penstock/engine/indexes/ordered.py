@@ -16,6 +16,7 @@ from penstock.engine.element import Bools, Int64s
 from penstock.engine.indexes.index import Matches, RangeIndex
 from penstock.engine.kernels import ordered
 from penstock.engine.kernels.probing import View
+from penstock.engine.overflow import filled, zeros
 from penstock.engine.settings import MIN_TREE_NODES, TREE_NODE_ROWS
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ class OrderedIndex(RangeIndex):
         """A new tree of these entries, its nodes three quarters full."""
         per = max(1, 3 * self._node // 4)
         nodes = max(MIN_TREE_NODES, 2 * (len(keys) // per + 1))
-        self._counts, self._nexts = np.zeros(nodes, np.int64), np.full(nodes, -1, np.int64)
-        self._keys = np.empty((nodes, self._node), np.int64)
-        self._rids = np.empty((nodes, self._node), np.int64)
+        self._counts, self._nexts = zeros((nodes,), np.int64), filled((nodes,), -1, np.int64)
+        self._keys, self._rids = (zeros((nodes, self._node), np.int64) for _ in range(2))
         self._load(keys, rows, per)
 
     def rebuild(self, store: Store) -> None:
@@ -66,7 +66,7 @@ class OrderedIndex(RangeIndex):
         """Twice as many nodes."""
         for name, array in vars(self).items():
             if isinstance(array, np.ndarray) and array is not self._head:
-                larger = np.zeros((2 * len(array), *array.shape[1:]), np.int64)
+                larger = zeros((2 * len(array), *array.shape[1:]), np.int64)
                 larger[: len(array)] = array
                 setattr(self, name, larger)
 

@@ -11,6 +11,7 @@ import numpy as np
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk
 from penstock.engine.kernels import leaving as kernel
 from penstock.engine.kernels.hashing import hash_rows
+from penstock.engine.overflow import filled, zeros
 from penstock.engine.settings import MIN_STORE_ROWS
 from penstock.engine.snapshot import State, Stateful
 
@@ -56,9 +57,9 @@ class Leaving(Stateful):
 
     def _relayout(self, entries: np.ndarray, room: int) -> None:
         capacity = 1 << max(int(room).bit_length(), 10)
-        self._entries, kept = np.zeros((capacity, 5), np.int64), entries.copy()
+        self._entries, kept = zeros((capacity, 5), np.int64), entries.copy()
         self._entries[: len(kept)] = kept
-        self._heads = np.full(capacity, -1, np.int64)
+        self._heads = filled((capacity,), -1, np.int64)
         self._count = len(kept)
         self._oldest = int(kept[:, 3].min()) if len(kept) else int(FOREVER)
         self._all_gone_at = int(kept[:, 2].max()) if len(kept) else int(BEFORE_TIME)

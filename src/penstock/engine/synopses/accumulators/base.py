@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import aggregation
+from penstock.engine.overflow import filled
 from penstock.engine.snapshot import Stateful
 
 
@@ -69,7 +70,7 @@ def extended(array: np.ndarray, groups: int, fill: int = 0) -> np.ndarray:
     """State with room for at least this many groups."""
     if groups <= len(array):
         return array
-    larger = np.full((2 * groups, *array.shape[1:]), fill, array.dtype)
+    larger = filled((2 * groups, *array.shape[1:]), fill, array.dtype)
     larger[: len(array)] = array
     return larger
 
