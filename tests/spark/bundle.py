@@ -38,8 +38,9 @@ from penstock.spark.driver.sources import InputFrame
 from penstock.spark.driver.tables import read
 from penstock.spark.map_side.packer import Packers
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import Forward, Rows
+from penstock.spark.relay.result import Forward
 from penstock.spark.wire.protocol import Message
+from penstock.spark.wire.results import shown
 
 if TYPE_CHECKING:
     from strategies import Case
@@ -80,10 +81,10 @@ class Member:
         names, schema = self.plan.schema.names, result_schema(self.plan)
         with pa.ipc.open_stream(blob) as reader:
             batch = reader.read_next_batch()
-        ts, *columns = Rows(schema, self.plan.kind).columns(batch).values()
+        ts, *columns = shown(batch, schema, self.plan.kind).values()
         payload = columns[len(columns) - len(names) :]
-        shown = pa.RecordBatch.from_arrays([ts, batch.column(SIGN), *payload], names=[TS, SIGN, *names])
-        yield from changes(shown, names)
+        elements = pa.RecordBatch.from_arrays([ts, batch.column(SIGN), *payload], names=[TS, SIGN, *names])
+        yield from changes(elements, names)
 
 
 @dataclass(frozen=True)
