@@ -30,6 +30,8 @@ FORMS = {
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "COLLECT_SET 1": "COALESCE ( LIST ( DISTINCT {0} ORDER BY {0} ) "
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
+    "ANY_VALUE 1": "MIN ( {0} ) {filter}",
+    "MODE 1": "MODE ( {0} ORDER BY {0} ) {filter}",
     "COUNT 2": "COUNT ( CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN 1 END ) {filter}",
     "COUNT DISTINCT 2": "COUNT ( DISTINCT CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "
     "THEN ( {0} , {1} ) END ) {filter}",

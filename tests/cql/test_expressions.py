@@ -207,6 +207,19 @@ OPERATORS = [
     ("at - day BETWEEN INTERVAL 10 HOURS AND INTERVAL 11 HOURS", True),
     ("EXTRACT(SECOND FROM at + INTERVAL 1500 MICROSECONDS)", Decimal("5.001500")),
     ("EXTRACT(YEAR FROM day)", 2024),
+    ("TIMESTAMPDIFF(HOUR, day, at)", 10),
+    ("TIMESTAMPDIFF(MINUTE, at, day)", -630),
+    ("DATEDIFF(MONTH, at, at + INTERVAL 1 MONTH)", 1),
+    ("DATE_DIFF(YEAR, at, TIMESTAMP '2020-02-29 10:30:05')", -4),
+    ("TIMESTAMPDIFF(YEAR, at, TIMESTAMP '2025-02-28 23:00:00')", 0),
+    ("TIMESTAMPDIFF(QUARTER, NULL, at)", None),
+    ("TIMESTAMPADD(MONTH, 12, at)", MOMENT.replace(year=2025, day=28)),
+    ("DATEADD(DAYS, -i, at)", MOMENT - dt.timedelta(days=7)),
+    ("at AT TIME ZONE 'America/New_York'", MOMENT.replace(hour=5, tzinfo=None)),
+    ("(at AT TIME ZONE 'Asia/Tokyo') AT TIME ZONE 'Asia/Tokyo'", MOMENT),
+    ("HOUR(TO_UTC_TIMESTAMP('2024-03-31 02:30:00', 'Europe/Berlin'))", 1),  # clocks never showed it
+    ("HOUR(TO_UTC_TIMESTAMP('2024-10-27 02:30:00', 'Europe/Berlin'))", 0),  # they showed it twice
+    ("MAKE_TIMESTAMP(2024, 2, 29, 10, 29, 60)", MOMENT.replace(second=0)),
 ]
 
 

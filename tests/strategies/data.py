@@ -70,7 +70,9 @@ def elements(choices: Choices, source: Input, most: int) -> list[Any]:
         rows.append((ts, row))
     if source.kind == TABLE:
         return [row for _, row in rows] or [{c: None for c in source.columns}]
-    return _changing(choices, rows) if source.kind == RELATION else rows
+    if source.kind == RELATION:  # one without changes would be taken for a stream
+        return _changing(choices, rows or [(0, {c: None for c in source.columns})])
+    return rows
 
 
 def _changing(choices: Choices, rows: list[tuple[int, dict[str, Any]]]) -> list[Any]:

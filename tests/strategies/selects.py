@@ -232,7 +232,11 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     column, other, n = ctx.pick(*scope.columns()), ctx.pick(*scope.columns()), ctx.pick(0, 0.25, 0.5, 1)
     type_, whole, texts = scope.types[column], scope.columns({INT}), scope.columns({STRING})
     forms = [(f"MIN_BY({column}, {other})", type_), (f"MAX_BY({column}, {other})", type_)]
+    forms += [(f"MODE({column})", type_), (f"ANY_VALUE({column})", type_)]
     if whole:
+        bits = ctx.pick(*whole)
+        forms += [(f"BIT_{ctx.pick('AND', 'OR', 'XOR')}({ctx.pick('', 'DISTINCT ')}{bits})", INT)]
+        forms += [(f"PERCENTILE_DISC({n}) WITHIN GROUP (ORDER BY {ctx.pick(*whole)})", INT)]
         forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
         pair = f"({ctx.pick(*whole)}, {ctx.pick(*whole)})"

@@ -102,6 +102,14 @@ def _same(type_: pa.DataType) -> pa.DataType | None:
     return type_ if types.is_ordered(type_) else None
 
 
+def _integer(type_: pa.DataType) -> pa.DataType | None:
+    return type_ if types.is_integer(type_) else None
+
+
+def _any_value(argument: Expression, ignores_nulls: Expression | None = None) -> AggregateCall:
+    return AggregateCall("min", argument, argument.type)
+
+
 def _count(*argument_types: pa.DataType) -> pa.DataType:
     return BIGINT
 
@@ -243,6 +251,16 @@ AGGREGATES: dict[str, Aggregate] = {
                   "value of the row with the greatest timestamp, of several the greatest value",
                   "LAST(v) -> 3", aliases=("last_value",), ignores_distinct=True,
                   rule=_by_time("max_by"), in_order=True),
+        Aggregate("any_value", "ordered [, BOOLEAN] -> ordered", "some value that is not NULL: the least",
+                  "ANY_VALUE(v) -> 1", ignores_distinct=True, rule=_any_value),
+        Aggregate("mode", "ordered -> ordered", "the value that occurs most often, of several the least",
+                  "MODE(v) -> 3", _same),
+        Aggregate("bit_and", "integer -> integer", "the bits that all values have", "BIT_AND(v) -> 0",
+                  _integer, by(), ignores_distinct=True),
+        Aggregate("bit_or", "integer -> integer", "the bits that any value has", "BIT_OR(v) -> 3",
+                  _integer, by(), ignores_distinct=True),
+        Aggregate("bit_xor", "integer -> integer", "the bits that an odd number of values have",
+                  "BIT_XOR(v) -> 3", _integer, by()),
         Aggregate("median", "DOUBLE -> DOUBLE", "middle value, or halfway between the two around the middle",
                   "MEDIAN(v) -> 2.5", rule=_median),
         Aggregate("percentile", "DOUBLE, DOUBLE -> DOUBLE",

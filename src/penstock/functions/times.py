@@ -9,7 +9,9 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -231,3 +233,114 @@ TIMES.define("to_date", "STRING or time -> DATE", "a cast to DATE",
 TIMES.define("to_timestamp", "STRING or time -> TIMESTAMP", "a cast to TIMESTAMP",
              "TO_TIMESTAMP('2024-01-31 10:00') -> TIMESTAMP '2024-01-31 10:00:00'",
              rule=_cast_to(TIMESTAMP), aliases=("timestamp",))  # fmt: skip
+
+
+@TIMES.by_row("make_timestamp", "INT, INT, INT, INT, INT, number -> TIMESTAMP",
+              "the time of a year, month, day, hour, minute and second",
+              "MAKE_TIMESTAMP(2024, 1, 31, 10, 0, 5.25) -> TIMESTAMP '2024-01-31 10:00:05.25'",
+              raises=True, spark=None)  # fmt: skip
+def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Any) -> dt.datetime:
+    whole, micros = divmod(int(Decimal(str(second)) * 1_000_000), 1_000_000)
+    # A second of 60 is the first of the next minute.
+    late = whole == 60 and not micros
+    try:
+        moment = dt.datetime(year, month, day, hour, minute, 0 if late else whole, micros, dt.UTC)
+    except ValueError:
+        given = f"{year}, {month}, {day}, {hour}, {minute}, {second}"
+        raise DataError(f"MAKE_TIMESTAMP({given}) is not a time") from None
+    return moment + dt.timedelta(minutes=1) if late else moment
+
+
+# Distances in a unit. CQL writes the unit as a word: TIMESTAMPDIFF(HOUR, a, b).
+
+_UNIT_MICROS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000}
+_UNIT_MICROS |= {"hour": 3_600_000_000, "day": 86_400_000_000, "week": 7 * 86_400_000_000}
+_UNIT_MICROS["dayofyear"] = _UNIT_MICROS["day"]
+_UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+DISTANCE_UNITS = {unit: unit for unit in (*_UNIT_MICROS, *_UNIT_MONTHS)}
+
+
+def _difference(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """Whole units from the first time to the second, towards 0; months are those of the calendar."""
+    unit, times = call.args[0], args[1:]
+    assert isinstance(unit, Literal)
+    length = next(len(t) for t in times if isinstance(t, pa.Array))
+    columns = [t if isinstance(t, pa.Array) else pa.repeat(t, length) for t in times]
+    start, end = (t.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for t in columns)
+    per_unit = _UNIT_MICROS.get(unit.value)
+    if per_unit is None:
+        distance, per_unit = _months(start, end), _UNIT_MONTHS[unit.value]
+    else:
+        distance = end - start
+    units = np.abs(distance) // per_unit * np.sign(distance)
+    return where_known(columns, pa.array(units))
+
+
+def _months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Whole months of the calendar: the last one counts if its day and time of day are reached."""
+    months, rest = [], []
+    for micros in (start, end):
+        moment = micros.astype("datetime64[us]")
+        month = moment.astype("datetime64[M]")
+        months.append(month.astype(np.int64))
+        rest.append((moment - month.astype("datetime64[us]")).astype(np.int64))
+    whole = months[1] - months[0]
+    whole -= (whole > 0) & (rest[1] < rest[0])
+    return whole + ((whole < 0) & (rest[1] > rest[0]))
+
+
+@TIMES.by_rule("timestampdiff", "unit, TIMESTAMP, TIMESTAMP -> BIGINT",
+               "whole units from the first time to the second, written with a word for the unit; also "
+               "`DATEDIFF(unit, a, b)`",
+               "TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-01-31 10:00:00', '2024-03-31 09:00:00') -> 1L",
+               kernel=_difference, spark=None)  # fmt: skip
+def _timestampdiff(unit: Expression, start: Expression, end: Expression) -> Expression | None:
+    known = _unit(unit, DISTANCE_UNITS)
+    return known and Call("timestampdiff", (known, start, end), BIGINT)
+
+
+@TIMES.by_rule("timestampadd", "unit, INT, TIMESTAMP -> TIMESTAMP",
+               "so many units later, written with a word for the unit; also `DATEADD(unit, n, t)`",
+               "TIMESTAMPADD(HOUR, 2, TIMESTAMP '2024-01-31 23:00:00') -> TIMESTAMP '2024-02-01 01:00:00'",
+               )  # fmt: skip
+def _timestampadd(unit: Expression, count: Expression, moment: Expression) -> Expression | None:
+    known = _unit(unit, DISTANCE_UNITS)
+    if known is None:
+        return None
+    since = Call("unix_micros", (moment,), BIGINT)
+    if known.value in _UNIT_MICROS:
+        by = Call("*", (coerce(count, BIGINT), Literal(_UNIT_MICROS[known.value], BIGINT)), BIGINT)
+        return Call("timestamp_micros", (Call("+", (since, by), BIGINT),), TIMESTAMP)
+    months = Call("*", (count, Literal(_UNIT_MONTHS[known.value], INT)), INT)
+    day = coerce(moment, DATE)
+    moved = Call("add_months", (day, months), DATE)
+    new, old = (Call("unix_micros", (coerce(d, TIMESTAMP),), BIGINT) for d in (moved, day))
+    of_day = Call("-", (since, old), BIGINT)
+    return Call("timestamp_micros", (Call("+", (new, of_day), BIGINT),), TIMESTAMP)
+
+
+# Time zones.
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise DataError(f"unknown time zone {name!r}; write e.g. 'Europe/Berlin'") from None
+
+
+@TIMES.by_row("from_utc_timestamp", "TIMESTAMP, STRING -> TIMESTAMP",
+              "what clocks of a time zone show at a time; also `t AT TIME ZONE z`, a TIMESTAMP_NTZ",
+              "FROM_UTC_TIMESTAMP('2024-07-01 10:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 12:00:00'",
+              raises=True, spark=None)  # fmt: skip
+def _from_utc_timestamp(moment: dt.datetime, zone: str) -> dt.datetime:
+    return moment.astimezone(_zone(zone)).replace(tzinfo=dt.UTC)
+
+
+@TIMES.by_row("to_utc_timestamp", "TIMESTAMP, STRING -> TIMESTAMP",
+              "the time at which clocks of a time zone show this, the earlier of two; also "
+              "`t AT TIME ZONE z` of a TIMESTAMP_NTZ",
+              "TO_UTC_TIMESTAMP('2024-07-01 12:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 10:00:00'",
+              raises=True, spark=None)  # fmt: skip
+def _to_utc_timestamp(shown: dt.datetime, zone: str) -> dt.datetime:
+    return shown.replace(tzinfo=_zone(zone)).astimezone(dt.UTC)

@@ -246,6 +246,8 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.lower() == "date_part" and len(node.expressions) == 2:
         name, time = node.expressions
         return times.field_of(name.name, binder.bind(time), node)
+    if node.name.lower() in times.WITH_UNIT and len(node.expressions) == 3:
+        return times.with_unit(binder, node)
     registered = binder.scope.functions
     if is_window_function(node.name) and node.name.lower() not in registered:
         raise window_function(node.name, node)
@@ -313,6 +315,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Cast: _cast,
     exp.TryCast: _try_cast,
     exp.Extract: times.extract,
+    exp.AtTimeZone: times.at_time_zone,
     exp.StrPosition: _position,
     exp.DPipe: _concat,
     exp.Substring: _substring,
@@ -327,7 +330,6 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
 UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.All: "ALL of a subquery other than on the right of = <> < <= > >=",
     exp.Any: "ANY of a subquery other than on the right of = <> < <= > >=",
-    exp.AtTimeZone: "AT TIME ZONE (all times are in UTC)",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
     exp.Interval: "INTERVAL other than added to or subtracted from a DATE or TIMESTAMP",

@@ -17,12 +17,12 @@ from sqlglot import exp
 
 from penstock.cql.expressions import functions
 from penstock.cql.syntax.duration import ALIASES, SECONDS
-from penstock.cql.syntax.errors import did_you_mean, error, unsupported
+from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.expression import Call, Expression, Literal
 from penstock.functions import FUNCTIONS, types
-from penstock.functions.times import seconds_and_fraction
-from penstock.functions.types import BIGINT, DATE, INT, coerce
-from penstock.schema import TIMESTAMP, sql_name
+from penstock.functions.times import DISTANCE_UNITS, seconds_and_fraction
+from penstock.functions.types import BIGINT, DATE, INT, STRING, coerce
+from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ, sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
@@ -167,3 +167,30 @@ def field_of(name: str, time: Expression, node: exp.Expr) -> Expression:
             f"unknown field '{name}' of a time", node, did_you_mean(name, fields, f"use {', '.join(fields)}")
         )
     return functions.call(known, [time], node)
+
+
+WITH_UNIT = {
+    "timestampdiff": "timestampdiff", "datediff": "timestampdiff", "date_diff": "timestampdiff",
+    "timestampadd": "timestampadd", "dateadd": "timestampadd", "date_add": "timestampadd",
+}  # fmt: skip
+"""Functions that with three arguments take a unit first, as a word."""
+
+
+def with_unit(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
+    """``TIMESTAMPDIFF(HOUR, a, b)`` and its like."""
+    unit, *others = node.expressions
+    word = unit.name.lower().removesuffix("s")
+    if word not in DISTANCE_UNITS:
+        units = [u.upper() for u in DISTANCE_UNITS]
+        hint = did_you_mean(unit.name, units, f"use one of {', '.join(units)}")
+        raise error(f"unknown unit of time '{unit.name or text_of_node(unit)}'", unit, hint)
+    function = WITH_UNIT[node.name.lower()]
+    return functions.call(function, [Literal(word, STRING), *(binder.bind(o) for o in others)], node)
+
+
+def at_time_zone(binder: ExpressionBinder, node: exp.AtTimeZone) -> Expression:
+    """``t AT TIME ZONE z``: of a TIMESTAMP what clocks there show, of a TIMESTAMP_NTZ when they show it."""
+    time, zone = binder.bind(node.this), binder.bind(node.args["zone"])
+    if time.type == TIMESTAMP:
+        return coerce(functions.call("from_utc_timestamp", [time, zone], node), TIMESTAMP_NTZ)
+    return functions.call("to_utc_timestamp", [time, zone], node)

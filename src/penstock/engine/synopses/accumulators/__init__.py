@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments
+from penstock.engine.synopses.accumulators.bits import BitAnd, BitOr, BitXor
 from penstock.engine.synopses.accumulators.co_moments import Corr, CovarPop, CovarSamp
 from penstock.engine.synopses.accumulators.distinct import DistinctValues
 from penstock.engine.synopses.accumulators.doubles import DOUBLES
@@ -24,6 +25,7 @@ from penstock.engine.synopses.accumulators.sorted_bags import (
     CollectSet,
     MaxBy,
     MinBy,
+    Mode,
     Percentile,
     PercentileDisc,
     StringAgg,
@@ -61,8 +63,12 @@ ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {
     "collect_list": CollectList,
     "collect_set": CollectSet,
     "string_agg": StringAgg,
+    "mode": Mode,
+    "bit_and": BitAnd,
+    "bit_or": BitOr,
+    "bit_xor": BitXor,
 }
-KEEPS_VALUES = ("percentile", "percentile_disc", "collect_list", "collect_set", "string_agg")
+KEEPS_VALUES = ("percentile", "percentile_disc", "collect_list", "collect_set", "string_agg", "mode")
 """Functions whose state has each different value of a group."""
 
 

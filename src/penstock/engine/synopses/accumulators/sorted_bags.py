@@ -236,3 +236,28 @@ class StringAgg(CollectList):
     def _shown(self, lists: pa.ListArray) -> pa.Array:
         joined = pc.binary_join(lists, self.constants[1])
         return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, pa.scalar(None, joined.type))
+
+
+class Mode(CollectList):
+    """MODE: the value that occurs most often, and of several the least; NULL of none."""
+
+    def _show(
+        self, segments: Segments, places: Int64s, spans: Spans, rows: np.ndarray, times: Int64s
+    ) -> Values:
+        ends, chosen = sorted_bags.listed(segments.bounds, segments.sign, places, *spans, times, False)
+        found = _most_frequent(ends, chosen)
+        return self._values(rows, found[0::2]), self._values(rows, found[1::2])
+
+
+def _most_frequent(ends: Int64s, chosen: Int64s) -> Int64s:
+    """Of each list of places in order, the first of those that occur most often; -1 of an empty list."""
+    owners = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    other = (chosen[1:] != chosen[:-1]) | (owners[1:] != owners[:-1])
+    starts = np.flatnonzero(np.r_[True, other][: len(chosen)])
+    lengths = np.diff(starts, append=len(chosen))
+    best = np.lexsort((starts, -lengths, owners[starts]))
+    owner = owners[starts][best]
+    first = best[np.r_[True, owner[1:] != owner[:-1]][: len(best)]]
+    found = np.full(len(ends), -1, np.int64)
+    found[owners[starts[first]]] = chosen[starts[first]]
+    return found
