@@ -35,9 +35,10 @@ test-fast: python  ## engine and language: the tests without Spark that are not 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)
 
-faults: java  ## kill drivers, workers, engines and executors, often; run a query for minutes (KILLS=20 SEED=1 SOAK=400)
-	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) PENSTOCK_SOAK=$(SOAK) $(PYTEST) \
-		tests/spark/test_faults.py tests/spark/test_cluster.py tests/spark/test_soak.py $(ARGS)
+faults: java  ## kill drivers, workers, engines and executors, often; run a query for minutes, 400 random ones (KILLS=20 SEED=1 SOAK=400)
+	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) PENSTOCK_SOAK=$(SOAK) PENSTOCK_BUNDLED=400 $(PYTEST) \
+		tests/spark/test_faults.py tests/spark/test_cluster.py tests/spark/test_soak.py tests/spark/test_orphans.py \
+		tests/spark/test_spark_against_oracle.py $(ARGS)
 
 environment: python  ## pack Penstock and what it imports for a cluster's executors (build/environment.tar.gz)
 	@sh scripts/environment.sh

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "penstock",
-    max_examples=100,
+    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "30")),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -21,10 +21,13 @@ settings.register_profile("fast", settings.get_profile("penstock"), max_examples
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """How many random cases run: all of them, or few in a run that leaves out what is slow."""
+    """How many random cases run: some, or few in a run that leaves out what is slow.
+
+    ``PENSTOCK_EXAMPLES`` and ``PENSTOCK_CASES`` say more.
+    """
     fast = "not slow" in config.option.markexpr
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "120" if fast else "1200")
+    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "200")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested

@@ -1,6 +1,7 @@
 """Whatever is killed, whenever: nothing lost, nothing twice.
 
-``make test`` kills a few times, everything at once; ``make faults`` kills often, one thing after another.
+Only ``make faults`` runs this: each program starts a Spark of its own. ``test_pipeline``,
+``test_command_stream`` and ``test_restarts`` also kill engines and restart queries.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 from killing import World, finish, kill_again_and_again, random_deaths
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only by make faults"),
+]
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
-EVERYTHING = pytest.mark.skipif("PENSTOCK_KILLS" not in os.environ, reason="only by make faults")
 
 
 def test_everything_killed(spark: Any, tmp_path: Path) -> None:
@@ -30,7 +33,6 @@ def test_everything_killed(spark: Any, tmp_path: Path) -> None:
     world.check(spark)
 
 
-@EVERYTHING
 def test_a_driver_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
     world = World(tmp_path, 4 * KILLS + 2, seed=SEED)
     kill_again_and_again(world, KILLS, random.Random(SEED))
@@ -38,7 +40,6 @@ def test_a_driver_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
     world.check(spark)
 
 
-@EVERYTHING
 def test_workers_and_engines_killed_at_random(spark: Any, tmp_path: Path) -> None:
     world = World(tmp_path, 4 * KILLS, seed=SEED)
     with random_deaths(world, random.Random(SEED)) as killed:

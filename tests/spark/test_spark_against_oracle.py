@@ -1,6 +1,6 @@
 """The same random queries on Spark: map side, exchange, relays, logs, resident engines; the oracle's result.
 
-200 queries run on the engine and, in bundles, on Spark with 1 and with 4 partitions; a few one by one, as a
+100 queries run on the engine and, in bundles, on Spark with 1 and with 4 partitions; two one by one, as a
 user would.
 ``PENSTOCK_BUNDLED`` runs more.
 """
@@ -25,7 +25,7 @@ import penstock
 
 SIZE = 50
 """Cases that share one streaming query."""
-BUNDLES = int(os.environ.get("PENSTOCK_BUNDLED", "200")) // SIZE
+BUNDLES = int(os.environ.get("PENSTOCK_BUNDLED", "100")) // SIZE
 
 
 def bundle(number: int) -> list[tuple[Case, list[oracle.Change]]]:
@@ -57,7 +57,7 @@ def test_bundles(spark: Any, number: int, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @settings(
-    max_examples=3,
+    max_examples=2,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )

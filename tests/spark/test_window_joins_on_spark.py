@@ -1,31 +1,19 @@
-"""Joins by range and joins inside a budget through all of Spark, on one partition and on two."""
+"""Joins inside a budget through all of Spark, on one partition and on two."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import oracle
 import pytest
-from exchange_data import SCHEMA, data
 
 import penstock
 
 pytestmark = pytest.mark.spark
 
-BAND = "SELECT R.a, S.b FROM R [RANGE 5], S [RANGE 5] WHERE R.b BETWEEN S.b - 1 AND S.b + 1"
 WITHIN = (
     "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k "
     "WITHIN RATE 12 PER SECOND AT LEAST 2 EACH AND MEMORY 80 ROWS"
 )
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_a_band_join_is_the_oracles(spark: Any, partitions: int) -> None:
-    inputs = data(5)
-    schemas = dict.fromkeys(inputs, SCHEMA)
-    how: dict[str, Any] = {"schemas": schemas, "until": 20, "batches": 2}
-    got = penstock.evaluate(BAND, inputs, on="spark", partitions=partitions, **how)
-    oracle.assert_same(got, oracle.evaluate(BAND, inputs, schemas, until=20), BAND)
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
