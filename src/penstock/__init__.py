@@ -16,6 +16,7 @@ from penstock.errors import (
     DataError,
     EngineError,
     PenstockError,
+    PipelineError,
     QueryFailed,
     UnsupportedError,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "DataError",
     "EngineError",
     "PenstockError",
+    "PipelineError",
     "QueryFailed",
     "UnsupportedError",
     "connect",

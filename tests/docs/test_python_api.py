@@ -19,6 +19,7 @@ import pytest
 
 import penstock
 from penstock.measurement import Measurement, Measurements
+from penstock.spark.driver.pipeline import Pipeline, PipelineQuery
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.query_frame import QueryFrame
 from penstock.spark.driver.session import Session
@@ -36,7 +37,8 @@ def public() -> dict[str, str]:
     found = {f"penstock.{name}": written(name, getattr(penstock, name)) for name in penstock.__all__}
     for owner in (Session, QueryFrame, Query):
         found |= {f"{owner.__name__}.{name}": written(name, member) for name, member in members(owner)}
-    return found | {kind.__name__: record(kind) for kind in (Measurements, Measurement, Skew)}
+    records = (Measurements, Measurement, Skew, Pipeline, PipelineQuery)
+    return found | {kind.__name__: record(kind) for kind in records}
 
 
 def members(owner: type) -> Iterator[tuple[str, Any]]:

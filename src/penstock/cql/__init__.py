@@ -30,6 +30,7 @@ from penstock.cql.statements import (
     parse,
     refresh_period,
     schema_of,
+    seconds,
 )
 
 __all__ = [
@@ -57,4 +58,5 @@ __all__ = [
     "parse",
     "refresh_period",
     "schema_of",
+    "seconds",
 ]

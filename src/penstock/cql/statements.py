@@ -28,7 +28,7 @@ from penstock.cql.syntax.nodes import (
     TableDefinition,
     ViewDefinition,
 )
-from penstock.cql.syntax.parser import parse_expressions
+from penstock.cql.syntax.parser import parse_duration, parse_expressions
 from penstock.schema import TIMESTAMP, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -270,12 +270,19 @@ def refresh_period(length: str | dt.timedelta | Duration | None) -> float | None
     >>> refresh_period("5 minutes")
     300.0
     """
-    what = "REFRESH EVERY"
-    if length is None or isinstance(length, dt.timedelta):
-        return None if length is None else length.total_seconds()
+    return None if length is None else seconds(length, "REFRESH EVERY")
+
+
+def seconds(length: str | dt.timedelta | Duration, what: str) -> float:
+    """A length of real time in seconds; ``what`` names it in errors.
+
+    >>> seconds("1 HOUR 30 MINUTES", "KEEP")
+    5400.0
+    """
+    if isinstance(length, dt.timedelta):
+        return length.total_seconds()
     if isinstance(length, str):
-        (table,) = parse_expressions(f"CREATE TABLE t {what} {length}")
-        return refresh_period(table.args["refresh"])
+        return seconds(parse_duration(length, "DISORDER"), what)
     if is_bare(length):
         raise error(f"{what} needs a unit", length, f"write e.g. {what} 5 MINUTES")
     time = TimeDomain("integer", "milliseconds")

@@ -53,6 +53,14 @@ class PipelinePlan:
         """Each stream as often as it is split."""
         return [i for i in self.stage.inputs if isinstance(i, SourceInput)]
 
+    @property
+    def routes(self) -> dict[str, list[Route]]:
+        """How each stream is sent, in its own names: all that a checkpoint must keep of the plan."""
+        found: dict[str, list[Route]] = {}
+        for i in self.sources:
+            found.setdefault(i.stream.name, []).append(in_own_names(i.route, i.alias))
+        return found
+
 
 @dataclass(frozen=True)
 class Admitted:
@@ -83,7 +91,7 @@ def plan_pipeline(
 ) -> PipelinePlan:
     """The inputs of a pipeline: streams by the splits that are named and that its first queries need."""
     settings = settings or Settings()
-    time = _time(streams)
+    _time(streams)
     routes: dict[str, list[Route]] = {s.name: [] for s in streams}
     for name, several in (split or {}).items():
         stream = next((s for s in streams if s.name == name), None)
@@ -94,11 +102,18 @@ def plan_pipeline(
         _add_ways(routes, query, partitions)
     for stream in streams:
         routes[stream.name] = routes[stream.name] or [Route()]
+    return resumed(streams, routes, partitions, settings)
+
+
+def resumed(
+    streams: Sequence[Input], routes: Mapping[str, Sequence[Route]], partitions: int, settings: Settings
+) -> PipelinePlan:
+    """The plan whose ``routes`` these are."""
     inputs = [i for s in streams for i in _inputs(s, list(dict.fromkeys(routes[s.name])))]
     taken = tuple(_stage_input(i) for i in inputs)
     how, memory = running(settings)
     stage = Stage({}, taken, scheduling=how, memory=memory)
-    return PipelinePlan(PlannedStage(stage, partitions, tuple(inputs)), time)
+    return PipelinePlan(PlannedStage(stage, partitions, tuple(inputs)), _time(streams))
 
 
 def _time(streams: Sequence[Input]) -> TimeDomain:

@@ -97,7 +97,7 @@ class CommandStream:
             command = Command(self._last + 1, kind, content)
             CommandState().apply([command])  # what an engine would reject must not get into the stream
             if self._directory is not None:
-                self._directory.write(_file(command.sequence), command_to_json(command))
+                _write(self._directory, command)
             self._deliver(command)
         return command
 
@@ -120,6 +120,18 @@ def append(query: StreamingQuery, kind: str, payload: dict[str, Any]) -> Command
             "DataFrame that Session.sql returned"
         )
     return stream.append(kind, payload)
+
+
+def store(directory: Directory, kind: str, content: dict[str, Any]) -> Command:
+    """Write the next command of a query that does not run; its next start delivers it."""
+    command = Command(len(stored(directory)) + 1, kind, content)
+    CommandState().apply([command])
+    _write(directory, command)
+    return command
+
+
+def _write(directory: Directory, command: Command) -> None:
+    directory.write(_file(command.sequence), command_to_json(command))
 
 
 def stored(directory: Directory) -> list[Command]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, wraps
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from pyspark.errors import StreamingQueryException
 
 from penstock.errors import PenstockError, QueryFailed
 from penstock.spark.map_side.bad_rows import with_line
+
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 _RAISED = re.compile(r"penstock\.errors\.\w+: (.+)")
 """A Penstock error raised in a Python worker, within the text of Spark's exception."""
@@ -43,6 +49,32 @@ class Failure(QueryFailed, StreamingQueryException):
     def of(failure: BaseException) -> Failure:
         """The same failure with the sentence first."""
         return failure if isinstance(failure, Failure) else Failure(sentence(failure), str(failure))
+
+
+_told: WeakSet[BaseException] = WeakSet()
+"""Exceptions that a query ends with, so that its exception tells of them."""
+
+
+def told_by_spark(function: Called) -> Called:
+    """A function that Spark calls in the driver: its exceptions end the query, and py4j does not log them."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **given: Any) -> Any:
+        _quiet()
+        try:
+            return function(*args, **given)
+        except Exception as error:
+            _told.add(error)
+            raise
+
+    return wrapper  # type: ignore[return-value]
+
+
+@cache
+def _quiet() -> None:
+    logging.getLogger("py4j.clientserver").addFilter(
+        lambda record: not (record.exc_info and record.exc_info[1] in _told)
+    )
 
 
 @contextmanager

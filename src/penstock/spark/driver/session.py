@@ -41,8 +41,10 @@ from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.pipeline import Pipeline
+from penstock.spark.driver.registrations import splits
 from penstock.spark.driver.tables import refresh
-from penstock.spark.map_side import kafka
+from penstock.spark.map_side import kafka, results
 from penstock.spark.map_side.catalyst import quote
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
@@ -73,6 +75,7 @@ class Session:
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
+        self._pipelines: dict[str, Pipeline] = {}
         self.settings = Settings()
         self._queries: dict[str, StreamingQuery] = {}
         _make_ready(spark)
@@ -263,6 +266,45 @@ class Session:
             raise CatalogError(f"no query writes to a sink {sink!r}; sinks with a query: {written}")
         return self._queries[known]
 
+    def pipeline(
+        self,
+        name: str,
+        checkpoint: str | None = None,
+        streams: Sequence[str] = (),
+        split: Mapping[str, str | Sequence[str] | Sequence[Sequence[str]]] | None = None,
+        keep: str | dt.timedelta = "1 HOUR",
+    ) -> Pipeline:
+        """A pipeline: many queries over some streams in one Spark query.
+
+        Without a checkpoint it is the one that the session has by that name. A checkpoint of a pipeline
+        resumes it, with the queries that it has. ``streams`` are the streams and relations that its queries
+        may read. ``split`` names, by stream, the columns by which its rows are split over partitions, or
+        several lists of columns; by default those that the first queries need. Results can be read for as
+        long as ``keep``.
+        """
+        known = next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
+        if checkpoint is None:
+            if known is None:
+                raise CatalogError(f"there is no pipeline {name!r}; give checkpoint= and streams= to make it")
+            return self._pipelines[known]
+        if known is not None and self._pipelines[known].isActive:
+            raise CatalogError(f"pipeline {known!r} runs already; stop it first, or choose another name")
+        if isinstance(streams, str) or not streams:
+            raise CatalogError(f"pipeline {name!r} needs the streams that it reads, as streams=['S', 'R']")
+        bind, settings = lambda text: cql.bind(text, self._catalog), lambda: self.settings
+        inputs = [self._input(s) for s in streams]
+        kept, by = cql.seconds(keep, "KEEP"), {self._input(n).name: k for n, k in splits(split).items()}
+        made = Pipeline(self.spark, name, checkpoint, inputs, self.partitions, by, kept, bind, settings)
+        self._pipelines[name] = made
+        return made
+
+    def _input(self, name: str) -> Input:
+        known = self._catalog.known(name)
+        definition = self._catalog[known] if known else None
+        if not isinstance(definition, Input):
+            raise CatalogError(f"unknown stream {name!r}; registered: {', '.join(self._catalog)}")
+        return definition
+
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
 
@@ -296,10 +338,7 @@ class Session:
         one. The timestamp and the columns that such a query reads are filled, and rows that its filter drops
         are not among them.
         """
-        known = self._catalog.known(name)
-        stream = self._catalog[known] if known else None
-        if not isinstance(stream, Input):
-            raise CatalogError(f"unknown stream {name!r}; registered: {', '.join(self._catalog)}")
+        stream = self._input(name)
         if self.settings.late_rows is None:
             raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
         directory = f"{self.settings.late_rows}/{stream.name}"
@@ -321,6 +360,7 @@ class Session:
     def close(self) -> None:
         """Remove all streams and tables and end the engines of stopped queries; Spark keeps running."""
         self._catalog.clear()
+        self._pipelines.clear()
         if self._listener.end_stopped(str(q.runId) for q in self.spark.streams.active):
             atexit.unregister(self._stop_listening)
             self._stop_listening()
@@ -419,6 +459,7 @@ def _make_ready(spark: SparkSession) -> None:
         spark.conf.set(key, value)
     use_this_python(spark)
     kafka.register(spark)
+    results.register(spark)
     context = spark.sparkContext
     tasks, at_once = int(spark.conf.get("spark.sql.shuffle.partitions") or 1), context.defaultParallelism
     if tasks > 4 * at_once:

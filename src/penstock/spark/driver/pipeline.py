@@ -1,0 +1,405 @@
+"""A pipeline: many queries over the same streams in one Spark query, with one engine per partition.
+
+Streams are scanned and sent to the engines once for all queries, unfiltered and with all columns, so that a
+query can be registered while the pipeline runs. Registrations and drops are commands: Spark delivers each
+with a batch, exactly once, to every partition, and the engines log it with the rows.
+
+Tasks write results to files (:mod:`penstock.spark.wire.results`), and a ``foreachBatch`` sink publishes them
+when the batch is done. A Python data source could do the same; but for every batch Spark starts two Python
+workers on the driver to prepare and to commit its writer, and one more for every task.
+
+A query that raises in any partition is withheld for that batch in all of them, and dropped by a command.
+Since the command is there before the batch is committed, the next batch has it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.catalog import Input
+from penstock.errors import PipelineError
+from penstock.plan import logical
+from penstock.plan.explain_running import explain_running
+from penstock.plan.physical import SourceInput
+from penstock.plan.pipeline import Admitted, PipelinePlan, admit, explain_pipeline, plan_pipeline, resumed
+from penstock.settings import Settings
+from penstock.spark.driver import commands, exchange, tables
+from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprint
+from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.dataframe import shown_schema
+from penstock.spark.driver.failures import told_by_spark
+from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.query_frame import QueryFrame, Starts
+from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registration, Registrations, Split
+from penstock.spark.driver.sinks import Sink, Sinks
+from penstock.spark.map_side.results import QueryResults
+from penstock.spark.relay.processor import Relay
+from penstock.spark.relay.result import PUBLISHED, Publish
+from penstock.spark.resident import program
+from penstock.spark.wire.results import Piece, Results, placed
+
+_log = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class PipelineQuery:
+    """A query of a pipeline, as ``register`` returns it."""
+
+    pipeline: Pipeline = field(repr=False)
+    id: str = field(repr=False)
+    name: str
+    text: str
+
+    @property
+    def state(self) -> str:
+        """``registered`` until a batch has taken it in, then ``running``; or ``dropped`` or ``failed``."""
+        return self.pipeline._known(self.id).state(self.pipeline.results.published().commands)
+
+    @property
+    def reason(self) -> str:
+        """Why it has failed, if it has."""
+        return self.pipeline._known(self.id).failed or ""
+
+    @property
+    def sink(self) -> str:
+        """What has become of its sink: ``running``, ``ended``, or why it failed; empty if it has none."""
+        return self.pipeline._sinks.state(self.id)
+
+    @property
+    def results(self) -> DataFrame:
+        """Its results as a streaming DataFrame; any number of Spark queries may read it."""
+        return self.pipeline._results(self.pipeline._known(self.id)).dataframe(self.pipeline._spark)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A query that is registered before the first start: it takes part in choosing the splits."""
+
+    registration: Registration
+    query: logical.Query
+
+
+class Pipeline:
+    """Queries over some streams, that are registered, read and dropped at any time.
+
+    >>> pipeline = ps.pipeline("traffic", checkpoint="/data/traffic", streams=["C"])     # doctest: +SKIP
+    >>> _ = pipeline.register("sizes", "SELECT pid, SUM(size) AS s FROM C [RANGE 5] GROUP BY pid")
+    ... # doctest: +SKIP
+    >>> pipeline.start()                                                                  # doctest: +SKIP
+    >>> pipeline["sizes"].writeStream.format("console").start()                           # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        checkpoint: str,
+        streams: Sequence[Input],
+        partitions: int,
+        split: Mapping[str, Split],
+        keep: float,
+        bind: Callable[[str], logical.Query],
+        settings: Callable[[], Settings],
+    ) -> None:
+        self.name = name
+        self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
+        self._keep, self._bind, self._settings = keep, bind, settings
+        self._checkpoint = _absolute(checkpoint)
+        self._directory = Directory(spark, self._checkpoint)
+        self.results = Results(f"{self._checkpoint}/results")
+        self._sinks = Sinks(spark, f"{self._checkpoint}/sinks")
+        self._waiting: dict[str, _Waiting] = {}
+        self._admitted: dict[str, Admitted] = {}
+        self._query: StreamingQuery | None = None
+        self._lock = threading.RLock()
+        self._plan = self._resumed()
+        self._queries = Registrations(commands.stored(self._directory))
+
+    def _resumed(self) -> PipelinePlan | None:
+        """The plan that the checkpoint was started with; None if it is new."""
+        layout = Layout.read(self._directory)
+        if layout is None:
+            return None
+        layout.check([s.name for s in self._streams], self._partitions, self._split)
+        streams = {s.name: s for s in self._streams}
+        return resumed([streams[n] for n in layout.routes], layout.routes, self._partitions, self._settings())
+
+    def _planned(self, more: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
+        """The plan of a new pipeline with the queries so far, and perhaps some more."""
+        queries = {n: w.query for n, w in self._waiting.items()} | dict(more or {})
+        return plan_pipeline(self._streams, queries, self._partitions, self._split, self._settings())
+
+    # Queries
+
+    def register(self, name: str, text: str, sink: Sink | None = None) -> PipelineQuery:
+        """Add a query: from the next batch on it sees the rows that are later than all before.
+
+        ``sink`` takes the streaming DataFrame of its results and returns a writer, which is started with the
+        pipeline and with a checkpoint below the pipeline's. A query that is registered already, with the same
+        text, stays as it is.
+        """
+        with self._lock:
+            known = self._find(name)
+            if known is None or not known.stands:
+                known = self._add(name, text)
+            elif _words(known.text) != _words(text):
+                raise PipelineError(
+                    f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
+                    f"drop it first, or choose another name"
+                )
+            if sink is not None:
+                self._sinks.add(known.id, known.name, sink, self._results(known))
+                if self._runs:
+                    self._sinks.start()
+            return self._shown(known)
+
+    def _add(self, name: str, text: str) -> Registration:
+        query = self._bind(text)
+        plan = self._plan or self._planned({name: query})
+        admitted = admit(plan, name, query, self._settings())
+        schema = shown_schema(plan.time, admitted.kind, admitted.schema)
+        registration = Registration.new(name, text, admitted.kind, schema)
+        if self._plan is None:
+            self._waiting[name] = _Waiting(registration, query)
+            return registration
+        if admitted.reads_relations:
+            raise PipelineError(
+                f"{name} reads a relation, whose rows so far the pipeline does not keep; register it before "
+                "the first start, that is with a new checkpoint"
+            )
+        return self._send(registration, admitted)
+
+    def _send(self, registration: Registration, admitted: Admitted) -> Registration:
+        """Send a query to the engines, with the rows that its static tables have now."""
+        for warning in admitted.warnings:
+            _log.warning("query %s: %s", registration.name, warning)
+        rows = {i.name: tables.read(i) for i in admitted.tables}
+        plan = replace(admitted.plan, tables={**admitted.plan.tables, **rows})
+        packed = base64.b64encode(cloudpickle.dumps(plan)).decode()
+        self._command(REGISTER, registration.payload(packed))
+        self._admitted[registration.id] = admitted
+        return self._known(registration.id)
+
+    def drop(self, name: str) -> None:
+        """Remove a query: from the next batch on it has no results and no state; those before are kept."""
+        with self._lock:
+            known = self._find(name)
+            if known is None or not known.stands:
+                raise self._unknown(name)
+            if self._waiting.pop(known.name, None) is None:
+                self._command(DROP, {"query": known.name})
+            if not self._runs:
+                self._sinks.end([known.id])
+
+    def _command(self, kind: str, payload: dict[str, Any]) -> None:
+        if self._runs:
+            command = commands.append(self._running(), kind, payload)
+        else:
+            command = commands.store(self._directory, kind, payload)
+        self._queries.apply(command)
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """The results of a query as a streaming DataFrame: ``ts``, for a relation ``op``, its columns."""
+        with self._lock:
+            known = self._find(name)
+            if known is None:
+                raise self._unknown(name)
+            return self._results(known).dataframe(self._spark)
+
+    def queries(self) -> list[PipelineQuery]:
+        """The queries, the last of each name; also those that were dropped or have failed."""
+        with self._lock:
+            waiting = [w.registration for w in self._waiting.values()]
+            return [self._shown(r) for r in (*self._queries.latest(), *waiting)]
+
+    def explain(self) -> str:
+        """What the pipeline reads, and the plan of each query, with what it shares with which others.
+
+        Of one that runs also what each engine keeps.
+        """
+        with self._lock:
+            plan = self._plan or self._planned()
+            waiting = [w.registration for w in self._waiting.values()]
+            queries = {r.name: self._plan_of(r, plan) for r in (*self._queries.standing(), *waiting)}
+        lines = explain_pipeline(plan, queries)
+        if not self._runs:
+            return lines
+        run_id = str(self._running().runId)
+        return f"{lines}\n{explain_running(Registry.of(self._spark.sparkContext).latest(run_id))}"
+
+    def _plan_of(self, r: Registration, plan: PipelinePlan) -> Admitted:
+        """Its plan; one that another process has registered is planned again."""
+        if r.id not in self._admitted:
+            query = self._waiting[r.name].query if r.name in self._waiting else self._bind(r.text)
+            self._admitted[r.id] = admit(plan, r.name, query, self._settings())
+        return self._admitted[r.id]
+
+    # The Spark query
+
+    def start(self, trigger: str | Mapping[str, Any] | None = None) -> Pipeline:
+        """Start or resume; ``trigger`` is an interval, or what Spark's ``trigger`` takes, as a dict.
+
+        The first start fixes streams, splits and partitions.
+        """
+        with self._lock:
+            if self._runs:
+                raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
+            check_unused(self._directory, self._spark.streams.active)
+            self._plan = self._plan or self._first_plan()
+            writer = self._frame(self._plan).writeStream.queryName(self.name)
+            writer = writer.foreachBatch(self._publish).option("checkpointLocation", self._checkpoint)
+            if trigger is not None:
+                given = {"processingTime": trigger} if isinstance(trigger, str) else dict(trigger)
+                writer = writer.trigger(**given)
+            self._query = writer.start()
+            self._sinks.start()
+        return self
+
+    def _first_plan(self) -> PipelinePlan:
+        """Choose the splits, and write down what is fixed from now on."""
+        if not self._waiting:
+            raise PipelineError(f"pipeline {self.name!r} has no query; register one before the first start")
+        plan = self._planned()
+        admitted = {n: admit(plan, n, w.query, self._settings()) for n, w in self._waiting.items()}
+        Layout(self._partitions, plan.routes).write(self._directory)
+        for name, waiting in self._waiting.items():
+            self._send(waiting.registration, admitted[name])
+        self._waiting = {}
+        return plan
+
+    def _frame(self, plan: PipelinePlan) -> QueryFrame:
+        planned, context = plan.stage, self._spark.sparkContext
+        keys, own = exchange.partition_keys(planned.partitions), fingerprint(planned, 0)
+        engines = cloudpickle.dumps(program.Program(planned.stage, program.Results()))
+        to_driver, limit = Registry.of(context).accumulator, self._settings().engine_memory
+        relay = Relay(engines, 0, keys, own, Publish(self.results), to_driver, limit)
+        sources = [i for i in planned.inputs if isinstance(i, SourceInput)]
+
+        def build(stream: CommandStream) -> DataFrame:
+            blobs = exchange.pack(sources, keys).unionAll(stream.rows(keys))
+            return blobs.groupBy("partition").transformWithStateInPandas(relay, PUBLISHED, "Append", "None")
+
+        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables(planned, {})))
+
+    @told_by_spark
+    def _publish(self, df: DataFrame, batch: int) -> None:
+        """Show a batch's results to readers; drop the queries that failed in it."""
+        found, failed, applied = _told(df.collect())
+        with self._lock:
+            before = self.results.published()
+            applied = max(applied, before.commands)
+            running = self._queries.as_of(applied)
+            shown = {running[n].id: pieces for n, pieces in found.items() if n not in failed}
+            self.results.publish(batch, shown, applied)
+            for name, reason in failed.items():
+                self._failed(running[name], reason)
+            over = {r.id for r in self._queries.as_of(before.commands).values()}
+            self._sinks.end(over - {r.id for r in running.values()})
+        self.results.retire(time.time() - self._keep)
+
+    def _failed(self, query: Registration, reason: str) -> None:
+        known = self._queries.find(query.name)
+        if known is not None and known.id == query.id and known.stands:
+            _log.error("query %s of pipeline %s failed and is dropped: %s", query.name, self.name, reason)
+            self._command(DROP, {"query": query.name, "failed": reason})
+
+    def stop(self) -> None:
+        """Stop the pipeline and its sinks; ``start`` resumes both where they were."""
+        if self._query is not None:
+            self._query.stop()
+        self._sinks.stop()
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
+        """Wait for the end, as of a Spark query; then the sinks write what is published, and end."""
+        ended = self._running().awaitTermination(timeout)
+        if not self._running().isActive:
+            self._sinks.finish()
+        return ended
+
+    def process_all_available(self) -> None:
+        """Wait until all rows that there are now have been processed, and sinks have written the results."""
+        self._running().processAllAvailable()
+        self._sinks.process_all_available()
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it runs."""
+        return self._runs
+
+    @property
+    def lastProgress(self) -> Any:
+        """Spark's report of the last batch, if there is one."""
+        return None if self._query is None else self._query.lastProgress
+
+    def exception(self) -> StreamingQueryException | None:
+        """Why it has failed, as a sentence; None if it has not."""
+        return None if self._query is None else self._query.exception()
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The Spark query, if the pipeline was started."""
+        return self._query
+
+    def _running(self) -> StreamingQuery:
+        if self._query is None:
+            raise PipelineError(f"pipeline {self.name!r} was not started; call start()")
+        return self._query
+
+    @property
+    def _runs(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    def _find(self, name: str) -> Registration | None:
+        waiting = (w.registration for w in self._waiting.values())
+        found = next((r for r in waiting if r.name.casefold() == name.casefold()), None)
+        return found or self._queries.find(name)
+
+    def _unknown(self, name: str) -> PipelineError:
+        named = ", ".join([r.name for r in self._queries.standing()] + list(self._waiting))
+        return PipelineError(f"pipeline {self.name!r} has no query {name!r}; it has {named or 'none'}")
+
+    def _shown(self, r: Registration) -> PipelineQuery:
+        return PipelineQuery(self, r.id, r.name, r.text)
+
+    def _known(self, id: str) -> Registration:
+        with self._lock:
+            waiting = [w.registration for w in self._waiting.values()]
+            return next(r for r in (*self._queries, *waiting) if r.id == id)
+
+    def _results(self, r: Registration) -> QueryResults:
+        return QueryResults(self.results.location, r.id, r.name, r.schema, r.kind)
+
+
+def _told(rows: Sequence[Row]) -> tuple[dict[str, list[Piece]], dict[str, str], int]:
+    """What the tasks of a batch report: results by query, failures by query, the last command."""
+    found: dict[str, list[Piece]] = {}
+    failed: dict[str, str] = {}
+    for row in rows:
+        for name, pieces in placed(row.file, json.loads(row.contents)).items():
+            found.setdefault(name, []).extend(pieces)
+        failed |= json.loads(row.failed)
+    return found, failed, max((row.commands for row in rows), default=0)
+
+
+def _words(text: str) -> list[str]:
+    return text.strip().rstrip(";").split()
+
+
+def _absolute(location: str) -> str:
+    """The location for Spark, and for Arrow in other processes."""
+    if "://" in location:
+        return location.rstrip("/")
+    return os.path.abspath(location.removeprefix("file:"))
