@@ -138,8 +138,6 @@ def _is_stream(source: str | Query, world: World) -> bool:
     if isinstance(source, Query):
         return True
     rows = world.inputs[source.lower()]
-    if not rows and source.upper() in "RQ":
-        raise Undetermined("a relation without changes is read as a stream")
     return not _is_table(rows) and not (rows and len(rows[0]) == 3)
 
 

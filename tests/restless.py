@@ -16,6 +16,7 @@ from penstock.engine import conjunction
 from penstock.engine.graph import Entity
 from penstock.engine.joins import drop_probing, inputs, operator, pipeline
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
+from penstock.engine.operators import w_join
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.scheduler import SCHEDULERS, Scheduler
 from penstock.plan.build import Builder
@@ -23,7 +24,8 @@ from penstock.plan.join_trees import Tree, divisions
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
-from penstock.streamon.settings import CacheThresholds, Thresholds
+from penstock.streamon.settings import W_JOINS, CacheThresholds, Thresholds
+from penstock.streamon.w_join import AdaptiveWJoin
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
 """Who orders filters and probes: what the query's settings say, a die, or an algorithm that never rests."""
@@ -80,6 +82,18 @@ class Restless(PipelinedFilters):
             rows = min(SLICE, count - at)
             kept.append(at + super().run(rows, lambda f, some, at=at: evaluate(f, some + at)))
         return np.concatenate(kept) if kept else np.empty(0, np.int64)
+
+
+class RestlessWJoin(AdaptiveWJoin):
+    """Another algorithm, at random, for every step."""
+
+    def __init__(self, algorithms: Sequence[str], *more: Any) -> None:
+        super().__init__(algorithms if len(algorithms) == 1 else W_JOINS, *more)
+        self._die = Random(len(algorithms))
+
+    def looks(self, rows: int) -> bool:
+        self.algorithm = self._die.choice(self.algorithms)
+        return self._die.random() < 0.5
 
 
 class RestlessAccess(AdaptiveAccess):
@@ -141,5 +155,6 @@ def _ordered_by(planner: str) -> Iterator[None]:
         patch.object(drop_probing, "PipelinedFilters", filters),
         patch.object(pipeline, "SLICE", SLICE),
         patch.object(inputs, "AdaptiveAccess", RestlessAccess),
+        patch.object(w_join, "AdaptiveWJoin", RestlessWJoin),
     ):
         yield

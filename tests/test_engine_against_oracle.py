@@ -66,6 +66,12 @@ def test_tables_that_change(seed: int) -> None:
     hold(seed, trials.refreshed)
 
 
+@some(0.1)
+@given(seeds)
+def test_windows_between_streams(seed: int) -> None:
+    hold(seed, trials.w_joined)
+
+
 @some(0.03)
 @given(seeds)
 def test_long_streams(seed: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.streamon.orderings import ALGORITHMS
-from penstock.streamon.settings import DEFAULTS, AccessThresholds, Thresholds
+from penstock.streamon.settings import DEFAULTS, AccessThresholds, Thresholds, WJoinThresholds
 
 PACKAGE = Path(__file__).parent.parent / "src" / "penstock"
 MODULES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
@@ -105,7 +105,7 @@ def test_a_setting_is_a_named_number_with_a_reason(module: str) -> None:
             assert reason and len(str(after.value.value)) > 20, f"{ast.unparse(target)} has no reason"
 
 
-@pytest.mark.parametrize("settings", [Thresholds, AccessThresholds])
+@pytest.mark.parametrize("settings", [Thresholds, AccessThresholds, WJoinThresholds])
 def test_thresholds_are_described(settings: type) -> None:
     described = re.findall(r"^ {4}(\w+)\n {8}", settings.__doc__ or "", re.MULTILINE)
     assert described == [f.name for f in fields(settings)]

@@ -12,7 +12,7 @@ from typing import Any
 from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
 from restless import JOINS, PLANNERS, planned_by
-from strategies import Case, Choices, draw_case, draw_long_case, minimal
+from strategies import Case, Choices, draw_case, draw_long_case, draw_w_join, minimal
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
 
@@ -151,6 +151,15 @@ def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
     return Trial(draw_long_case(choices), manner_of(choices), 1, 3, *_planned(choices))
+
+
+def w_joined(choices: Choices) -> Trial:
+    """A join with windows between streams, in steps, rebuilt in between, its streams late or silent."""
+    case, manner, planner = draw_w_join(choices), _manner(choices), choices.pick("as set", "restless")
+    if choices.chance(2):
+        skew = choices.pick(1, 2, 4)
+        return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)
+    return Trial(case, manner, planner=planner)
 
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:

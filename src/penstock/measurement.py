@@ -86,6 +86,8 @@ class Property(StrEnum):
     ELEMENTS = "elements", "elements", "Elements emitted; of a queue, elements that went through it"
     SECONDS = "seconds", "seconds", "Time the operator has run"
     PROBES = "probes", "probes", "Probes of stores; of an index, those now counted"
+    COMPARED = "compared", "comparisons", "Timestamps that a W-join compared"
+    TESTED = "tested", "tuples", "Tuples that a W-join tested by predicates or found by an index"
     FROM = "from", "", "The operator or input that fills a queue", "its entity"
 
     # adaptive instance

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from penstock.errors import CatalogError
-from penstock.streamon.settings import DEFAULTS
+from penstock.streamon.settings import DEFAULTS, W_JOINS
 
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
 
@@ -20,7 +20,8 @@ class Settings:
     """``filters``: the algorithm that orders the filters of select and the probes of mjoin.
 
     ``join``: the plan of joins of three or more inputs: one MJoin, with caches that are chosen while it
-    runs (adaptive) or without (mjoin), a tree of two-way joins (xjoin) or of MJoins (tree). ``allocation``:
+    runs (adaptive) or without (mjoin), a tree of two-way joins (xjoin) or of MJoins (tree). ``w_join``:
+    the algorithm of joins with windows between streams. ``allocation``:
     how a join under WITHIN divides its budget between its sides. ``engine_memory``: the limit of one engine
     process in bytes. ``late_rows``: the directory for rows that arrive too late; without one they are only
     counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE RESULTS without
@@ -38,6 +39,7 @@ class Settings:
 
     filters: str = "a-greedy"
     join: str = "adaptive"
+    w_join: str = "adaptive"
     allocation: str = "optimal"
     engine_memory: int | None = None
     late_rows: str | None = None
@@ -141,6 +143,7 @@ def _local_directory(value: str) -> str | None:
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
     "join": ("adaptive", "mjoin", "xjoin", "tree"),
+    "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
     "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),

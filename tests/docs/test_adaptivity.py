@@ -31,6 +31,11 @@ def test_every_plan_of_joins_is_listed() -> None:
     assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(CHOICES["join"])
 
 
+def test_every_algorithm_of_w_joins_is_listed() -> None:
+    section = TEXT.partition("## The algorithm of a W-join")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(CHOICES["w_join"])
+
+
 def test_the_running_plan_is_the_one_that_its_module_shows() -> None:
     (shown,) = re.findall(r"```\n(stage 1, partition 0.*?)```", TEXT, re.DOTALL)
     assert shown.rstrip("\n") in (shown_running or "")

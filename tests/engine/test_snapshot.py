@@ -48,6 +48,8 @@ QUERIES = {
     "antijoin": "SELECT A.k, A.n FROM A [RANGE 6] WHERE NOT EXISTS "
     "(SELECT 1 FROM B [ROWS 3] WHERE B.k = A.k)",
     "outer join": "SELECT A.k, B.s FROM A [ROWS 6] LEFT JOIN B [RANGE 4] ON A.k = B.k",
+    "w-join": "SELECT x.n, y.n AS m FROM A AS x, A AS y, B DWINDOW (x, y) 3 AND WINDOW (y, B) 2 "
+    "WHERE x.s = y.s",
     "join": "SELECT A.n, B.n AS m FROM A [RANGE 9], B [RANGE 5] WHERE A.s = B.s",
     "join of row windows": "SELECT A.n, B.s FROM A [ROWS 7], B [ROWS 5] WHERE A.k = B.k",
     "join of all rows": "SELECT A.k, B.s FROM A, B WHERE A.k = B.k",

@@ -13,13 +13,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strategies import budgets, selects
+from strategies import budgets, selects, w_joins
 from strategies.case import Case
 from strategies.choices import Choices, minimal, seeds
-from strategies.data import LAST_INSTANT, NUMERIC, STRING, TABLE, VALUES, elements
+from strategies.data import LAST_INSTANT, NUMERIC, RELATION, STRING, TABLE, VALUES, elements
 from strategies.scope import Context
 
-__all__ = ["Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "minimal"]
+__all__ = [
+    "Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "draw_w_join", "minimal",
+]  # fmt: skip
 
 
 def _query(ctx: Context, depth: int) -> str:
@@ -31,6 +33,15 @@ def _query(ctx: Context, depth: int) -> str:
     return "".join(f"CREATE VIEW v{n} AS {view}; " for n, view in enumerate(ctx.views)) + cql
 
 
+def _elements(choices: Choices, sources: dict[str, Any], most: int, cql: str) -> dict[str, list[Any]]:
+    """Elements of the inputs. Under WINDOW a relation has some: without, it would be read as a stream."""
+    found = {name: elements(choices, source, most) for name, source in sources.items()}
+    for name, source in sources.items():
+        if "WINDOW" in cql and source.kind == RELATION and not found[name]:
+            found[name] = [(0, "+", dict.fromkeys(source.columns))]
+    return found
+
+
 def draw_case(choices: Choices, depth: int | None = None, rows_of_derived: bool = True) -> Case:
     """A query with inputs for it."""
     # Most queries are small: then little stands between an operator and the result.
@@ -38,7 +49,7 @@ def draw_case(choices: Choices, depth: int | None = None, rows_of_derived: bool 
     ctx = Context(choices, leaves, rows_of_derived=rows_of_derived)
     cql = _query(ctx, ctx.pick(0, 1, 1, 2, 2, 3) if depth is None else depth)
     most = {1: 12, 2: 8, 3: 7}.get(ctx.aliases, 6)
-    inputs = {name: elements(choices, source, most) for name, source in ctx.inputs.items()}
+    inputs = _elements(choices, ctx.inputs, most, cql)
     schemas = {name: source.schema() for name, source in ctx.inputs.items()}
     until = ctx.pick(None, None, *range(LAST_INSTANT, LAST_INSTANT + 7), 0, 5, 10)
     return Case(cql, inputs, schemas, until)
@@ -51,9 +62,19 @@ def draw_queries(choices: Choices, count: int) -> tuple[list[str], Case]:
     for _ in range(count):
         ctx = Context(choices, choices.pick(1, 1, 2, 2, 3), known, rows_of_derived=False)
         queries.append(_query(ctx, ctx.pick(0, 0, 1, 1, 2)))
-    inputs = {name: elements(choices, source, 12) for name, source in known.items()}
+    inputs = _elements(choices, known, 12, " ".join(queries))
     schemas = {name: source.schema() for name, source in known.items()}
     return queries, Case(queries[0], inputs, schemas, None)
+
+
+def draw_w_join(choices: Choices) -> Case:
+    """A join of streams with windows between them."""
+    ctx = Context(choices, leaves=6, relations=False)
+    cql = w_joins.query(ctx)
+    most = {2: 12, 3: 9, 4: 7}.get(ctx.aliases, 5)
+    inputs = {name: elements(choices, source, most) for name, source in ctx.inputs.items()}
+    schemas = {name: source.schema() for name, source in ctx.inputs.items()}
+    return Case(cql, inputs, schemas, ctx.pick(None, LAST_INSTANT + 5))
 
 
 def draw_long_case(choices: Choices) -> Case:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from strategies import sources
 from strategies.expressions import link
-from strategies.scope import Context, Item
+from strategies.scope import Context, Item, Scope
 from strategies.windows import window
 
 OWN = (
     "", "", "", "", "[RANGE {n}]", "[NOW]", "[ROWS {n}]", "[RANGE {n} SLIDE {k}]", "[RANGE UNBOUNDED]",
     "[PARTITION BY {keys} ROWS {n}]", "[TUMBLE {n}]",
 )  # fmt: skip
+TIMED = ("", "", "", "", "", "[RANGE {n}]", "[RANGE {n} SECONDS]", "[RANGE UNBOUNDED]", "[NOW]")
 
 
 def from_clause(ctx: Context, depth: int) -> sources.From:
@@ -28,9 +31,9 @@ def from_clause(ctx: Context, depth: int) -> sources.From:
     return found
 
 
-def _stream(ctx: Context) -> sources.From:
+def _stream(ctx: Context, forms: tuple[str, ...] = OWN) -> sources.From:
     source, alias = ctx.input(ctx.pick(*"STU")), ctx.alias()
-    under, columns = window(ctx, source.columns, OWN)
+    under, columns = window(ctx, source.columns, forms)
     return sources.From(f"{source.name} {under} AS {alias}".replace("  ", " "), [Item(alias, columns, True)])
 
 
@@ -38,6 +41,25 @@ def _add(ctx: Context, found: sources.From, other: sources.From | sources.Part, 
     if linked:
         found.conjuncts.append(link(ctx, found.scope, other.scope))
     found.text, found.items = f"{found.text}, {other.text}", [*found.items, *other.items]
+
+
+def query(ctx: Context) -> str:
+    """Two to six streams under windows of time with windows between them, and little else."""
+    found = _stream(ctx, TIMED)
+    for _ in range(ctx.pick(1, 2, 2, 3, 3, 4, 5)):
+        _add(ctx, found, _stream(ctx, TIMED), linked=False)
+    names = [i.alias for i in found.items]
+    common = ctx.pick((), (), names, names, ctx.some(names, 2, len(names)))
+    where = [f"{a}.a = {b}.a" for a, b in pairwise(common)]
+    if ctx.chance(3):
+        where.append(link(ctx, *(Scope.of([i]) for i in ctx.some(found.items, 2, 2))))
+    shown = [ctx.pick(*found.scope.columns()) for _ in range(2)]
+    items = ", ".join(f"{c} AS c{n}" for n, c in enumerate(shown))
+    operator = ctx.pick("", "ISTREAM", "ISTREAM", "DSTREAM", "RSTREAM")
+    tail = f" FROM {found.text}{between(ctx, names)}" + (f" WHERE {' AND '.join(where)}" if where else "")
+    if ctx.chance(4):
+        return f"SELECT {shown[0]} AS c0, COUNT(*) AS n{tail} GROUP BY {shown[0]}"
+    return f"SELECT {f'{operator}({items})' if operator else items}{tail}"
 
 
 def between(ctx: Context, streams: list[str]) -> str:

@@ -166,6 +166,10 @@ class Node(ABC):
         """Its parameters, for explain."""
         return ""
 
+    def details(self) -> Iterator[str]:
+        """Lines about how it runs, for explain."""
+        return iter(())
+
 
 def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
     """The node with each of its inputs changed."""

@@ -46,8 +46,8 @@ class Builder:
     the node that their rows come from. ``host_filters``: whether a filter right above a stream may be left
     to the host (a clock that ticks at every instant with input must see them all). ``filters``: the
     algorithm that orders filters and probes. ``join``: the plan of joins of three or more inputs, and
-    ``cache_memory`` the bytes of its caches. ``chooser``: what access methods cost. ``budgeted``: attaches
-    its budget to a join.
+    ``cache_memory`` the bytes of its caches; ``w_join``: the algorithm of joins with windows between streams.
+    ``chooser``: what access methods cost. ``budgeted``: attaches its budget to a join.
     """
 
     time: TimeDomain
@@ -57,6 +57,7 @@ class Builder:
     filters: str = "a-greedy"
     join: str = "adaptive"
     cache_memory: int | None = None
+    w_join: str = "adaptive"
     chooser: Chooser | None = None
     budgeted: Callable[[logical.Budgeted, Node], Node] = lambda node, join: join
     stage_inputs: list[StageInput] = field(default_factory=list)
@@ -139,7 +140,7 @@ class Builder:
         output: tuple[str, ...],
     ) -> Node:
         """The join of built inputs, labelled as the logical inputs are."""
-        join = self._join_of(parts, inputs, conjuncts, output)
+        join = self.join_of(parts, inputs, conjuncts, output)
         if len(parts) == 2:
             return BinaryJoin(**join)
         tree = self._tree(MJoin(**join), inputs)
@@ -181,9 +182,9 @@ class Builder:
         kind: str,
     ) -> Node:
         """The rows of the stream among the inputs by their matches in the table: see ``LookUp``."""
-        return LookUp(**self._join_of(parts, inputs, conjuncts, output), kind=kind)
+        return LookUp(**self.join_of(parts, inputs, conjuncts, output), kind=kind)
 
-    def _join_of(
+    def join_of(
         self,
         parts: Sequence[Node],
         inputs: Sequence[logical.Logical],

@@ -126,7 +126,7 @@ class _Compiler:
         """The context of a stage that reads these exchanges."""
         settings, query = self._settings, self._query
         routes = {} if exchanges else self._scheme.routes
-        how = settings.filters, settings.join, settings.cache_memory
+        how = settings.filters, settings.join, settings.cache_memory, settings.w_join
         builder = Builder(query.time, routes, exchanges, self._host_filters, *how, self._chooser)
         shared = sum(b.within.shared for b in budgets(self._root))
         builder.budgeted = partial(budgeted, settings, query.time, shared)

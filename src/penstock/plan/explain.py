@@ -156,12 +156,14 @@ def tree(
         return
     shown.add(id(node))
     yield line
-    if isinstance(node, MJoin):
+    details = [f"{indent}  [{detail}]" for detail in node.details()]
+    yield from details
+    if isinstance(node, MJoin) and not details:
         yield f"{indent}  {_indexes(node)}"
     if isinstance(node, MJoin | Select | SeqWindow) and node.adapts:
         what = "filters and probes" if isinstance(node, MJoin) else "filters"
         yield f"{indent}  [{node.filters} orders the {what} while it runs]"
-    elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static":
+    elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static" and not details:
         yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
     if isinstance(node, MJoin) and node.may_cache:
         yield f"{indent}  [a-caching chooses caches of subresults while it runs]"

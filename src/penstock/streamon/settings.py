@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+W_JOINS = ("nlw", "hw", "mw", "gca", "lca", "mjoin")
+"""The algorithms of joins with windows between streams."""
 SLICE_TUPLES = 1 << 13
 """Tuples processed in one order at most: enough to be fast, few enough to adapt within a batch."""
 
@@ -155,6 +157,48 @@ class AccessThresholds:
     plan_log_size: int = 256
 
 
+@dataclass(frozen=True)
+class WJoinThresholds:
+    """Settings of the choice of a W-join's algorithm. Costs are seconds of one core.
+
+    period
+        Rows that arrive between two comparisons of the algorithms.
+    sample
+        Rows per stream and comparison for which the buffers are looked at.
+    margin
+        How many times cheaper another algorithm must be.
+    plan_log_size
+        Decisions that are kept (thesis 7.1).
+    tuple
+        Cost of a tuple that looks for rows of one more stream.
+    scan
+        Cost of a row that ``nlw`` compares.
+    test
+        Cost of a row that ``mw``, ``gca`` and ``lca`` test.
+    probe
+        Cost of a probe of ``hw``.
+    match
+        Cost of a match of ``hw`` before its time is compared.
+    locate
+        Cost of finding out whether a stream has a row in its buffer.
+    mjoin
+        How many times more a probe of ``mjoin`` costs than one of ``hw``.
+    """
+
+    period: int = 20_000
+    sample: int = 64
+    margin: float = 1.2
+    plan_log_size: int = 256
+    tuple: float = 1.5e-7
+    scan: float = 1.2e-9
+    test: float = 9e-10
+    probe: float = 3e-7
+    match: float = 1e-7
+    locate: float = 1.2e-7
+    mjoin: float = 1.5
+
+
+W_JOIN = WJoinThresholds()
 ACCESS = AccessThresholds()
 
 

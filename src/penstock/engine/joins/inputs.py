@@ -111,7 +111,7 @@ class JoinInputs(Stateful):
         if not self._own[i]:
             rows = np.empty(0, np.int64) if chunk.rows is None else chunk.rows
             stub.read(rows)
-            return self._usable(i, rows)
+            return self.usable(i, rows)
         ends = chunk.end if chunk.end is not None else np.full(len(chunk), FOREVER)
         ids = chunk.rid if chunk.rid is not None else np.zeros(len(chunk), np.int64)
         valid = np.full(len(chunk), chunk.rid is not None)
@@ -119,9 +119,9 @@ class JoinInputs(Stateful):
         passes = i == self._passing
         rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=not passes)
         stub.read(rows)
-        return self._usable(i, rows) if passes else rows
+        return self.usable(i, rows) if passes else rows
 
-    def _usable(self, i: int, rows: Int64s) -> Int64s:
+    def usable(self, i: int, rows: Int64s) -> Int64s:
         """The rows without a NULL key."""
         stub = self.stubs[i]
         for key in range(len(stub.keys)):
@@ -136,7 +136,7 @@ class JoinInputs(Stateful):
             return np.empty(0, np.int64), np.ones(0, np.bool_)
         if not self._own[i]:
             assert gone.rows is not None
-            return self._usable(i, gone.rows), np.ones(len(gone), np.bool_)
+            return self.usable(i, gone.rows), np.ones(len(gone), np.bool_)
         assert gone.rid is not None
         rows = stub.store.index((_ID,)).find(stub.store, gone.rid)  # type: ignore[union-attr]
         found = rows >= 0

@@ -16,6 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise, permutations
+
+import numpy as np
+
+from penstock.engine.element import Bools, Int64s
 
 
 class UnconnectedError(Exception):
@@ -72,6 +77,50 @@ class WindowGraph:
     def span(self) -> int:
         """The most by which two rows of a result may be apart."""
         return max(map(max, self.bounds))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether one window is between all streams."""
+        return {b for i, row in enumerate(self.bounds) for j, b in enumerate(row) if i != j} == {self.span}
+
+    def both_ways(self) -> tuple[WindowGraph, WindowGraph]:
+        """The windows of a path in its order, and in the reverse one."""
+        forward, backward = (self._directed(path) for path in (self.path, self.path[::-1]))
+        return forward, backward
+
+    def _directed(self, path: Sequence[int]) -> WindowGraph:
+        given = {(i, j): b for i, row in enumerate(self.bounds) for j, b in enumerate(row) if i != j}
+        given |= {(b, a): 0 for a, b in pairwise(path)}
+        return WindowGraph.closed(self.columns, given)
+
+    def holds(self, times: Sequence[Int64s]) -> Bools:
+        """Which tuples are within the windows; ``times``: by stream, the timestamps of their rows."""
+        ok = np.ones(len(times[0]), np.bool_)
+        for i, j in permutations(range(len(times)), 2):
+            ok &= times[j] - times[i] <= self.bounds[i][j]
+        if len(self.path) < 3:
+            return ok
+        pairs = [(times[a], times[b]) for a, b in pairwise(self.path)]
+        forward, backward = ([a <= b for a, b in pairs], [a >= b for a, b in pairs])
+        return ok & (np.logical_and.reduce(forward) | np.logical_and.reduce(backward))
+
+    def text(self, labels: Sequence[str]) -> str:
+        """The windows in CQL, in ticks; ``labels``: names of the streams."""
+        if self.uniform and not self.path:
+            return f"WINDOW {self.span}"
+        said = [self._pair(i, j, labels) for i, j in combinations(range(len(self)), 2)]
+        path = ", ".join(labels[i] for i in self.path)
+        return " AND ".join([*([f"in the order {path} or the reverse"] if path else []), *said])
+
+    def _pair(self, i: int, j: int, labels: Sequence[str]) -> str:
+        later, earlier = self.bounds[i][j], self.bounds[j][i]
+        if later == earlier:
+            return f"WINDOW ({labels[i]}, {labels[j]}) {later}"
+        if earlier == 0:
+            return f"DWINDOW ({labels[i]}, {labels[j]}) {later}"
+        if later == 0:
+            return f"DWINDOW ({labels[j]}, {labels[i]}) {earlier}"
+        return f"{labels[j]} from {earlier} before {labels[i]} to {later} after"
 
     def among(self, members: Sequence[int]) -> WindowGraph:
         """The windows between some of the streams."""

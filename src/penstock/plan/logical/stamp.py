@@ -46,7 +46,8 @@ class Stamp(PerRow):
         return f"Stamp {self.column}"
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        return stamp.Stamp(context.build(self.input, [n for n in needed if n != self.column]), self.column)
+        below = context.build(self.input, [n for n in needed if n != self.column])
+        return stamp.Stamp(below, self.column) if self.column in needed else below
 
 
 def stamped(node: Logical) -> tuple[Logical, tuple[Column, ...]]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.engine.joins.window_graph import UnconnectedError, WindowGraph
-from penstock.expression import Call, Column, Expression, Literal, connected
+from penstock.engine.operators import w_join
+from penstock.expression import Call, Column, Expression, Literal, columns, connected
+from penstock.plan.facts import reads
 from penstock.plan.logical.join import Join
-from penstock.plan.logical.select import conjunction_text
+from penstock.plan.logical.operator import Logical, Needed
+from penstock.plan.logical.select import Select, conjunction_text
 from penstock.plan.logical.stamp import TICKS
+from penstock.plan.logical.window import Window
+
+if TYPE_CHECKING:
+    from penstock.engine.operator import Node
+    from penstock.plan.build import Builder
 
 __all__ = ["UnconnectedError", "WJoin", "WindowGraph", "conditions"]
 
@@ -31,6 +40,34 @@ class WJoin(Join):
 
     def describe(self) -> str:
         return " ".join(["W-join", conjunction_text(self.conjuncts)]).strip()
+
+    def build(self, context: Builder, needed: Needed) -> Node:
+        """One operator for the windows where it can run, else a join with the windows as predicates."""
+        windows = [_window(part) for part in self.parts]
+        specs = [w.spec for w in windows if w is not None]
+        if context.w_join == "mjoin" or len(specs) < len(windows) or len(self.between) < len(windows):
+            return super().build(context, needed)
+        graph = self.between.among([self._member(part) for part in self.parts])
+        # The operator reads timestamps where the rows' lives begin.
+        conjuncts = tuple(c for c in self.conjuncts if not columns(c) <= set(graph.columns))
+        spare = [0 if s.size is None else max(s.size - graph.reach(i), 0) for i, s in enumerate(specs)]
+        wanted = {*needed, *reads(conjuncts)}
+        parts = [context.build(part, wanted) for part in self.parts]
+        output = tuple(f.name for part in self.parts for f in part.schema if f.name in needed)
+        joined = context.join_of(parts, self.parts, conjuncts, output)
+        return w_join.WJoin(**joined, between=graph, algorithm=context.w_join, spare=tuple(spare))
+
+    def _member(self, part: Logical) -> int:
+        """The stream of the windows that an input is."""
+        return next(k for k, c in enumerate(self.between.columns) if c in part.schema.names)
+
+
+def _window(node: Logical) -> Window | None:
+    """The window of time that an input of the join is, if a row's life in it begins at its timestamp."""
+    below = node.input if isinstance(node, Select) else node
+    if type(below) is not Window or below.spec.slide is not None or below.spec.by_rows:
+        return None
+    return below
 
 
 def conditions(columns: tuple[str, ...], given: Given, path: tuple[int, ...] = ()) -> Iterator[Expression]:

@@ -1,0 +1,176 @@
+"""w-join: the join of streams with windows between them (Hammad, Aref, Elmagarmid).
+
+At every instant τ the output relation is the join of the input windows at τ, as far as the rows are within
+the windows of each other: for any streams i and j, the row of j is at most ``bounds[i][j]`` later than that
+of i. A result enters with its last row and leaves with the first of its rows that leaves its window.
+
+``joins/sweeps.py`` has the algorithms; all of them return the same. Which one runs is chosen by cost, and
+again while it runs (``streamon/w_join.py``): the stores are the same for all. ``mjoin`` is the plain multiway
+join, whose results are then tested for the windows.
+
+Retention: a row of stream i joins no row that is more than ``reach(i)`` later, so it is dropped when time has
+passed that, also where its own window is longer. Inputs are windows of time without a slide, in which a row's
+life begins at its timestamp; other joins with windows between streams run as ``mjoin`` with bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from statistics import fmean
+
+import numpy as np
+
+from penstock.engine.element import FOREVER, Chunk, Int64s
+from penstock.engine.joins.operator import JoinOperator
+from penstock.engine.joins.sweeps import Buffers, Sweep, Work, sweeps
+from penstock.engine.joins.tuples import Tuples
+from penstock.engine.joins.window_graph import WindowGraph
+from penstock.engine.operator import Clock, Operator, StartContext
+from penstock.engine.operators.mjoin import MJoin
+from penstock.measurement import Kind, Property, Reading, under
+from penstock.streamon.settings import SLICE_TUPLES, W_JOIN
+from penstock.streamon.w_join import AdaptiveWJoin
+
+
+@dataclass(frozen=True)
+class WJoin(MJoin):
+    """Joins streams ``parts``, which are the streams of ``between`` in its order.
+
+    ``algorithm``: one of ``W_JOINS``, or adaptive. ``spare``: by input, the ticks by which its window is
+    longer than its rows are needed.
+    """
+
+    between: WindowGraph = WindowGraph((), ())
+    algorithm: str = "adaptive"
+    spare: tuple[int, ...] = ()
+
+    name = "w-join"
+
+    @property
+    def adapts(self) -> bool:
+        return False
+
+    def describe(self) -> str:
+        said = super().describe() if self.classes or self.bands or self.residual else ""
+        return ", ".join(filter(None, [self.between.text(self.labels), said]))
+
+    def details(self) -> Iterator[str]:
+        kept = [f"{label} {self.between.reach(i)}" for i, label in enumerate(self.labels)]
+        yield f"rows are kept for {', '.join(kept)} ticks"
+        usable = self.algorithms()
+        if len(usable) == 1:
+            yield f"algorithm {usable[0]}"
+        else:
+            yield f"algorithm {usable[0]} at first, of {', '.join(usable)} by cost while it runs"
+
+    def algorithms(self) -> tuple[str, ...]:
+        """The algorithms to choose from, the one to begin with first."""
+        if self.algorithm != "adaptive":
+            return (self.algorithm,)
+        by_time = "mw" if self.between.uniform and not self.between.path else "lca"
+        if self._linked() == len(self.parts):
+            return ("hw", by_time, "mjoin", "nlw")
+        return (by_time, "nlw", "hw") if self.classes else (by_time, "nlw")
+
+    def start(self, context: StartContext) -> Operator:
+        return _WJoin(self, context)
+
+
+class _WJoin(JoinOperator):
+    def __init__(self, node: WJoin, context: StartContext) -> None:
+        super().__init__(node, context.stores)
+        self._graph, self._spare = node.between, node.spare or (0,) * len(node.parts)
+        usable, near = node.algorithms(), _near(node.between)
+        widest = tuple(node.between.span / max(node.between.reach(j), 1) for j in range(len(node.parts)))
+        self._choice = AdaptiveWJoin(usable, len(node.parts), near, widest)
+        self._sweeps: dict[str, list[Sweep]] = {}
+
+    def _new_caches(self) -> None:
+        """None: sweeps would not update them."""
+        return None
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        out = self._join(inputs, clock)
+        for stub, spare in zip(self._inputs.stubs, self._spare, strict=True):
+            stub.advance(min(clock.now, int(FOREVER) - spare) + spare)
+        self._inputs.reconsider()
+        self._results += len(out)
+        return out
+
+    def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        algorithm, looks = self._choice.algorithm, self._choice.looks(sum(map(len, inputs)))
+        self._choice.profiler.arrived([len(chunk) for chunk in inputs])
+        if algorithm == "mjoin":
+            firsts = [stub.frontier for stub in self._inputs.stubs]
+            out = super()._join(inputs, clock)
+            new = [np.arange(first, s.frontier) for first, s in zip(firsts, self._inputs.stubs, strict=True)]
+            if looks:
+                self._look(Buffers.of(self._inputs, [self._inputs.usable(i, r) for i, r in enumerate(new)]))
+            return out.in_order()
+        new = [self._inputs.insert(i, chunk) for i, chunk in enumerate(inputs)]
+        buffers, before = Buffers.of(self._inputs, new), self.work
+        found = [
+            self._chunk(tuples, tuples.starts, 1)
+            for sweep in self._sweeps_of(algorithm, looks)
+            for root in range(len(new))
+            for rows in _slices(buffers.new[root].rows)
+            for tuples in [sweep.run(root, rows, buffers)]
+        ]
+        if looks:
+            done = self.work
+            self._choice.profiler.matched(done.pairs - before.pairs, done.matched - before.matched)
+            self._look(buffers)
+        return Chunk.concat(found, self._schema).in_order()
+
+    def _look(self, buffers: Buffers) -> None:
+        """Count the rows in the buffers for a sample of the new rows, and choose the algorithm again."""
+        for root, run in enumerate(buffers.new):
+            sizes = buffers.sizes(root, run.times[:: max(len(run.times) // W_JOIN.sample, 1)], self._graph)
+            others = np.delete(sizes, root, axis=0)
+            located = int((others > 0).all(axis=0).sum())
+            self._choice.profiler.sampled(sizes.shape[1], located, sizes.sum(axis=1))
+        self._choice.reconsider()
+
+    def _sweeps_of(self, algorithm: str, looks: bool) -> list[Sweep]:
+        if algorithm not in self._sweeps:
+            self._sweeps[algorithm] = sweeps(algorithm, self._inputs, self._graph)
+        for sweep in self._sweeps[algorithm]:
+            sweep.looks = looks
+        return self._sweeps[algorithm]
+
+    def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
+        """The results of the plain join that are within the windows."""
+        return [t.where(self._within(t)) for t in super()._pipeline(i, rows, min_ends)]
+
+    def _within(self, tuples: Tuples) -> np.ndarray:
+        return self._graph.holds([self._inputs.life(i, tuples.rows[i])[0] for i in range(len(self._graph))])
+
+    @property
+    def work(self) -> Work:
+        """What all sweeps together have done."""
+        return sum((s.work for some in self._sweeps.values() for s in some), Work())
+
+    def measure(self) -> Iterator[Reading]:
+        yield from super().measure()
+        work = self.work
+        yield from under(
+            "algorithm",
+            Kind.ADAPTIVE,
+            [
+                *self._choice.measure(),
+                Reading(Property.COMPARED, work.compared),
+                Reading(Property.TESTED, work.tested),
+            ],
+        )
+
+
+def _near(graph: WindowGraph) -> float:
+    """The mean share of a buffer that is within the window of the row that looks at it."""
+    pairs = permutations(range(len(graph)), 2)
+    return fmean((graph.bounds[j][i] + 1) / (graph.reach(j) + 1) for i, j in pairs)
+
+
+def _slices(rows: Int64s) -> Iterator[Int64s]:
+    return (rows[at : at + SLICE_TUPLES] for at in range(0, len(rows), SLICE_TUPLES))
