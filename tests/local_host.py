@@ -67,7 +67,8 @@ class Manner:
     """``skew`` is the most that the bound of disorder may be."""
     times: tuple[int, ...] = ()
     """Rows are stamped on arrival, and these are the times of the batches; a case has what comes of them."""
-
+    batch_span: float | None = None
+    """What the planner is told of the time that a batch spans, in seconds."""
     memory_limit: int | None = None
     """Bytes of state that stay in memory."""
 
@@ -135,7 +136,7 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
 
 def settings_of(manner: Manner) -> Settings:
     """The settings of a manner."""
-    names = ("scheduler", "slice_rows", "access_method", "memory_limit")
+    names = ("scheduler", "slice_rows", "access_method", "memory_limit", "batch_span")
     files = {"overflow_directory": "/dev/shm"} if os.path.isdir("/dev/shm") else {}  # faster than a disk
     return Settings(**{name: getattr(manner, name) for name in names}, **files)
 

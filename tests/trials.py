@@ -155,7 +155,7 @@ def long(choices: Choices) -> Trial:
 
 def w_joined(choices: Choices) -> Trial:
     """A join with windows between streams, in steps, rebuilt in between, its streams late or silent."""
-    case, manner, planner = draw_w_join(choices), _manner(choices), choices.pick("as set", "restless")
+    case, manner, planner = draw_w_join(choices), manner_of(choices), choices.pick("as set", "restless")
     if choices.chance(2):
         skew = choices.pick(1, 2, 4)
         return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)
@@ -180,7 +180,8 @@ def manner_of(choices: Choices) -> Manner:
     partitions = choices.pick(1, 2, 3, 4, 5, 6)
     scheduler = choices.pick("fifo", "round-robin", "greedy", "chain", "any order", "any order")
     slice_rows, access = choices.pick(None, 1, 3, 7), choices.pick(*CHOICES["access_method"])
-    return Manner(partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
+    spans = choices.pick(None, None, 20.0, 100.0)
+    return Manner(partitions, cuts, before, 0, heavy, scheduler, slice_rows, access, batch_span=spans)
 
 
 def _times(choices: Choices, batches: int) -> tuple[int, ...]:

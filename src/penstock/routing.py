@@ -4,6 +4,9 @@ Partitions are the cells of a cube, which may have one dimension. In each dimens
 so that a row has one coordinate, or replicated over all coordinates. A stream under a row window that spans
 several partitions sends every partition the *places* of all its rows: the rows of other partitions have only
 their timestamps, so that each partition knows which of its own rows are among the last n.
+
+In a dimension of time, coordinates take turns at slices of time. A row goes to the slice of its timestamp,
+where it is marked as the partition's own, and to those slices before in which a row that it may join can be.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class Axis:
     Split by the hash of ``keys``, or of the row itself with ``by_row``; replicated if neither. With
     ``by_source`` the number of the source's partition, which has all rows of a key, is the coordinate. Rows
     whose key is among ``spread`` are split by row, those whose key is among ``everywhere`` go to all
-    coordinates.
+    coordinates. With ``slice`` the dimension is one of time: slices have that many ticks, and a row may join
+    rows that are up to ``age`` ticks older.
     """
 
     share: int
@@ -42,11 +46,24 @@ class Axis:
     by_source: bool = False
     spread: tuple[Any, ...] = ()
     everywhere: tuple[Any, ...] = ()
+    slice: int | None = None
+    age: int = 0
 
     @property
     def splits(self) -> bool:
-        """Whether a row has one coordinate."""
-        return self.by_row or bool(self.keys)
+        """Whether the row decides its coordinates."""
+        return self.by_row or bool(self.keys) or self.slice is not None
+
+    def homes(self, times: Int64s) -> Int64s:
+        """The coordinates of the slices of some timestamps."""
+        assert self.slice is not None
+        return (times // self.slice) % self.share
+
+    def covers(self, times: Int64s, at: int) -> npt.NDArray[np.bool_]:
+        """Which rows go to coordinate ``at``: a slice of it is among those up to ``age`` before the row."""
+        assert self.slice is not None
+        first, last = (times - self.age) // self.slice, times // self.slice
+        return last - (last - at) % self.share >= first
 
 
 @dataclass(frozen=True)
@@ -90,12 +107,25 @@ class Route:
             number = number * axis.share + coordinate
         return number
 
+    @property
+    def sliced(self) -> bool:
+        """Whether a dimension is one of time."""
+        return any(a.slice is not None for a in self.axes)
+
     def masks(self, coordinates: Sequence[Int64s], rows: int) -> Iterator[npt.NDArray[np.bool_]]:
         """For each cell, which rows go to it."""
         for cell in product(*(range(a.share) for a in self.own)):
             here = np.ones(rows, np.bool_)
-            for at, where in zip(cell, coordinates, strict=True):
-                here &= (where == at) | (where == EVERYWHERE)
+            for at, axis, where in zip(cell, self.own, coordinates, strict=True):
+                here &= axis.covers(where, at) if axis.slice else (where == at) | (where == EVERYWHERE)
+            yield here
+
+    def at_home(self, coordinates: Sequence[Int64s], rows: int) -> Iterator[npt.NDArray[np.bool_]]:
+        """For each cell, the rows of whose timestamps it has the slice."""
+        for cell in product(*(range(a.share) for a in self.own)):
+            here = np.ones(rows, np.bool_)
+            for at, axis, where in zip(cell, self.own, coordinates, strict=True):
+                here &= axis.homes(where) == at if axis.slice else True
             yield here
 
     def cell_of(self, coordinates: Sequence[Int64s], rows: int) -> Int64s:
@@ -107,7 +137,12 @@ class Route:
 
 
 def coordinates(axis: Axis, keys: Sequence[pa.Array], row: Sequence[pa.Array], rows: int) -> Int64s:
-    """The coordinates of rows in a dimension that splits them, by their keys or by whole rows."""
+    """The coordinates of rows in a dimension that splits them, by their keys or by whole rows.
+
+    In a dimension of time, their timestamps, which are first in a row.
+    """
+    if axis.slice is not None:
+        return np.asarray(row[0]).astype(np.int64)
     if axis.by_row:
         return partition_numbers(row, axis.share, rows)
     where = partition_numbers(keys, axis.share, rows)
@@ -137,6 +172,11 @@ def own_column(input: str) -> str:
     return f"{input}#own"
 
 
+def is_own(column: str) -> bool:
+    """Whether a column is such a mark."""
+    return column.endswith("#own")
+
+
 def own_rows(input: str, batch: pa.RecordBatch) -> int:
     """How many of a partition's rows are its own and not places."""
     if own_column(input) not in batch.schema.names:
@@ -157,6 +197,9 @@ def deliver(
     Rows that are only places have the columns ``always`` and those that the route names.
     """
     cells = route.cells()
+    if route.sliced:
+        yield from _sliced(route, input, batch, coordinates)
+        return
     if route.places is None and not any((c == EVERYWHERE).any() for c in coordinates):
         cell = route.cell_of(coordinates, batch.num_rows)
         yield from zip(cells, split_by(batch, cell, len(cells)), strict=True)
@@ -182,6 +225,18 @@ def disorder_of(ts: Int64s) -> int:
     5
     """
     return int((np.maximum.accumulate(ts) - ts).max()) if len(ts) else 0
+
+
+def _sliced(
+    route: Route, input: str, batch: pa.RecordBatch, coordinates: Sequence[Int64s]
+) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
+    """As ``deliver`` for a route with a dimension of time: rows are marked where their slice is."""
+    rows, names = batch.num_rows, [*batch.schema.names, own_column(input)]
+    masks, homes = route.masks(coordinates, rows), route.at_home(coordinates, rows)
+    for targets, here, home in zip(route.cells(), masks, homes, strict=True):
+        part = batch.filter(pa.array(here))
+        own = pa.array(home[here])
+        yield targets, pa.RecordBatch.from_arrays([*part.columns, own], names=names)
 
 
 def split_by(batch: pa.RecordBatch, where: np.ndarray, partitions: int) -> list[pa.RecordBatch]:

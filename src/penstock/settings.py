@@ -30,8 +30,9 @@ class Settings:
     operators at once. ``access_method``: by which windows are probed, where it finds the rows; ``adaptive``:
     by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
     read time runs on for this long after its last row (ticks, or a number with a unit), and the query stops;
-    None if it is not finite. ``memory_limit``: the bytes of state that an engine holds in memory; the rest is
-    in files of ``overflow_directory``, by default the system's for temporary files.
+    None if it is not finite. ``batch_span``: the seconds of stream time that one batch has, by which joins
+    without equality may be spread by time. ``memory_limit``: the bytes of state that an engine holds in
+    memory; the rest is in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
     ``trigger``: when the queries of INSERT INTO run, if their sink does not say it;
     ``checkpoint``: the directory that has a checkpoint for each such sink, by its name.
@@ -50,6 +51,7 @@ class Settings:
     slice_rows: int | None = None
     cache_memory: int | None = 64 << 20
     at_end: str | None = None
+    batch_span: float | None = None
     access_method: str = "adaptive"
     memory_limit: int | None = None
     overflow_directory: str | None = None
@@ -112,6 +114,20 @@ def _at_end(value: str) -> str | None:
     return word
 
 
+_SECONDS = {"millisecond": 1e-3, "ms": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+
+
+def _seconds(value: str) -> float | None:
+    """A length of time: ``10 SECONDS``, ``1 HOUR``; ``none`` for an unknown one."""
+    if value.strip().lower() == "none":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ([a-z]+?)s?", value.strip().lower())
+    unit = found and (_SECONDS.get(found[2]) or _SECONDS.get(f"{found[2]}s"))
+    if not found or not unit:
+        raise ValueError("write a length of time such as 10 SECONDS, or none")
+    return float(found[1]) * unit
+
+
 def _weight(value: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or not float(value):
         raise ValueError("write a number greater than 0, such as 2")
@@ -163,4 +179,5 @@ READERS: dict[str, Callable[[str], Any]] = {
     "overflow_directory": _local_directory,
     "trigger": _trigger,
     "checkpoint": _directory,
+    "batch_span": _seconds,
 }

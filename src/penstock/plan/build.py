@@ -94,7 +94,7 @@ class Builder:
         shipped = tuple((f.name, Column(f.name, f.type)) for f in fields)
         source = SourceInput(name, node.alias, node.definition, shipped, filter, route)
         self.host_inputs.append(source)
-        if route.places is not None:
+        if route.places is not None or route.sliced:
             fields.append(pa.field(own_column(name), pa.bool_()))
         self.stage_inputs += _checked_keys(name, route)
         taken = stream_input(pa.schema(fields), source)
@@ -125,6 +125,10 @@ class Builder:
 
     def _owned(self, name: str) -> str:
         return f"{self.owner}: {name}" if self.owner else name
+
+    def sliced(self, source: logical.Source) -> bool:
+        """Whether a stream is spread by time, and so marks the rows whose slices are the partition's."""
+        return self.routes.get(source.number, Route()).sliced
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}

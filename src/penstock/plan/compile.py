@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from penstock.cost import weights
 from penstock.cost.model import ByCost
@@ -36,11 +37,11 @@ def compile(
     rates: Mapping[str, float] | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
-    root = optimized(query)
-    scheme = _spread(query, root, partitions, rates)
-    stages = _waiting(tuple(_Compiler(query, root, scheme, settings or Settings()).stages()))
+    root, settings = optimized(query), settings or Settings()
+    scheme = _spread(query, root, partitions, rates, settings)
+    stages = _waiting(tuple(_Compiler(query, root, scheme, settings).stages()))
     kind = "stream" if root.is_stream else "relation"
-    shared = settings.memory if settings and any(b.within.shared for b in budgets(root)) else None
+    shared = settings.memory if any(b.within.shared for b in budgets(root)) else None
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
 
 
@@ -84,9 +85,16 @@ def _with_waiting_tables(stage: Stage) -> Stage:
 
 
 def _spread(
-    query: logical.Query, root: logical.Logical, partitions: int, rates: Mapping[str, float] | None
+    query: logical.Query,
+    root: logical.Logical,
+    partitions: int,
+    rates: Mapping[str, float] | None,
+    settings: Settings,
 ) -> Scheme:
-    scheme = choose(root, query.time, partitions, rates)
+    span = settings.batch_span
+    if span is None:  # a batch of input that is all there may have all of its time
+        span = 0.0 if settings.at_end is None else inf
+    scheme = choose(root, query.time, partitions, rates, span * query.time.ticks_per_second)
     by_key = all(len(r.axes) == 1 and r.axes[0].keys for r in scheme.routes.values())
     if not by_key and any(budgets(root)):
         return Scheme(why="WITHIN divides its budget by a join key, and no key splits both sides")
@@ -164,5 +172,6 @@ def _cube(scheme: Scheme) -> Iterator[str]:
     for place, share in enumerate(scheme.cube.shares):
         keys = [r.axes[place].keys for r in scheme.routes.values() if r.axes[place].keys]
         columns = [" = ".join(dict.fromkeys(map(str, equal))) for equal in zip(*keys, strict=True)]
-        names.append(f"{share} by {', '.join(columns) or 'rows'}")
+        by_time = any(r.axes[place].slice is not None for r in scheme.routes.values())
+        names.append(f"{share} by {', '.join(columns) or ('time' if by_time else 'rows')}")
     yield f"cube: {' × '.join(names)}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from penstock.expression import Column, Expression
@@ -39,12 +40,17 @@ class Dimension:
 
     Streams that it does not name are everywhere. ``heavy``: per stream, values of the key whose rows are
     spread by row in that stream and sent everywhere in the others. ``by_source``: rows with equal keys come
-    from one partition of the source, whose number is their coordinate.
+    from one partition of the source, whose number is their coordinate. ``slice``: of a dimension of time, the
+    ticks of a slice; ``ages``: per stream that it slices, how much older rows may be that its rows join;
+    ``at_once``: the slices that a batch has rows of.
     """
 
     keys: tuple[tuple[int, Key | None], ...]
     heavy: tuple[tuple[int, tuple[Any, ...]], ...] = ()
     by_source: bool = False
+    slice: int | None = None
+    ages: tuple[tuple[int, int], ...] = ()
+    at_once: float = inf
 
     @staticmethod
     def of(keys: dict[int, Key | None]) -> Dimension:
@@ -53,15 +59,19 @@ class Dimension:
 
     @cached_property
     def streams(self) -> frozenset[int]:
-        return frozenset(number for number, _ in self.keys)
+        return frozenset(number for number, _ in (*self.keys, *self.ages))
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Everywhere, or split; ``keys`` is None where no column determines the coordinate."""
+    """Everywhere, or split; ``keys`` is None where no column determines the coordinate.
+
+    ``sliced``: by time, so that a row is at several coordinates, of which one is that of its own timestamp.
+    """
 
     everywhere: bool = False
     keys: SplitKeys | None = None
+    sliced: bool = False
 
     def renamed(self, shown: Named) -> Spread:
         """In terms of a projection's columns; ``keys`` is None if it drops a column of the key."""
@@ -72,6 +82,7 @@ class Spread:
 
 
 EVERYWHERE = Spread(everywhere=True)
+SLICED = Spread(sliced=True)
 UNKNOWN_KEY = Spread()
 
 
@@ -124,9 +135,13 @@ class Distribution:
         below = [self.of(i) for i in node.inputs]
         if below and all(s.everywhere for s in below):
             return EVERYWHERE
+        if any(s.sliced for s in below) and not node.takes_slices:
+            raise SpreadError("only a join with windows between its streams can be spread by time")
         return node.spread(below, self)
 
     def leaf(self, number: int) -> Spread:
+        if number in dict(self.dimension.ages):
+            return SLICED
         if number not in self._keys:
             return EVERYWHERE
         key = self._keys[number]

@@ -21,6 +21,7 @@ from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.engine.operators.w_join import WJoin
 from penstock.engine.stage import Scheduling
 from penstock.plan.growth import growing
 from penstock.plan.join_trees import window_rows
@@ -132,6 +133,8 @@ def _chosen(axis: Axis) -> str:
     """What chooses a row's coordinate."""
     if axis.by_row:
         return "by row"
+    if axis.slice is not None:
+        return f"by time, in slices of {axis.slice} ticks, and to the slices up to {axis.age} ticks before"
     keys = ", ".join(map(str, axis.keys))
     if axis.by_source:
         return f"as the source has them by {keys}"
@@ -208,7 +211,7 @@ def _joins(node: Node, seen: set[int]) -> Iterator[MJoin]:
     if id(node) in seen:
         return
     seen.add(id(node))
-    if isinstance(node, MJoin):
+    if isinstance(node, MJoin) and not isinstance(node, WJoin):
         yield node
     for below in node.inputs:
         yield from _joins(below, seen)

@@ -40,6 +40,9 @@ class Candidate:
         """The part of a stream's rows that the busiest coordinate receives."""
         if number not in self.dimension.streams:
             return 1.0
+        if self.dimension.slice is not None:
+            copies = 1 + dict(self.dimension.ages)[number] / self.dimension.slice
+            return min(1.0, copies / min(share, self.dimension.at_once))
         spreading = {n for n, _ in self.dimension.heavy}
         if number in spreading or (not spreading and number not in self.heavy):
             return 1 / share

@@ -8,14 +8,14 @@ chooses how many partitions each gets. If none is right the query has one partit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from penstock.plan.distribution import Dimension, Distribution, SpreadError
 from penstock.plan.hypercube import Candidate, Cube, choose_shares
 from penstock.plan.logical import Logical, Source, ToStream, sources, walk
-from penstock.plan.schemes import heavy_values, proposals
+from penstock.plan.schemes import by_time, heavy_values, proposals
 from penstock.plan.second_stage import Chain, StageRelation, chain_of, cut, find_cut
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
@@ -40,15 +40,23 @@ class Scheme:
 
 
 def choose(
-    root: Logical, time: TimeDomain, partitions: int, rates: Mapping[str, float] | None = None
+    root: Logical,
+    time: TimeDomain,
+    partitions: int,
+    rates: Mapping[str, float] | None = None,
+    batch_span: float = 0.0,
 ) -> Scheme:
-    """The way to spread a numbered plan; ``rates`` are streams' rows per second, where they were measured."""
+    """The way to spread a numbered plan; ``rates`` are streams' rows per second, where they were measured.
+
+    ``batch_span``: the ticks of a stream's time that one batch has, as far as that is known.
+    """
     if partitions == 1:
         return Scheme(why="one partition was asked for")
     top = root if isinstance(root, ToStream) else None
     body, chain = chain_of(top.input if top else root)
     nets = top is None or not top.shows_at_once
-    reasons, candidates, places = _candidates(root, time, body, chain, nets)
+    dimensions = [*proposals(root), *by_time(root, partitions, batch_span)]
+    reasons, candidates, places = _candidates(dimensions, root, time, body, chain, nets)
     if not candidates:
         return Scheme(why=next(iter(reasons.values()), "there is no stream to spread"))
     cube = choose_shares(candidates, _rates(root, rates or {}), partitions, len(chain) + 1)
@@ -58,16 +66,18 @@ def choose(
 
 
 def _candidates(
-    root: Logical, time: TimeDomain, body: Logical, chain: Chain, nets: bool
+    dimensions: Sequence[Dimension], root: Logical, time: TimeDomain, body: Logical, chain: Chain, nets: bool
 ) -> tuple[dict[Dimension, str], list[Candidate], Places]:
     """The dimensions that are right for a plan, with the places that they need, and why others are not."""
     clocked = any(node.reads_instants(time) for node in walk(root))
     top = root if isinstance(root, ToStream) else None
     reasons, candidates, places = dict[Dimension, str](), list[Candidate](), Places()
-    for dimension in proposals(root):
+    for dimension in dimensions:
         distribution = Distribution(dimension)
         try:
             candidate = _candidate(distribution, body, chain, nets)
+            if clocked and dimension.slice is not None:
+                raise SpreadError("each partition must know the instants of all rows")
             if clocked:
                 candidate = _with_instants(candidate, distribution, top, chain, time)
             candidates.append(candidate)
@@ -84,7 +94,8 @@ def ways(root: Logical, time: TimeDomain, partitions: int) -> Iterator[dict[int,
     if partitions > 1:
         top = root if isinstance(root, ToStream) else None
         body, chain = chain_of(top.input if top else root)
-        _, candidates, _ = _candidates(root, time, body, chain, top is None or not top.shows_at_once)
+        nets = top is None or not top.shows_at_once
+        _, candidates, _ = _candidates(proposals(root), root, time, body, chain, nets)
         for c in candidates:
             plain = not (c.places or c.dimension.by_source or c.dimension.heavy)
             if plain and c.cut > len(chain):
@@ -150,7 +161,9 @@ def _route(leaf: Source, cube: Cube, places: Places) -> Route:
 
 
 def _axis(number: int, dimension: Dimension, share: int) -> Axis:
-    keys, heavy = dict(dimension.keys), dict(dimension.heavy)
+    keys, heavy, ages = dict(dimension.keys), dict(dimension.heavy), dict(dimension.ages)
+    if number in ages:
+        return Axis(share, slice=dimension.slice, age=ages[number])
     if number not in keys:
         return Axis(share)
     key = keys[number]

@@ -7,7 +7,7 @@ many partitions each gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Dimension, Key
 from penstock.plan.facts import Equivalence, Origin, origin
-from penstock.plan.logical import Logical, Source, sources, walk
-from penstock.plan.settings import MAX_PROPOSALS
+from penstock.plan.logical import Logical, Source, WJoin, sources, walk
+from penstock.plan.settings import MAX_PROPOSALS, SLICE_SPANS
 
 
 def by_row(root: Logical) -> Iterator[Dimension]:
@@ -81,6 +81,30 @@ def _classes(root: Logical) -> list[dict[int, Key]]:
                 equal.equate(a, b)
     keys: list[dict[int, Key]] = [{number: (e,) for number, e in reversed(c)} for c in equal.classes]
     return sorted((k for k in keys if len(k) > 1), key=len, reverse=True)
+
+
+def by_time(root: Logical, partitions: int, batch_span: float) -> Iterator[Dimension]:
+    """The streams of a W-join by slices of time: rows that join are within its windows of each other.
+
+    It needs no equality. A row is copied to the slices before its own that the windows reach into, so slices
+    are longer than the windows; but partitions work side by side only if a batch spans several slices.
+    """
+    for join in (n for n in walk(root) if isinstance(n, WJoin) and n.sliceable):
+        ages = tuple(sorted(join.ages().items()))
+        slice = min(_slices(join.between.span), key=lambda s: _busiest(s, ages, partitions, batch_span))
+        if _busiest(slice, ages, partitions, batch_span) < 1:
+            yield Dimension((), slice=slice, ages=ages, at_once=1 + batch_span / slice)
+
+
+def _slices(span: int) -> list[int]:
+    """Lengths of slices to compare."""
+    return [max(span, 1) * times for times in SLICE_SPANS]
+
+
+def _busiest(slice: int, ages: Sequence[tuple[int, int]], partitions: int, batch_span: float) -> float:
+    """The share of a batch's rows that the busiest partition receives."""
+    copies = 1 + sum(age for _, age in ages) / len(ages) / slice
+    return copies / min(partitions, 1 + batch_span / slice)
 
 
 def heavy_keys(root: Logical) -> Iterator[Dimension]:

@@ -12,6 +12,8 @@ MAX_HOST_TERMS = 500
 """Columns, constants and calls in the an input's predicates that Catalyst evaluates: more take it minutes."""
 MAX_PROPOSALS = 40
 """Dimensions that one scheme proposes, so that a UNION ALL of thousands of queries is planned in seconds."""
+SLICE_SPANS = (1, 2, 4, 8)
+"""Lengths of slices of time, relative to the largest window between streams: longer ones copy fewer rows."""
 MAX_DIMENSIONS = 6
 """Dimensions that are combined to cubes: those that are best alone."""
 WINDOW_ROWS = 1_000

@@ -82,7 +82,7 @@ def _can_merge(source: SourceInput) -> bool:
     """False if partitions get only places of rows, or if the host checks the source's partitioning."""
     route = source.route
     plain = all(e == Column(name, e.type) for name, e in source.columns)
-    return plain and route.places is None and not any(a.by_source for a in route.axes)
+    return plain and route.places is None and not route.sliced and not any(a.by_source for a in route.axes)
 
 
 def _rows(source: SourceInput) -> tuple[Any, ...]:

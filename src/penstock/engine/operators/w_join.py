@@ -23,12 +23,14 @@ from statistics import fmean
 import numpy as np
 
 from penstock.engine.element import FOREVER, Chunk, Int64s
+from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.joins.sweeps import Buffers, Sweep, Work, sweeps
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.joins.window_graph import WindowGraph
 from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.mjoin import MJoin
+from penstock.engine.synopses.store import Stores
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.settings import SLICE_TUPLES, W_JOIN
 from penstock.streamon.w_join import AdaptiveWJoin
@@ -39,12 +41,14 @@ class WJoin(MJoin):
     """Joins streams ``parts``, which are the streams of ``between`` in its order.
 
     ``algorithm``: one of ``W_JOINS``, or adaptive. ``spare``: by input, the ticks by which its window is
-    longer than its rows are needed.
+    longer than its rows are needed. ``own``: where partitions have slices of time, by input the column that
+    marks rows in the partition's slices; a result belongs where its earliest row is marked.
     """
 
     between: WindowGraph = WindowGraph((), ())
     algorithm: str = "adaptive"
     spare: tuple[int, ...] = ()
+    own: tuple[str, ...] = ()
 
     name = "w-join"
 
@@ -81,11 +85,19 @@ class WJoin(MJoin):
 class _WJoin(JoinOperator):
     def __init__(self, node: WJoin, context: StartContext) -> None:
         super().__init__(node, context.stores)
-        self._graph, self._spare = node.between, node.spare or (0,) * len(node.parts)
+        self._graph, self._own = node.between, node.own
+        self._spare = node.spare or (0,) * len(node.parts)
         usable, near = node.algorithms(), _near(node.between)
         widest = tuple(node.between.span / max(node.between.reach(j), 1) for j in range(len(node.parts)))
         self._choice = AdaptiveWJoin(usable, len(node.parts), near, widest)
         self._sweeps: dict[str, list[Sweep]] = {}
+
+    def _new_inputs(self, stores: Stores | None, ids: bool) -> JoinInputs:
+        node = self._node
+        assert isinstance(node, WJoin)
+        read = (*node.output, *node.own)
+        how = node.parts, node.classes, node.residual, read, node.bands, node.chooser
+        return JoinInputs(stores, *how, [0] * len(node.parts))
 
     def _new_caches(self) -> None:
         """None: sweeps would not update them."""
@@ -116,7 +128,7 @@ class _WJoin(JoinOperator):
             for sweep in self._sweeps_of(algorithm, looks)
             for root in range(len(new))
             for rows in _slices(buffers.new[root].rows)
-            for tuples in [sweep.run(root, rows, buffers)]
+            for tuples in [self._mine(sweep.run(root, rows, buffers))]
         ]
         if looks:
             done = self.work
@@ -142,10 +154,22 @@ class _WJoin(JoinOperator):
 
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
         """The results of the plain join that are within the windows."""
-        return [t.where(self._within(t)) for t in super()._pipeline(i, rows, min_ends)]
+        found = super()._pipeline(i, rows, min_ends)
+        return [self._mine(t.where(self._graph.holds(self._times(t)))) for t in found]
 
-    def _within(self, tuples: Tuples) -> np.ndarray:
-        return self._graph.holds([self._inputs.life(i, tuples.rows[i])[0] for i in range(len(self._graph))])
+    def _times(self, tuples: Tuples) -> list[Int64s]:
+        return [self._inputs.life(i, tuples.rows[i])[0] for i in range(len(self._graph))]
+
+    def _mine(self, tuples: Tuples) -> Tuples:
+        """The results of this partition: those whose earliest row is in one of its slices of time."""
+        if not self._own or not len(tuples):
+            return tuples
+        earliest = np.argmin(np.stack(self._times(tuples)), axis=0)
+        mine = np.zeros(len(tuples), np.bool_)
+        for i, column in enumerate(self._own):
+            at = np.flatnonzero(earliest == i)
+            mine[at] = np.asarray(self._inputs.gather(tuples, column, at))
+        return tuples.where(mine)
 
     @property
     def work(self) -> Work:

@@ -159,6 +159,11 @@ class Logical(ABC):
         return iter(())
 
     @property
+    def takes_slices(self) -> bool:
+        """Whether its input may be spread by time, where a row is at several coordinates."""
+        return False
+
+    @property
     def meets_by(self) -> tuple[Expression, ...]:
         """Expressions over its input; rows that are equal in them must meet."""
         return ()

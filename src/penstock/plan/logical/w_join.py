@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ import pyarrow as pa
 from penstock.engine.joins.window_graph import UnconnectedError, WindowGraph
 from penstock.engine.operators import w_join
 from penstock.expression import Call, Column, Expression, Literal, columns, connected
+from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, SpreadError
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import Join
 from penstock.plan.logical.operator import Logical, Needed
 from penstock.plan.logical.select import Select, conjunction_text
 from penstock.plan.logical.stamp import TICKS
 from penstock.plan.logical.window import Window
+from penstock.routing import is_own
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -41,11 +43,39 @@ class WJoin(Join):
     def describe(self) -> str:
         return " ".join(["W-join", conjunction_text(self.conjuncts)]).strip()
 
+    @property
+    def takes_slices(self) -> bool:
+        return self.sliceable
+
+    @property
+    def sliceable(self) -> bool:
+        """Whether it can be spread by time: all inputs are windows of time over registered streams."""
+        windows = [_window(part) for part in self.parts]
+        sources = [w.source for w in windows if w is not None]
+        stamped = [s for s in sources if s is not None and not s.definition.options.arrival]
+        return len(stamped) == len(self.between) == len(self.parts)
+
+    def ages(self) -> dict[int, int]:
+        """By number of its streams, by how much a row may be later than another of the result."""
+        windows = [_window(part) for part in self.parts]
+        numbers = [w.source.number for w in windows if w is not None and w.source is not None]
+        return {n: self.between.age(self._member(p)) for n, p in zip(numbers, self.parts, strict=True)}
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        """By time, each result is at the coordinate of its earliest row."""
+        if not any(s.sliced for s in below):
+            return super().spread(below, distribution)
+        if not all(s.sliced for s in below):
+            raise SpreadError("some streams of the join are spread by time and others are not")
+        return UNKNOWN_KEY
+
     def build(self, context: Builder, needed: Needed) -> Node:
         """One operator for the windows where it can run, else a join with the windows as predicates."""
         windows = [_window(part) for part in self.parts]
         specs = [w.spec for w in windows if w is not None]
-        if context.w_join == "mjoin" or len(specs) < len(windows) or len(self.between) < len(windows):
+        sliced = any(context.sliced(w.source) for w in windows if w is not None and w.source is not None)
+        plain = context.w_join == "mjoin" and not sliced
+        if plain or len(specs) < len(windows) or len(self.between) < len(windows):
             return super().build(context, needed)
         graph = self.between.among([self._member(part) for part in self.parts])
         # The operator reads timestamps where the rows' lives begin.
@@ -55,7 +85,10 @@ class WJoin(Join):
         parts = [context.build(part, wanted) for part in self.parts]
         output = tuple(f.name for part in self.parts for f in part.schema if f.name in needed)
         joined = context.join_of(parts, self.parts, conjuncts, output)
-        return w_join.WJoin(**joined, between=graph, algorithm=context.w_join, spare=tuple(spare))
+        own = [n for part in parts for n in part.schema.names if is_own(n)] if sliced else []
+        return w_join.WJoin(
+            **joined, between=graph, algorithm=context.w_join, spare=tuple(spare), own=tuple(own)
+        )
 
     def _member(self, part: Logical) -> int:
         """The stream of the windows that an input is."""

@@ -128,6 +128,11 @@ class Window(Unary):
         return not self.spec.by_rows or (bool(read) and read <= set(self.spec.partition_by))
 
     @property
+    def takes_slices(self) -> bool:
+        """Each row has its life by itself; what is done with it only a W-join knows."""
+        return not self.spec.by_rows
+
+    @property
     def meets_by(self) -> tuple[Expression, ...]:
         return tuple(Column(c, self.schema.field(c).type) for c in self.spec.partition_by)
 
