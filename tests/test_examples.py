@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -35,11 +36,21 @@ def test_evaluate():
 
 @pytest.mark.spark
 @pytest.mark.apart
-@pytest.mark.parametrize("example", SHOWN)
-def test_on_spark(example):
-    result = run(example)
+def test_as_a_program():
+    """The README's, with a Spark of its own."""
+    result = run("network_traffic.py")
     assert result.returncode == 0 and not result.stderr, result.stderr
-    assert re.search(SHOWN[example], result.stdout)
+    assert re.search(SHOWN["network_traffic.py"], result.stdout)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("example", [name for name in SHOWN if name != "network_traffic.py"])
+def test_on_the_tests_spark(spark, example, capsys):
+    done = runpy.run_path(str(ROOT / "examples" / example))
+    for query in spark.streams.active:
+        query.stop()
+    done["ps"].close()
+    assert re.search(SHOWN[example], capsys.readouterr().out)
 
 
 def test_all_examples_are_run():

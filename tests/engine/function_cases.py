@@ -100,6 +100,13 @@ _TIMES: list[Expression] = [
     *(call("add_months", cast(C["ts"], DATE), num(n), type=DATE) for n in (-13, -1, 0, 1, 12)),
     call("last_day", C["a"], type=DATE),
     call("make_date", num(2024), call("abs", C["j"], type=INT), num(5), type=DATE),
+    call("make_timestamp", num(2024), call("abs", C["j"], type=INT), num(5), num(23), num(59), num(60),
+         type=TIMESTAMP),
+    *(call("timestampdiff", text(u), *pair, type=BIGINT) for u in UNITS for pair in
+      ((C["ts"], call("timestamp_seconds", J, type=TIMESTAMP)), (cast(C["a"], TIMESTAMP), C["ts"]))),
+    *(call(f, C["ts"], text(z), type=TIMESTAMP) for f, z in
+      product(("from_utc_timestamp", "to_utc_timestamp"), ("Europe/Berlin", "America/New_York"))),
+    call("case", lit(False, BOOL), call("raise_error", text("no"), type=INT), C["i"], type=INT),
 ]  # fmt: skip
 
 VALUES: dict[str, list[Expression]] = {
@@ -180,5 +187,8 @@ FUNCTIONS_FAILING: list[tuple[Expression, str]] = [
     (call("split_part", C["s"], text("b"), num(0), type=STRING), "0 is not a part"),
     (call("regexp_extract", C["s"], text("(a)"), num(2), type=STRING), "has no group 2"),
     (call("make_date", num(2023), num(2), num(29), type=DATE), "not a date"),
+    (call("make_timestamp", num(2023), num(1), num(1), num(24), num(0), num(0), type=TIMESTAMP), "not a"),
+    (call("from_utc_timestamp", C["ts"], text("Nowhere"), type=TIMESTAMP), "unknown time zone 'Nowhere'"),
+    (call("raise_error", C["s"], type=INT), "a"),
     (call("timestamp_seconds", lit(2**62, BIGINT), type=TIMESTAMP), "overflow"),
 ]

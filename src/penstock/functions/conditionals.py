@@ -106,6 +106,6 @@ CONDITIONALS.define("nanvl", "DOUBLE, DOUBLE -> DOUBLE",
 
 
 @CONDITIONALS.by_column("raise_error", "STRING -> NULL", "fails the query with this text, if computed",
-                        "IF(1 > 2, RAISE_ERROR('greater'), 3) -> 3", raises=True, spark=None)  # fmt: skip
+                        "IF(1 > 2, RAISE_ERROR('greater'), 3) -> 3", raises=True)  # fmt: skip
 def _raise_error(call: Call, args: Sequence[Datum]) -> pa.Array:
     raise DataError(str(args[0][0].as_py()))

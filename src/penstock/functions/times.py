@@ -238,7 +238,7 @@ TIMES.define("to_timestamp", "STRING or time -> TIMESTAMP", "a cast to TIMESTAMP
 @TIMES.by_row("make_timestamp", "INT, INT, INT, INT, INT, number -> TIMESTAMP",
               "the time of a year, month, day, hour, minute and second",
               "MAKE_TIMESTAMP(2024, 1, 31, 10, 0, 5.25) -> TIMESTAMP '2024-01-31 10:00:05.25'",
-              raises=True, spark=None)  # fmt: skip
+              raises=True)  # fmt: skip
 def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Any) -> dt.datetime:
     whole, micros = divmod(int(Decimal(str(second)) * 1_000_000), 1_000_000)
     # A second of 60 is the first of the next minute.
@@ -289,11 +289,16 @@ def _months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     return whole + ((whole < 0) & (rest[1] > rest[0]))
 
 
+def _spark_difference(call: Call, args: list[str]) -> str:
+    unit, start, end = args
+    return f"timestampdiff({unit.strip(chr(39))}, {start}, {end})"
+
+
 @TIMES.by_rule("timestampdiff", "unit, TIMESTAMP, TIMESTAMP -> BIGINT",
                "whole units from the first time to the second, written with a word for the unit; also "
                "`DATEDIFF(unit, a, b)`",
                "TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-01-31 10:00:00', '2024-03-31 09:00:00') -> 1L",
-               kernel=_difference, spark=None)  # fmt: skip
+               kernel=_difference, spark=_spark_difference)  # fmt: skip
 def _timestampdiff(unit: Expression, start: Expression, end: Expression) -> Expression | None:
     known = _unit(unit, DISTANCE_UNITS)
     return known and Call("timestampdiff", (known, start, end), BIGINT)
@@ -332,7 +337,7 @@ def _zone(name: str) -> ZoneInfo:
 @TIMES.by_row("from_utc_timestamp", "TIMESTAMP, STRING -> TIMESTAMP",
               "what clocks of a time zone show at a time; also `t AT TIME ZONE z`, a TIMESTAMP_NTZ",
               "FROM_UTC_TIMESTAMP('2024-07-01 10:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 12:00:00'",
-              raises=True, spark=None)  # fmt: skip
+              raises=True)  # fmt: skip
 def _from_utc_timestamp(moment: dt.datetime, zone: str) -> dt.datetime:
     return moment.astimezone(_zone(zone)).replace(tzinfo=dt.UTC)
 
@@ -341,6 +346,6 @@ def _from_utc_timestamp(moment: dt.datetime, zone: str) -> dt.datetime:
               "the time at which clocks of a time zone show this, the earlier of two; also "
               "`t AT TIME ZONE z` of a TIMESTAMP_NTZ",
               "TO_UTC_TIMESTAMP('2024-07-01 12:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 10:00:00'",
-              raises=True, spark=None)  # fmt: skip
+              raises=True)  # fmt: skip
 def _to_utc_timestamp(shown: dt.datetime, zone: str) -> dt.datetime:
     return shown.replace(tzinfo=_zone(zone)).astimezone(dt.UTC)
