@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,3 +81,9 @@ def test_the_engine_does_not_pickle():
     """Snapshots and headers are data that outlive a version; what is unpickled is code that does not."""
     found = {p.name for p in (PACKAGE / "engine").rglob("*.py") if "pickle" in imports(p)}
     assert found == {"registry.py"}  # the plans of registered queries, which come as a stage does
+
+
+def test_names_of_test_files_differ() -> None:
+    """Pytest imports test files by their names alone: of two with one name it collects neither."""
+    names = Counter(p.name for p in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

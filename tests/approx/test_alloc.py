@@ -24,6 +24,8 @@ from penstock.schema import TimeDomain
 from penstock.settings import Settings
 from penstock.spark.driver.shared_memory import demand, parts
 
+pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
+
 LENGTH, RATE, WINDOWS = 400, 4, 12
 
 

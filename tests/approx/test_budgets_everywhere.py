@@ -18,6 +18,8 @@ from penstock.plan import logical
 from penstock.plan.explain import explain
 from penstock.schema import TimeDomain
 
+pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
+
 ROWS: dict[str, list[Any]] = {
     n: [(t // 2, {"k": t * step % 17, n.lower(): t, "g": t % 2}) for t in range(120)]
     for n, step in (("A", 5), ("B", 3), ("C", 7))

@@ -7,6 +7,8 @@ import pytest
 from local_host import Manner
 from strategies import Case
 
+pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
+
 ROWS = {n: [(t // 6, {"k": t * 7 % 11, "v": t}) for t in range(480)] for n in "AB"}
 SCHEMAS = dict.fromkeys("AB", "k BIGINT, v BIGINT")
 JOIN = "FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k WITHIN MEMORY 60 ROWS"

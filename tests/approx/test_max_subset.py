@@ -21,6 +21,8 @@ from penstock.measurement import Kind, Property, measured
 from penstock.schema import TimeDomain
 from penstock.workloads.memory_limited import curve, shares
 
+pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
+
 LENGTH = 400
 
 

@@ -22,6 +22,8 @@ from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
 from penstock.schema import TimeDomain
 
+pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
+
 ROWS: dict[str, list[Any]] = {n: [(t // 6, {"k": t * 7 % 11, "v": t}) for t in range(480)] for n in "AB"}
 SCHEMAS = dict.fromkeys("AB", "k BIGINT, v BIGINT")
 MOST = 40

@@ -23,6 +23,7 @@ def test_thousands_of_or_terms() -> None:
     assert rows(f"SELECT {terms} AS found FROM S") == [(True,), (False,), (False,)]
 
 
+@pytest.mark.slow
 def test_thousands_of_and_terms() -> None:
     terms = " AND ".join(f"(a <> {n} OR s = 'y')" for n in range(2, MANY))
     assert rows(f"SELECT a FROM S WHERE {terms}") == [(1,), (2,)]

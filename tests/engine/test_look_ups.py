@@ -59,6 +59,7 @@ def case(query: str, outer: str, kind: str = "") -> Case:
 NAMES = ("S0", "S1", "S2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("outer", OUTER)
 def test_the_result_is_the_oracles(query: str, outer: str) -> None:

@@ -31,6 +31,7 @@ def tied(seed: int) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_plan_gives_the_oracles_answer(query: str, seed: int) -> None:

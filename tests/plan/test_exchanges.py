@@ -52,6 +52,7 @@ def test_exchanges(query: str, lines: str) -> None:
     assert exchanges(query) == lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("seed", [0])
 def test_the_answer_is_the_oracles(query: str, seed: int) -> None:

@@ -123,6 +123,7 @@ def answers(case: Case) -> list:
     return penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
 def test_the_answer_is_the_same_without_the_rule(rule: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     @given(cases())
