@@ -57,6 +57,9 @@ def test_rows_are_split_by_key_and_the_dropped_tell_the_time(rows: list[Any], pa
     assert {(e.min_ts, e.max_ts) for _, e, _ in out} == {
         (min(stamps, default=None), max(stamps, default=None))
     }
+    # how far a row is behind one before it, the dropped ones included
+    disorder = max((max(stamps[: n + 1]) - ts for n, ts in enumerate(stamps)), default=0)
+    assert {e.disorder for _, e, _ in out} == {disorder}
     got = [
         row for _, _, part in out if part is not None for row in zip(*part.to_pydict().values(), strict=True)
     ]
