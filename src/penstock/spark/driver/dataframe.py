@@ -54,11 +54,16 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
         return df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
-    ended = None
-    if settings is not None and settings.at_end is not None:
-        ended = ticks(parse_duration(settings.at_end, "DISORDER"), plan.time, "penstock.at_end")
+    ended = ticks_at_end(settings or Settings(), plan.time)
     starts = Starts(tuple(fingerprints), QueryTables(first, tables), plan.shared_memory, grows, ended)
     return QueryFrame(spark, build, starts)
+
+
+def ticks_at_end(settings: Settings, time: TimeDomain) -> int | None:
+    """For how many ticks time runs on after the last row; None if more rows may come."""
+    if settings.at_end is None:
+        return None
+    return ticks(parse_duration(settings.at_end, "DISORDER"), time, "penstock.at_end")
 
 
 def _relays(

@@ -29,7 +29,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.catalog import Input
+from penstock.catalog import Input, SinkDef
 from penstock.errors import PipelineError
 from penstock.plan import logical
 from penstock.plan.explain_running import explain_running
@@ -39,8 +39,9 @@ from penstock.settings import Settings
 from penstock.spark.driver import commands, exchange, tables
 from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprint
 from penstock.spark.driver.commands import CommandStream
-from penstock.spark.driver.dataframe import shown_schema
+from penstock.spark.driver.dataframe import shown_schema, ticks_at_end
 from penstock.spark.driver.failures import told_by_spark
+from penstock.spark.driver.insert import trigger_options, writer
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registration, Registrations, Split
@@ -113,10 +114,11 @@ class Pipeline:
         keep: float,
         bind: Callable[[str], logical.Query],
         settings: Callable[[], Settings],
+        sink: Callable[[str], SinkDef],
     ) -> None:
         self.name = name
         self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
-        self._keep, self._bind, self._settings = keep, bind, settings
+        self._keep, self._bind, self._settings, self._sink = keep, bind, settings, sink
         self._checkpoint = _absolute(checkpoint)
         self._directory = Directory(spark, self._checkpoint)
         self.results = Results(f"{self._checkpoint}/results")
@@ -144,34 +146,44 @@ class Pipeline:
 
     # Queries
 
-    def register(self, name: str, text: str, sink: Sink | None = None) -> PipelineQuery:
+    def register(self, name: str, text: str, sink: Sink | str | None = None) -> PipelineQuery:
         """Add a query: from the next batch on it sees the rows that are later than all before.
 
-        ``sink`` takes the streaming DataFrame of its results and returns a writer, which is started with the
-        pipeline and with a checkpoint below the pipeline's. A query that is registered already, with the same
-        text, stays as it is.
+        ``sink`` is the name of a sink, or takes the streaming DataFrame of the results and returns a writer,
+        not started; it runs with the pipeline, by default with a checkpoint below the pipeline's. A query
+        that is registered already, with the same text, stays as it is.
         """
         with self._lock:
             known = self._find(name)
+            if isinstance(sink, str):
+                self._sink(sink)
             if known is None or not known.stands:
-                known = self._add(name, text)
+                known = self._add(name, text, sink if isinstance(sink, str) else "")
             elif _words(known.text) != _words(text):
                 raise PipelineError(
                     f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
                     f"drop it first, or choose another name"
                 )
             if sink is not None:
-                self._sinks.add(known.id, known.name, sink, self._results(known))
+                self._write(known, sink)
                 if self._runs:
                     self._sinks.start()
             return self._shown(known)
 
-    def _add(self, name: str, text: str) -> Registration:
+    def _write(self, r: Registration, sink: Sink | str) -> None:
+        """Let a sink write the results of a query from the next start on."""
+        if isinstance(sink, str):
+            to = self._sink(sink)
+            self._sinks.add(self._results(r), lambda df: writer(df, to, self._settings()), to.checkpoint)
+        else:
+            self._sinks.add(self._results(r), sink)
+
+    def _add(self, name: str, text: str, sink: str) -> Registration:
         query = self._bind(text)
         plan = self._plan or self._planned({name: query})
         admitted = admit(plan, name, query, self._settings())
         schema = shown_schema(plan.time, admitted.kind, admitted.schema)
-        registration = Registration.new(name, text, admitted.kind, schema)
+        registration = Registration.new(name, text, admitted.kind, schema, sink)
         if self._plan is None:
             self._waiting[name] = _Waiting(registration, query)
             return registration
@@ -250,7 +262,7 @@ class Pipeline:
     # The Spark query
 
     def start(self, trigger: str | Mapping[str, Any] | None = None) -> Pipeline:
-        """Start or resume; ``trigger`` is an interval, or what Spark's ``trigger`` takes, as a dict.
+        """Start or resume; ``trigger`` is as in ``SET penstock.trigger``, or a dict for Spark's ``trigger``.
 
         The first start fixes streams, splits and partitions.
         """
@@ -259,12 +271,14 @@ class Pipeline:
                 raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
             check_unused(self._directory, self._spark.streams.active)
             self._plan = self._plan or self._first_plan()
-            writer = self._frame(self._plan).writeStream.queryName(self.name)
-            writer = writer.foreachBatch(self._publish).option("checkpointLocation", self._checkpoint)
-            if trigger is not None:
-                given = {"processingTime": trigger} if isinstance(trigger, str) else dict(trigger)
-                writer = writer.trigger(**given)
-            self._query = writer.start()
+            for r in self._queries.standing():
+                if r.sink and r.id not in self._sinks:
+                    self._write(r, r.sink)
+            given = self._settings().trigger if trigger is None else trigger
+            own: Any = self._frame(self._plan).writeStream.queryName(self.name)
+            own = own.trigger(**(trigger_options(given) if isinstance(given, str) else given))
+            own = own.foreachBatch(self._publish).option("checkpointLocation", self._checkpoint)
+            self._query = own.start()
             self._sinks.start()
         return self
 
@@ -292,7 +306,8 @@ class Pipeline:
             blobs = exchange.pack(sources, keys).unionAll(stream.rows(keys))
             return blobs.groupBy("partition").transformWithStateInPandas(relay, PUBLISHED, "Append", "None")
 
-        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables(planned, {})))
+        ended = ticks_at_end(self._settings(), plan.time)
+        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables(planned, {}), ended=ended))
 
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
@@ -324,10 +339,11 @@ class Pipeline:
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end, as of a Spark query; then the sinks write what is published, and end."""
-        ended = self._running().awaitTermination(timeout)
-        if not self._running().isActive:
-            self._sinks.finish()
-        return ended
+        try:
+            return self._running().awaitTermination(timeout)
+        finally:
+            if not self._runs:
+                self._sinks.finish()
 
     def process_all_available(self) -> None:
         """Wait until all rows that there are now have been processed, and sinks have written the results."""

@@ -40,7 +40,7 @@ class Registration:
 
     ``id`` differs between two queries that had the same name. ``sequence`` is the number of the command, 0 as
     long as the pipeline was never started; ``dropped`` that of the command that dropped it. ``failed``: why,
-    if it was dropped since it failed.
+    if it was dropped since it failed. ``sink``: the name of its sink, if that was made by CREATE SINK.
     """
 
     id: str
@@ -48,13 +48,14 @@ class Registration:
     text: str
     kind: str
     schema: pa.Schema
+    sink: str = ""
     sequence: int = 0
     dropped: int | None = None
     failed: str | None = None
 
     @staticmethod
-    def new(name: str, text: str, kind: str, schema: pa.Schema) -> Registration:
-        return Registration(f"{name}.{uuid.uuid4().hex[:8]}", name, text, kind, schema)
+    def new(name: str, text: str, kind: str, schema: pa.Schema, sink: str) -> Registration:
+        return Registration(f"{name}.{uuid.uuid4().hex[:8]}", name, text, kind, schema, sink)
 
     @property
     def stands(self) -> bool:
@@ -72,7 +73,7 @@ class Registration:
     def payload(self, plan: str) -> dict[str, Any]:
         """The content of the command; engines read the name and the plan."""
         schema = base64.b64encode(self.schema.serialize()).decode()
-        own = {"id": self.id, "text": self.text, "kind": self.kind, "schema": schema}
+        own = {"id": self.id, "text": self.text, "kind": self.kind, "schema": schema, "sink": self.sink}
         return {"query": self.name, "plan": plan, **own}
 
     @staticmethod
@@ -80,7 +81,7 @@ class Registration:
         """The inverse."""
         own = command.payload
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(own["schema"])))
-        named = (own["id"], own["query"], own["text"], own["kind"], schema)
+        named = (own["id"], own["query"], own["text"], own["kind"], schema, own["sink"])
         return Registration(*named, sequence=command.sequence)
 
 

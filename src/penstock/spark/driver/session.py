@@ -294,9 +294,18 @@ class Session:
         bind, settings = lambda text: cql.bind(text, self._catalog), lambda: self.settings
         inputs = [self._input(s) for s in streams]
         kept, by = cql.seconds(keep, "KEEP"), {self._input(n).name: k for n, k in splits(split).items()}
-        made = Pipeline(self.spark, name, checkpoint, inputs, self.partitions, by, kept, bind, settings)
+        own = (inputs, self.partitions, by, kept, bind, settings, self._sink)
+        made = Pipeline(self.spark, name, checkpoint, *own)
         self._pipelines[name] = made
         return made
+
+    def _sink(self, name: str) -> SinkDef:
+        known = self._catalog.known(name)
+        definition = self._catalog[known] if known else None
+        if not isinstance(definition, SinkDef):
+            sinks = ", ".join(n for n, d in self._catalog.items() if isinstance(d, SinkDef)) or "none"
+            raise CatalogError(f"there is no sink {name!r}; sinks: {sinks}")
+        return definition
 
     def _input(self, name: str) -> Input:
         known = self._catalog.known(name)

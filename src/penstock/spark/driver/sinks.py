@@ -30,6 +30,7 @@ class _Running:
     name: str
     sink: Sink
     results: QueryResults
+    checkpoint: str
     query: StreamingQuery | None = None
 
 
@@ -40,18 +41,22 @@ class Sinks:
         self._spark, self._location = spark, location
         self._sinks: dict[str, _Running] = {}
 
-    def add(self, id: str, name: str, sink: Sink, results: QueryResults) -> None:
-        """Remember a sink; one that runs stays."""
-        known = self._sinks.get(id)
+    def __contains__(self, id: str) -> bool:
+        return id in self._sinks
+
+    def add(self, results: QueryResults, sink: Sink, checkpoint: str | None = None) -> None:
+        """Remember a sink, whose checkpoint is below the pipeline's if it has none; one that runs stays."""
+        known = self._sinks.get(results.id)
         if known is None or known.query is None or not known.query.isActive:
-            self._sinks[id] = _Running(name, sink, results)
+            location = checkpoint or f"{self._location}/{results.id}"
+            self._sinks[results.id] = _Running(results.query, sink, results, location)
 
     def start(self) -> None:
         """Start those that do not run."""
-        for id, own in self._sinks.items():
+        for own in self._sinks.values():
             if own.query is None or not own.query.isActive:
                 writer = own.sink(own.results.dataframe(self._spark))
-                own.query = writer.option("checkpointLocation", f"{self._location}/{id}").start()
+                own.query = writer.option("checkpointLocation", own.checkpoint).start()
 
     def process_all_available(self) -> None:
         """Wait until they have written all results that are published."""
