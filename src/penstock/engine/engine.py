@@ -99,8 +99,9 @@ class Engine:
         self._since[name] = first
         if plan.partitions is not None and self._partition >= plan.partitions:
             return
-        reads = plan.streams | self._unread
-        late = waits(plan.root) or any(i.waits for i in plan.inputs)
+        reads = self._streams if self.stage.one_clock else plan.streams | self._unread
+        # Queries of a pipeline wait all alike, so that they can share windows.
+        late = not self.stage.roots or waits(plan.root) or any(i.waits for i in plan.inputs)
         key = " + ".join(sorted(reads)) + ("" if late else " at once")
         if key not in self.groups:
             streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]
@@ -117,7 +118,11 @@ class Engine:
         if not self.stage.roots:
             return frozenset()
         read = [QueryPlan(root).streams for root in self.stage.roots.values()]
-        return frozenset(i.name for i in self.stage.inputs if i.kind in STREAMS) - frozenset().union(*read)
+        return self._streams - frozenset().union(*read)
+
+    @cached_property
+    def _streams(self) -> frozenset[str]:
+        return frozenset(i.name for i in self.stage.inputs if i.kind in STREAMS)
 
     def _drop(self, name: str) -> None:
         key = self._group_of.pop(name, None)
@@ -161,7 +166,7 @@ class Engine:
         new = before.commands.new(commands)
         changes = changes_of(new)
         self._commands, self._tables = before.commands.apply(commands), after(self._tables, changes)
-        self._registry = before.registry.after(new)
+        self._registry = before.registry.after(new, self._streams if self.stage.one_clock else None)
         self._update(before.registry)
         arrivals = self._stamps.stamp(self._sources.check(arrivals))
         self._received.note(arrivals)

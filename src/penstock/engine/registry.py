@@ -84,14 +84,17 @@ class Registry:
     queries: Mapping[str, Registered] = field(default_factory=dict)
     highest: Mapping[str, int] = field(default_factory=dict)
 
-    def after(self, commands: Sequence[Command]) -> Registry:
-        """The registry after commands. A name that is taken keeps its query: the host has refused it."""
+    def after(self, commands: Sequence[Command], clock: Collection[str] | None = None) -> Registry:
+        """The registry after commands. A name that is taken keeps its query: the host has refused it.
+
+        ``clock``: the inputs that all queries go by, if they have one clock.
+        """
         queries = dict(self.queries)
         for command in commands:
             name = command.payload.get("query", "")
             if command.kind == REGISTER and name not in queries:
                 plan = command.payload["plan"]
-                queries[name] = Registered(plan, self._since(QueryPlan.decoded(plan)))
+                queries[name] = Registered(plan, self._since(clock or QueryPlan.decoded(plan).streams))
             elif command.kind == DROP:
                 queries.pop(name, None)
         return self if queries == self.queries else replace(self, queries=queries)
@@ -100,8 +103,8 @@ class Registry:
         """The registry without queries that failed."""
         return replace(self, queries={n: q for n, q in self.queries.items() if n not in names})
 
-    def _since(self, plan: QueryPlan) -> int:
-        shown = [self.highest[name] for name in plan.streams if name in self.highest]
+    def _since(self, streams: Collection[str]) -> int:
+        shown = [self.highest[name] for name in streams if name in self.highest]
         return max(shown) + 1 if shown else int(BEFORE_TIME)
 
     def shown(self, arrivals: Sequence[Arrival]) -> Registry:

@@ -83,7 +83,8 @@ class Stage:
     """One partition's program: the operators' roots by name, and the inputs they read.
 
     Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``; a
-    pipeline has none, since its queries come by commands (:mod:`penstock.engine.registry`).
+    pipeline has none, since its queries come by commands (:mod:`penstock.engine.registry`). ``one_clock``:
+    all of them run by the least progress of all inputs, and share the windows of every stream.
     """
 
     roots: dict[str, Node]
@@ -91,6 +92,7 @@ class Stage:
     tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
     scheduling: Scheduling = field(default=Scheduling(), compare=False)
     memory: MemoryLimit | None = field(default=None, compare=False)
+    one_clock: bool = False
 
     @property
     def root(self) -> Node:

@@ -88,8 +88,13 @@ def plan_pipeline(
     partitions: int = 1,
     split: Mapping[str, Sequence[Split]] | None = None,
     settings: Settings | None = None,
+    one_clock: bool = False,
 ) -> PipelinePlan:
-    """The inputs of a pipeline: streams by the splits that are named and that its first queries need."""
+    """The inputs of a pipeline: streams by the splits that are named and that its first queries need.
+
+    Queries that read the same streams share windows. With ``one_clock`` all queries do, and a silent stream
+    holds back those that do not read it, too.
+    """
     settings = settings or Settings()
     _time(streams)
     routes: dict[str, list[Route]] = {s.name: [] for s in streams}
@@ -102,17 +107,21 @@ def plan_pipeline(
         _add_ways(routes, query, partitions)
     for stream in streams:
         routes[stream.name] = routes[stream.name] or [Route()]
-    return resumed(streams, routes, partitions, settings)
+    return resumed(streams, routes, partitions, settings, one_clock)
 
 
 def resumed(
-    streams: Sequence[Input], routes: Mapping[str, Sequence[Route]], partitions: int, settings: Settings
+    streams: Sequence[Input],
+    routes: Mapping[str, Sequence[Route]],
+    partitions: int,
+    settings: Settings,
+    one_clock: bool = False,
 ) -> PipelinePlan:
     """The plan whose ``routes`` these are."""
     inputs = [i for s in streams for i in _inputs(s, list(dict.fromkeys(routes[s.name])))]
     taken = tuple(_stage_input(i) for i in inputs)
     how, memory = running(settings)
-    stage = Stage({}, taken, scheduling=how, memory=memory)
+    stage = Stage({}, taken, scheduling=how, memory=memory, one_clock=one_clock)
     return PipelinePlan(PlannedStage(stage, partitions, tuple(inputs)), _time(streams))
 
 
