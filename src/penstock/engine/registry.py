@@ -45,6 +45,11 @@ class QueryPlan:
         """The names of the stage's inputs that it reads, tables left out."""
         return frozenset(_streams(self.root))
 
+    @property
+    def reads_windows(self) -> bool:
+        """Whether it has windows that keep rows, which it could share."""
+        return _reads_windows(self.root)
+
     def encoded(self) -> str:
         """The plan in a command."""
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -61,6 +66,11 @@ class QueryPlan:
             ) from None
         assert isinstance(plan, QueryPlan)
         return plan
+
+
+def _reads_windows(node: Node) -> bool:
+    kept = isinstance(node, SeqWindow) and not node.is_momentary
+    return kept or any(map(_reads_windows, node.inputs))
 
 
 def _streams(node: Node) -> set[str]:

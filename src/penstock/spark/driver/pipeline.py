@@ -112,6 +112,7 @@ class Pipeline:
         partitions: int,
         split: Mapping[str, Split],
         keep: float,
+        one_clock: bool,
         bind: Callable[[str], logical.Query],
         settings: Callable[[], Settings],
         sink: Callable[[str], SinkDef],
@@ -119,6 +120,7 @@ class Pipeline:
         self.name = name
         self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
         self._keep, self._bind, self._settings, self._sink = keep, bind, settings, sink
+        self._one_clock = one_clock
         self._checkpoint = _absolute(checkpoint)
         self._directory = Directory(spark, self._checkpoint)
         self.results = Results(f"{self._checkpoint}/results")
@@ -135,14 +137,16 @@ class Pipeline:
         layout = Layout.read(self._directory)
         if layout is None:
             return None
-        layout.check([s.name for s in self._streams], self._partitions, self._split)
+        layout.check([s.name for s in self._streams], self._partitions, self._split, self._one_clock)
         streams = {s.name: s for s in self._streams}
-        return resumed([streams[n] for n in layout.routes], layout.routes, self._partitions, self._settings())
+        how = (layout.routes, self._partitions, self._settings(), self._one_clock)
+        return resumed([streams[n] for n in layout.routes], *how)
 
     def _planned(self, more: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
         """The plan of a new pipeline with the queries so far, and perhaps some more."""
         queries = {n: w.query for n, w in self._waiting.items()} | dict(more or {})
-        return plan_pipeline(self._streams, queries, self._partitions, self._split, self._settings())
+        how = (self._partitions, self._split, self._settings(), self._one_clock)
+        return plan_pipeline(self._streams, queries, *how)
 
     # Queries
 
@@ -288,7 +292,7 @@ class Pipeline:
             raise PipelineError(f"pipeline {self.name!r} has no query; register one before the first start")
         plan = self._planned()
         admitted = {n: admit(plan, n, w.query, self._settings()) for n, w in self._waiting.items()}
-        Layout(self._partitions, plan.routes).write(self._directory)
+        Layout(self._partitions, plan.routes, self._one_clock).write(self._directory)
         for name, waiting in self._waiting.items():
             self._send(waiting.registration, admitted[name])
         self._waiting = {}

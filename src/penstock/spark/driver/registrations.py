@@ -151,12 +151,14 @@ class Layout:
 
     partitions: int
     routes: Mapping[str, Sequence[Route]]
+    one_clock: bool = False
 
     def write(self, directory: Directory) -> None:
         """Remember it in the checkpoint."""
         shown = {name: [routed(r) for r in routes] for name, routes in self.routes.items()}
         packed = base64.b64encode(cloudpickle.dumps(dict(self.routes))).decode()
         header = {"format": FORMAT, "penstock": __version__, "partitions": self.partitions}
+        header |= {"one_clock": self.one_clock}
         directory.write(FILE, json.dumps({**header, "streams": shown, "routes": packed}, indent=1))
 
     @staticmethod
@@ -172,10 +174,15 @@ class Layout:
                 f"{found['format']}), and this is Penstock {__version__} (format {FORMAT}); resume it with "
                 "that version, or use a new checkpoint"
             )
-        return Layout(found["partitions"], pickle.loads(base64.b64decode(found["routes"])))
+        routes = pickle.loads(base64.b64decode(found["routes"]))
+        return Layout(found["partitions"], routes, found["one_clock"])
 
-    def check(self, streams: Sequence[str], partitions: int, split: Mapping[str, Split]) -> None:
-        """Reject other streams, partitions or splits than those that the checkpoint has."""
+    def check(
+        self, streams: Sequence[str], partitions: int, split: Mapping[str, Split], one_clock: bool
+    ) -> None:
+        """Reject other streams, partitions, splits or clocks than those that the checkpoint has."""
+        if one_clock != self.one_clock:
+            raise _another("setting one_clock =", str(self.one_clock), str(one_clock))
         if set(streams) != set(self.routes):
             raise _another("streams", ", ".join(self.routes), ", ".join(streams))
         if partitions != self.partitions:

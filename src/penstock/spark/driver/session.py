@@ -273,6 +273,7 @@ class Session:
         streams: Sequence[str] = (),
         split: Mapping[str, str | Sequence[str] | Sequence[Sequence[str]]] | None = None,
         keep: str | dt.timedelta = "1 HOUR",
+        one_clock: bool = False,
     ) -> Pipeline:
         """A pipeline: many queries over some streams in one Spark query.
 
@@ -280,7 +281,8 @@ class Session:
         resumes it, with the queries that it has. ``streams`` are the streams and relations that its queries
         may read. ``split`` names, by stream, the columns by which its rows are split over partitions, or
         several lists of columns; by default those that the first queries need. Results can be read for as
-        long as ``keep``.
+        long as ``keep``. Queries that read the same streams share windows; with ``one_clock`` all queries
+        do, and a silent stream holds back also those that do not read it.
         """
         known = next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
         if checkpoint is None:
@@ -294,7 +296,7 @@ class Session:
         bind, settings = lambda text: cql.bind(text, self._catalog), lambda: self.settings
         inputs = [self._input(s) for s in streams]
         kept, by = cql.seconds(keep, "KEEP"), {self._input(n).name: k for n, k in splits(split).items()}
-        own = (inputs, self.partitions, by, kept, bind, settings, self._sink)
+        own = (inputs, self.partitions, by, kept, one_clock, bind, settings, self._sink)
         made = Pipeline(self.spark, name, checkpoint, *own)
         self._pipelines[name] = made
         return made
