@@ -5,6 +5,7 @@ Each figure writes its numbers (CSV) and its plot (PNG) into ``artifacts/paper``
     penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--out DIRECTORY]
     penstock bench paper --paper kang [--figure 3] [--quick]
     penstock bench paper --paper srivastava [--figure 6] [--quick]
+    penstock bench paper --paper hammad [--figure 9a] [--quick]
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figu
     known = figures(f"ch{chapter}" if paper == "thesis" else paper)
     if paper != "thesis" and not known:
         raise PenstockError(
-            f"there is no experiment of the paper {paper} in bench/paper: choose thesis, kang or srivastava"
+            f"there is no experiment of the paper {paper} in bench/paper: choose thesis, kang, srivastava or "
+            "hammad"
         )
     if not known:
         raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper: choose 4")
@@ -76,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--paper",
         default="thesis",
-        help="thesis, kang for window joins by cost, or srivastava for joins in little memory",
+        help="thesis, kang (window joins by cost), srivastava (joins in little memory) or hammad (W-joins)",
     )
     parser.add_argument("--chapter", type=int, default=4, help="chapter of the thesis")
     parser.add_argument("--figure", help="one figure only, such as 4.13")

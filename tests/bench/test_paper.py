@@ -121,3 +121,11 @@ def test_joins_in_little_memory(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["srivastava_5.csv", "srivastava_5.png"]
     every = [figure.number for figure in figures("srivastava")]
     assert every == [f"srivastava {n}" for n in (*range(5, 12), "bounds")]
+
+
+@pytest.mark.slow
+def test_w_joins(tmp_path: Path) -> None:
+    said = run("--paper", "hammad", "--quick", "--out", str(tmp_path))
+    assert "claims agree" in said
+    numbers = ["13", "14", "7", "8", "9a", "9b", "9c"]
+    assert sorted(p.stem for p in tmp_path.glob("*.csv")) == [f"hammad_{n}" for n in numbers]

@@ -127,7 +127,6 @@ def test_merging_passes_over_rows_without_partners() -> None:
     slow = streams({"A": 100, "B": 100, "C": 1}, 20)
     nested, merged = (worked(a, "WINDOW 50", slow).work for a in ("nlw", "mw"))
     assert merged.tested < nested.tested / 4
-    assert merged.matched < nested.matched
     even = streams({"A": 30, "B": 30, "C": 30}, 10)
     nested, merged = (worked(a, "WINDOW 500", even).work for a in ("nlw", "mw"))
     assert merged.tested > 0.9 * nested.tested

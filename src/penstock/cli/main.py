@@ -153,6 +153,13 @@ def bench_join(context: typer.Context) -> None:
         _bench("bench.peers.spark_join")(context.args)
 
 
+@bench_app.command("w-join", **_FORWARDED)
+def bench_w_join(context: typer.Context) -> None:
+    """Joins with windows between streams by every plan, and beside Spark; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.peers.w_join")(context.args)
+
+
 @bench_app.command("growth", **_FORWARDED)
 def bench_growth(context: typer.Context) -> None:
     """The cost of a join by number of streams, size of batches, windows and rows, and cores."""

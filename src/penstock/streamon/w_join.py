@@ -32,6 +32,7 @@ class Traffic:
     ``located``: the share of the rows that found a row in every buffer. ``matching``: the share of the rows
     in a buffer that matched a tuple, in keys and time. ``near``: the share of them that is in a tuple's
     period, as the windows say. ``widest``: per stream, how many times more rows the largest window has.
+    ``stored``: per stream, all rows in its store, with those of the step: an index finds them too.
     """
 
     arrived: tuple[float, ...]
@@ -40,6 +41,7 @@ class Traffic:
     matching: float
     near: float = 1.0
     widest: tuple[float, ...] = ()
+    stored: tuple[float, ...] = ()
 
     def cost(self, algorithm: str, unit: WJoinThresholds) -> float:
         """Seconds for the rows that arrived."""
@@ -57,7 +59,8 @@ class Traffic:
         for j in others:
             rows = self.buffered[j] * (self.widest[j] if algorithm in ("gca", "mw") and self.widest else 1.0)
             if algorithm in ("hw", "mjoin"):
-                seconds += tuples * (unit.probe + rows * matching * unit.match)
+                found = max(self.stored[j] if self.stored else 0.0, rows) * min(matching / self.near, 1.0)
+                seconds += tuples * (unit.probe + found * unit.match)
             else:
                 seconds += tuples * (unit.tuple + rows * (unit.test if merges else unit.scan))
             tuples *= rows * matching
@@ -74,6 +77,7 @@ class TrafficProfiler:
         self._near, self._widest = near, widest
         self._arrived, self._buffered = np.zeros(streams), np.zeros(streams)
         self._sampled, self._located, self._pairs, self._matched = 0.0, 0.0, 0.0, 0.0
+        self._stored = (0.0,) * streams
         self.pending = 0
 
     def arrived(self, counts: Sequence[int]) -> None:
@@ -86,6 +90,10 @@ class TrafficProfiler:
         self._sampled += count
         self._located += located
         self._buffered += buffered
+
+    def stored(self, rows: Sequence[float]) -> None:
+        """The rows in the stores."""
+        self._stored = tuple(map(float, rows))
 
     def matched(self, pairs: int, matched: int) -> None:
         self._pairs += pairs
@@ -101,6 +109,7 @@ class TrafficProfiler:
             self._matched / self._pairs if self._pairs else 1.0,
             self._near,
             self._widest,
+            self._stored,
         )
         self._arrived, self._buffered = self._arrived / 2, self._buffered / 2
         self._sampled, self._located = self._sampled / 2, self._located / 2
@@ -160,7 +169,7 @@ class AdaptiveWJoin:
         return len(self.algorithms) > 1 and (first or self.profiler.pending + rows >= self._period)
 
     def reconsider(self) -> None:
-        """Compare the algorithms after a step that was looked at."""
+        """Compare the algorithms before a step that was looked at."""
         self.traffic = self.profiler.end_period()
         self._streamon.adapt(self.profiler.rows, self.traffic)
 

@@ -74,15 +74,6 @@ class Buffers:
         pairs = [tuple(Run.of(inputs.life(i, some)[0], some) for some in both) for i, both in enumerate(runs)]
         return cls([old for old, _ in pairs], [fresh for _, fresh in pairs])
 
-    def sizes(self, root: int, times: Int64s, graph: WindowGraph) -> Int64s:
-        """By stream, the rows in its buffer when rows of stream ``root`` come at these times."""
-        found = np.zeros((len(self.old), len(times)), np.int64)
-        for j in (j for j in range(len(self.old)) if j != root):
-            for run in (self.old[j], self.new[j]):
-                stops = np.searchsorted(run.times, times, side="right")
-                found[j] += stops - np.searchsorted(run.times, times - graph.reach(j))
-        return found
-
     @property
     def in_order(self) -> bool:
         """Whether no new row is before an old one of another input."""
@@ -100,28 +91,21 @@ def _older(inputs: JoinInputs, i: int, new: Sequence[int] | Int64s) -> Int64s:
 
 @dataclass
 class Work:
-    """What a sweep did: timestamps compared, tuples tested by predicates or found in an index.
-
-    ``pairs``: tuples and rows in the buffers that they looked at, and how many of those ``matched``.
-    """
+    """What a sweep did: timestamps compared, and tuples tested by predicates or found in an index."""
 
     compared: int = 0
     tested: int = 0
-    pairs: int = 0
-    matched: int = 0
 
     def __add__(self, other: Work) -> Work:
         return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Sweep:
-    """One algorithm over one graph of windows; ``looks``: whether it also counts pairs that it does not
-    visit.
-    """
+    """One algorithm over one graph of windows."""
 
     def __init__(self, inputs: JoinInputs, graph: WindowGraph) -> None:
         self.inputs, self.graph, self.work = inputs, graph, Work()
-        self.buffers, self.looks = Buffers([], []), False
+        self.buffers = Buffers([], [])
 
     def run(self, root: int, rows: Int64s, buffers: Buffers) -> Tuples:
         """The results whose last row is one of these rows of input ``root``, in the order of time."""
@@ -177,17 +161,11 @@ class Sweep:
         found = []
         for run, firsts, stops in self.runs(tuples, root, j):
             keys = run.keys(self.inputs, j, classes)
-            self.work.compared += 2 * self._rows(firsts, stops)
+            self.work.compared += 2 * _count(firsts, stops)
             places, at, tested = sweeping.in_period(run.times, keys, firsts, stops, lows, highs, probes)
             self.work.tested += tested
             found.append((places, run.rows[at]))
         return _both(found)
-
-    def _rows(self, firsts: Int64s, stops: Int64s) -> int:
-        """Count the rows of runs."""
-        rows = int(np.maximum(stops - firsts, 0).sum())
-        self.work.pairs += rows
-        return rows
 
     def period(self, tuples: Tuples, j: int) -> tuple[Int64s, Int64s]:
         """The least and the greatest timestamp in stream j that is within the windows of each tuple."""
@@ -223,6 +201,11 @@ class Sweep:
         return self.inputs.key(i, c, tuples.rows[i])[0]
 
 
+def _count(firsts: Int64s, stops: Int64s) -> int:
+    """The rows of runs."""
+    return int(np.maximum(stops - firsts, 0).sum())
+
+
 def _from(run: Run, lows: Int64s) -> Int64s:
     return np.searchsorted(run.times, lows, side="left")
 
@@ -236,6 +219,20 @@ def _both(found: Sequence[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 class NestedLoop(Sweep):
     """NLW-join: every row of the buffer is compared with the period (figure 5)."""
+
+    def look(self, root: int, rows: Int64s, buffers: Buffers) -> tuple[Int64s, int, int]:
+        """For some rows of a stream: by stream the rows in its buffer, and of the pairs of these rows and
+        the rows in the buffer of the next stream, how many there are and how many match.
+        """
+        self.buffers = buffers
+        tuples = Tuples({root: rows}, *self.inputs.life(root, rows), ())
+        sizes = np.zeros((len(self.inputs), len(rows)), np.int64)
+        for j in (j for j in range(len(self.inputs)) if j != root):
+            for _, firsts, stops in self.runs(tuples, root, j):
+                sizes[j] += np.maximum(stops - firsts, 0)
+        following = self.order(root)[0]
+        matched = self.find(tuples, root, following, self.inputs.shared(following, {root}))[0]
+        return sizes, int(sizes[following].sum()), len(matched)
 
 
 class Hash(Sweep):
@@ -251,9 +248,6 @@ class Hash(Sweep):
         near = (lows[places] <= times) & (times <= highs[places])
         near &= self._before(tuples, root, j, places, rows)
         self.work.compared += 2 * len(places)
-        if self.looks:
-            for _, firsts, stops in self.runs(tuples, root, j):
-                self._rows(firsts, stops)
         return places[near], rows[near]
 
     def _equal(self, tuples: Tuples, j: int, classes: Sequence[int]) -> Matches:
@@ -295,7 +289,7 @@ class Merge(Sweep):
         """Mode 2: all rows of the buffer, by the predicates alone."""
         probes, found = self._probes(tuples, classes), []
         for run, firsts, stops in self.runs(tuples, root, j):
-            self.work.tested += self._rows(firsts, stops)
+            self.work.tested += _count(firsts, stops)
             places, at = sweeping.in_run(run.keys(self.inputs, j, classes), firsts, stops, probes)
             found.append((places, run.rows[at]))
         return _both(found)
@@ -309,7 +303,9 @@ class Locate(PipelineStep):
         self._sweep, self._root = sweep, root
 
     def run(self, tuples: Tuples) -> Tuples:
-        for j in range(len(self.inputs)):
+        old, new = self._sweep.buffers.old, self._sweep.buffers.new
+        # Few rows pass the stream that has the fewest.
+        for j in sorted(range(len(self.inputs)), key=lambda j: len(old[j].rows) + len(new[j].rows)):
             if j != self._root and len(tuples):
                 self._sweep.work.compared += 2 * len(tuples)
                 runs = self._sweep.runs(tuples, self._root, j)
@@ -355,7 +351,6 @@ class WindowProbe(Probe):
         j, bound = self._j, set(tuples.rows)
         classes = self.inputs.shared(j, bound)
         places, rows = self._sweep.find(tuples, self._root, j, classes)
-        self._sweep.work.matched += len(rows)
         starts, ends = self.inputs.life(j, rows)
         starts, ends = np.maximum(tuples.starts[places], starts), np.minimum(tuples.ends[places], ends)
         joined = replace(tuples.take(places), starts=starts, ends=ends)

@@ -25,7 +25,7 @@ import numpy as np
 from penstock.engine.element import FOREVER, Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.operator import JoinOperator
-from penstock.engine.joins.sweeps import Buffers, Sweep, Work, sweeps
+from penstock.engine.joins.sweeps import Buffers, NestedLoop, Sweep, Work, sweeps
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.joins.window_graph import WindowGraph
 from penstock.engine.operator import Clock, Operator, StartContext
@@ -112,45 +112,47 @@ class _WJoin(JoinOperator):
         return out
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        algorithm, looks = self._choice.algorithm, self._choice.looks(sum(map(len, inputs)))
-        self._choice.profiler.arrived([len(chunk) for chunk in inputs])
-        if algorithm == "mjoin":
-            firsts = [stub.frontier for stub in self._inputs.stubs]
-            out = super()._join(inputs, clock)
-            new = [np.arange(first, s.frontier) for first, s in zip(firsts, self._inputs.stubs, strict=True)]
-            if looks:
-                self._look(Buffers.of(self._inputs, [self._inputs.usable(i, r) for i, r in enumerate(new)]))
-            return out.in_order()
+        before = [stub.frontier for stub in self._inputs.stubs]
         new = [self._inputs.insert(i, chunk) for i, chunk in enumerate(inputs)]
-        buffers, before = Buffers.of(self._inputs, new), self.work
-        found = [
-            self._chunk(tuples, tuples.starts, 1)
-            for sweep in self._sweeps_of(algorithm, looks)
-            for root in range(len(new))
-            for rows in _slices(buffers.new[root].rows)
-            for tuples in [self._mine(sweep.run(root, rows, buffers))]
-        ]
+        buffers, looks = Buffers.of(self._inputs, new), self._choice.looks(sum(map(len, inputs)))
+        self._choice.profiler.arrived([len(chunk) for chunk in inputs])
         if looks:
-            done = self.work
-            self._choice.profiler.matched(done.pairs - before.pairs, done.matched - before.matched)
             self._look(buffers)
-        return Chunk.concat(found, self._schema).in_order()
+        algorithm = self._choice.algorithm
+        found = self._probed(before, new) if algorithm == "mjoin" else self._swept(algorithm, buffers)
+        return Chunk.concat([self._chunk(t, t.starts, 1) for t in found], self._schema).in_order()
 
-    def _look(self, buffers: Buffers) -> None:
-        """Count the rows in the buffers for a sample of the new rows, and choose the algorithm again."""
-        for root, run in enumerate(buffers.new):
-            sizes = buffers.sizes(root, run.times[:: max(len(run.times) // W_JOIN.sample, 1)], self._graph)
-            others = np.delete(sizes, root, axis=0)
-            located = int((others > 0).all(axis=0).sum())
-            self._choice.profiler.sampled(sizes.shape[1], located, sizes.sum(axis=1))
-        self._choice.reconsider()
-
-    def _sweeps_of(self, algorithm: str, looks: bool) -> list[Sweep]:
+    def _swept(self, algorithm: str, buffers: Buffers) -> Iterator[Tuples]:
         if algorithm not in self._sweeps:
             self._sweeps[algorithm] = sweeps(algorithm, self._inputs, self._graph)
         for sweep in self._sweeps[algorithm]:
-            sweep.looks = looks
-        return self._sweeps[algorithm]
+            for root, run in enumerate(buffers.new):
+                for at in range(0, len(run.rows), SLICE_TUPLES):
+                    yield self._mine(sweep.run(root, run.rows[at : at + SLICE_TUPLES], buffers))
+
+    def _probed(self, before: Sequence[int], new: Sequence[Int64s]) -> Iterator[Tuples]:
+        """As a plain join: rows of each input probe the others, of which those after it have no new rows."""
+        stubs = self._inputs.stubs
+        after = [stub.frontier for stub in stubs]
+        for i, rows in enumerate(new):
+            for j, stub in enumerate(stubs):
+                stub.frontier = after[j] if j <= i else before[j]
+            yield from self._pipeline(i, rows)
+
+    def _look(self, buffers: Buffers) -> None:
+        """Count the rows in the buffers for a sample of the new rows, and choose the algorithm again."""
+        profiler, looking = self._choice.profiler, NestedLoop(self._inputs, self._graph)
+        for root, run in enumerate(buffers.new):
+            sample = run.rows[:: max(len(run.rows) // W_JOIN.sample, 1)]
+            if len(sample):
+                sizes, pairs, matched = looking.look(root, sample, buffers)
+                located = int((np.delete(sizes, root, axis=0) > 0).all(axis=0).sum())
+                profiler.sampled(len(sample), located, sizes.sum(axis=1))
+                profiler.matched(pairs, matched)
+        profiler.stored(
+            [len(old.rows) + len(run.rows) for old, run in zip(buffers.old, buffers.new, strict=True)]
+        )
+        self._choice.reconsider()
 
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
         """The results of the plain join that are within the windows."""
@@ -194,7 +196,3 @@ def _near(graph: WindowGraph) -> float:
     """The mean share of a buffer that is within the window of the row that looks at it."""
     pairs = permutations(range(len(graph)), 2)
     return fmean((graph.bounds[j][i] + 1) / (graph.reach(j) + 1) for i, j in pairs)
-
-
-def _slices(rows: Int64s) -> Iterator[Int64s]:
-    return (rows[at : at + SLICE_TUPLES] for at in range(0, len(rows), SLICE_TUPLES))
