@@ -47,6 +47,7 @@ FIXED = {
     "routing.py": {"EVERYWHERE"},
     "spark/driver/exchange.py": {"_BITS", "_SEED"},  # Spark's hash
     "spark/process.py": {"_TRIM_THRESHOLD", "_MMAP_THRESHOLD"},  # glibc's
+    "spark/driver/registrations.py": {"FORMAT"},
     "spark/relay/state_log.py": {"FORMAT", "_CONTROL", "_TABLES"},
     "spark/resident/directory.py": {"_LONGEST_PATH"},  # the system's
     "streamon/kernels.py": {"NEVER"},
