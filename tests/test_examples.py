@@ -17,6 +17,7 @@ SHOWN = {
     "network_traffic.py": r"\| *total\|",
     "own_dataframes.py": r"\| *shop\| *143\|",
     "auctions.py": r"SAMPLE CLUSTER: \d",
+    "join_selectivity.py": r"\|crossed *\|0\.\d+",
 }
 
 

@@ -53,7 +53,7 @@ def test_the_example() -> None:
 
 def test_every_entity_publishes_with_its_place_in_the_plan() -> None:
     found = run(JOIN)
-    assert {m.kind for m in found} == set(Kind) - {Kind.CACHE}
+    assert {m.kind for m in found} == set(Kind) - {Kind.CACHE, Kind.QUERY}
     entities = {m.entity for m in found}
     for m in found:
         assert not parent_of(m.entity) or parent_of(m.entity) in entities or m.kind is Kind.INPUT

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, overload
 class Kind(StrEnum):
     """What publishes."""
 
+    QUERY = "query"
     ENGINE = "engine"
     INPUT = "input"
     OPERATOR = "operator"
@@ -56,6 +57,15 @@ class Property(StrEnum):
     ROWS = "rows", "rows", "Rows of state; of a queue, elements that wait"
     BYTES = "bytes", "bytes", "Bytes of state"
 
+    # query, of which only SysStream has measurements
+    BATCH_SECONDS = "batch_seconds", "seconds", "The time that the last batch took"
+    ENDED = "ended", "", "The query has ended; its last measurements were published before"
+    PUBLISH_SECONDS = "publish_seconds", "seconds", "What the last publication on SysStream took"
+
+    # query, engine, input, operator
+    LATENCY = "latency", "seconds", "From the arrival of a result's last row to the result", "p50 or p99"
+    THROUGHPUT = "throughput", "per second", "Rows received, or elements emitted, since the step before"
+
     # engine
     STREAM_TIME = "stream_time", "ticks", "How far the query's time has come"
     HELD_BACK_BY = "held_back_by", "", "The input with the least progress", "the input"
@@ -85,6 +95,8 @@ class Property(StrEnum):
     # operator and queue
     ELEMENTS = "elements", "elements", "Elements emitted; of a queue, elements that went through it"
     SECONDS = "seconds", "seconds", "Time the operator has run"
+    SELECTIVITY = "selectivity", "ratio", "Elements emitted per element consumed in the last step"
+    MATCHES_PER_PROBE = "matches_per_probe", "ratio", "Matches found per probe since the engine was built"
     PROBES = "probes", "probes", "Probes of stores; of an index, those now counted"
     COMPARED = "compared", "comparisons", "Timestamps that a W-join compared"
     TESTED = "tested", "tuples", "Tuples that a W-join tested by predicates or found by an index"

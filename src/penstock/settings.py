@@ -35,7 +35,9 @@ class Settings:
     memory; the rest is in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
     ``trigger``: when the queries of INSERT INTO run, if their sink does not say it;
-    ``checkpoint``: the directory that has a checkpoint for each such sink, by its name.
+    ``checkpoint``: the directory that has a checkpoint for each such sink, by its name. ``sysstream``: the
+    directory through which measurements go to SysStream; ``sysstream_every``: the seconds between two
+    publications of a query.
     """
 
     filters: str = "a-greedy"
@@ -57,6 +59,8 @@ class Settings:
     overflow_directory: str | None = None
     trigger: str = "0 seconds"
     checkpoint: str | None = None
+    sysstream: str | None = None
+    sysstream_every: float = 1.0
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -143,6 +147,13 @@ def _trigger(value: str) -> str:
     return found
 
 
+def _period(value: str) -> float:
+    found = _seconds(value)
+    if found is None:
+        raise ValueError("write a period such as 1 SECOND, or 0 SECONDS for every batch")
+    return found
+
+
 def _directory(value: str) -> str | None:
     """The absolute path: engines run in other working directories."""
     if value.lower() == "none":
@@ -180,4 +191,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "trigger": _trigger,
     "checkpoint": _directory,
     "batch_span": _seconds,
+    "sysstream": _directory,
+    "sysstream_every": _period,
 }

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import cql, evaluation
+from penstock import cql, evaluation, sysstream
 from penstock.catalog import FunctionDef
 from penstock.plan import compile
 from penstock.plan.logical import ToStream
@@ -137,6 +137,7 @@ def outcome(example: Example) -> list[str]:
     given = example.inputs
     finite = evaluation.read_inputs(given.rows, given.schemas, TimeDomain("integer", "seconds"))
     catalog: dict[str, Any] = {**finite.catalog(), **example.functions}
+    catalog.setdefault(sysstream.NAME, sysstream.definition())
     query = None
     for statement in cql.parse(example.text):
         if isinstance(statement, cql.CreateView):

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from reference import Example, examples  # noqa: E402
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "cql.md", DOCS / "from_other_systems.md", DOCS / "approximation.md"]
+PAGES = [DOCS / "cql.md", DOCS / "from_other_systems.md", DOCS / "approximation.md", DOCS / "sysstream.md"]
 CASES = [
     pytest.param(example, id=f"{page.stem}:{example.line}")
     for page in PAGES

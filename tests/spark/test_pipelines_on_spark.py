@@ -261,5 +261,5 @@ def test_what_is_refused(feed: Feed, session: Session) -> None:
     assert feed.pipeline(split={"S": "k"})["totals"].columns == ["ts", "op", "k", "n", "s"]
     with pytest.raises(CatalogError, match="there is no pipeline 'x'; give checkpoint="):
         session.pipeline("x")
-    with pytest.raises(CatalogError, match="unknown stream 'X'; registered: S, R"):
+    with pytest.raises(CatalogError, match="unknown stream 'X'; registered: SysStream, S, R"):
         feed.pipeline(streams=["X"])

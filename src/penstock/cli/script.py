@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
-from penstock import cql
+from penstock import cql, sysstream
 from penstock.catalog import Catalog, SinkDef
 from penstock.cql.syntax.dialect import CQL
 from penstock.errors import PenstockError
@@ -75,6 +75,7 @@ class BoundQuery:
 def bound_queries(text: str) -> list[BoundQuery]:
     """The queries of a text, bound over the definitions and settings before them."""
     catalog, settings = Catalog(), Settings()
+    catalog.add(sysstream.definition())
     queries = []
     for part in statements(text):
         for statement in cql.parse(part):

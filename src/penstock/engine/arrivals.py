@@ -12,6 +12,7 @@ different engines. Joined streams are also compared with each other.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -69,9 +70,14 @@ class Received:
         self._keys = {i.name: i.key for i in inputs if i.key is not None}
         self._described = {i.name: _described(i.key, i.schema) for i in inputs if i.key is not None}
         self._heavy = {name: HeavyHitters() for name in self._keys}
+        self._before = dict(self._rows)
+        self._noted = self._seconds = 0.0
 
     def note(self, arrivals: Sequence[Arrival]) -> None:
         """Count a step's rows; of a stream that sends places, only the partition's own rows."""
+        now = time.perf_counter()
+        self._seconds, self._noted = now - self._noted if self._noted else 0.0, now
+        self._before = dict(self._rows)
         for arrival in arrivals:
             if arrival.batch is not None and arrival.batch.num_rows:
                 self._note(arrival.input, arrival.batch)
@@ -88,6 +94,8 @@ class Received:
         """Rows per input, and per input its key and the frequent values with their share of the rows."""
         for name, rows in self._rows.items():
             own = [Reading(Property.RECEIVED, rows)]
+            if self._seconds:
+                own.append(Reading(Property.THROUGHPUT, (rows - self._before[name]) / self._seconds))
             if name in self._keys:
                 parts = self._heavy[name].parts()
                 own += [self._described[name], *curve(Property.HEAVY_SHARE, parts.values(), parts)]

@@ -16,6 +16,7 @@ from penstock.engine.command import CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
+from penstock.engine.latency import Latency
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, StageInput
@@ -46,6 +47,7 @@ class ClockGroup:
         """Tables whose rows are yet to be fed, with the first instant of the query that reads them."""
         self._names = {i.name for i in streams}
         self.inputs = InputManager(streams, waits)
+        self.latency = Latency(waits)
 
     def add(self, name: str, root: Node, tables: Sequence[StageInput], first: int | None = None) -> None:
         """Start a root and the tables that it reads. ``first``: the first instant that it sees."""
@@ -85,6 +87,7 @@ class ClockGroup:
         fed = {name: change for name, change in changes.items() if name not in self._unfed}
         if any(name in fed for name in self._tables):
             self.inputs.change(fed)
+        self.latency.begin(_top(own))
         clock, released = self.inputs.accept(own, commands.ended)
         clock = replace(clock, memory=commands.memory)
         # Rows of any slice may meet a change of a table, unless slices are in the order of time.
@@ -98,6 +101,7 @@ class ClockGroup:
         # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
         chunks = {name: c for name, c in self.graph.take().items() if name not in self.graph.failed}
+        self.latency.end((c.ts for c in chunks.values()), clock.now)
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
 
     def _open(self, clock: Clock, tables: Tables) -> None:
@@ -147,6 +151,12 @@ class ClockGroup:
         yield from self.inputs.measure()
         for entity in self.graph.entities:
             yield from entity.measure()
+
+
+def _top(arrivals: Sequence[Arrival]) -> int:
+    """The largest timestamp that a step's arrivals tell of; of an exchange, its producers' progress."""
+    told = [(a.max_ts, a.progress) for a in arrivals]
+    return max((t for both in told for t in both if t is not None), default=int(BEFORE_TIME))
 
 
 def _batch(chunk: Chunk) -> pa.RecordBatch:

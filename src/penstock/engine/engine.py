@@ -26,6 +26,7 @@ from penstock.engine.command import Command, CommandState
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.graph import Entity
 from penstock.engine.input_manager import Progress
+from penstock.engine.latency import percentiles
 from penstock.engine.overflow import Memory
 from penstock.engine.registry import QueryPlan, Registry, since
 from penstock.engine.scheduler import SCHEDULERS
@@ -392,6 +393,7 @@ class Engine:
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
         yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in groups))
+        yield from percentiles([r for g in groups for r in g.latency.results])
 
 
 def _load(entity: Entity, number: int, name: str, state: State) -> None:

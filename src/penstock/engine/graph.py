@@ -81,6 +81,8 @@ class Entity:
         self.slice = 0
         self.consumed = self.elements = 0
         self.seconds = 0.0
+        self._before = (0, 0)
+        self._began = self._interval = 0.0
 
     def output_to(self, reader: Entity) -> Queue:
         """Add a queue for an operator that reads its output."""
@@ -112,6 +114,12 @@ class Entity:
     def cost(self) -> float:
         """Seconds per element consumed."""
         return self.seconds / self.consumed if self.consumed else 0.0
+
+    def begin(self) -> None:
+        """Begin a step, for the measurements of the last one."""
+        now = time.perf_counter()
+        self._interval, self._began = now - self._began if self._began else 0.0, now
+        self._before = self.consumed, self.elements
 
     def close(self) -> None:
         """End it: nobody reads its output any more."""
@@ -172,6 +180,11 @@ class Entity:
         yield Reading(Property.BYTES, self.operator.bytes())
         yield Reading(Property.ELEMENTS, self.elements)
         yield Reading(Property.SECONDS, self.seconds)
+        consumed, emitted = self.consumed - self._before[0], self.elements - self._before[1]
+        if consumed:
+            yield Reading(Property.SELECTIVITY, emitted / consumed)
+        if self._interval:
+            yield Reading(Property.THROUGHPUT, emitted / self._interval)
         yield from self.operator.measure()
         for number, (queue, feeder) in enumerate(zip(self.inputs, self.feeders, strict=True)):
             waits = Reading(Property.ROWS, len(queue)), Reading(Property.ELEMENTS, queue.elements)
@@ -260,6 +273,8 @@ class Graph:
         """Begin a slice; what is fed from now on is part of it."""
         if not self.clocks:
             self.queue_peak = 0
+            for entity in self.entities:
+                entity.begin()
         self.clocks.append(clock)
 
     def feed(self, input: str, chunk: Chunk) -> None:

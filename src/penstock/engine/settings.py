@@ -45,3 +45,5 @@ MIN_CACHE_ROWS = 64
 """Joined rows that a cache has room for at least."""
 CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
+LATENCY_ARRIVALS = 64
+"""Arrivals whose time is remembered while results wait for time to pass them: each is compared with them."""

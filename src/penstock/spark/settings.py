@@ -8,6 +8,8 @@ ADVICE_INTERVAL_S = 30.0
 """Seconds between two checks of how evenly and how late a query's rows arrive."""
 FILE_TASKS_PER_CORE = 2
 """Map tasks per core that read files: more would be small, fewer would not balance large files."""
+SYSSTREAM_KEEP_S = 3600.0
+"""Seconds that publications on SysStream are kept; looked at 60 times in that time."""
 CONSOLE_ROWS = 1000
 """Rows of a batch that the console sink prints."""
 STOP_POLL_S = 0.05

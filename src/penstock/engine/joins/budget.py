@@ -150,7 +150,7 @@ class BudgetedJoin(JoinOperator):
     def __init__(self, node: MJoin, budget: JoinBudget) -> None:
         super().__init__(node, None, ids=True)
         self._arriving = self._new_inputs(None, ids=True)
-        self._arriving.probes = self._inputs.probes
+        self._arriving.probes, self._arriving.matches = self._inputs.probes, self._inputs.matches
         self._meeting = [self._inputs.with_rows_of(self._arriving, i) for i in range(2)]
         self._ending = self._pipelines
         self._pipelines = [Pipeline(inputs, i, node.filters) for i, inputs in enumerate(self._meeting)]

@@ -62,6 +62,7 @@ class JoinInputs(Stateful):
         self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
         self._entered: dict[tuple[int, tuple[int, ...]], int] = {}
         self.probes = [0] * len(parts)
+        self.matches = [0] * len(parts)
         self._owner = {f.name: i for i, p in enumerate(parts) for f in p.schema}
         self.residual = [(r, {self._owner[c] for c in columns(r)}) for r in residual]
         self.column = [dict(c) for c in classes]

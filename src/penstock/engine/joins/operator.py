@@ -159,7 +159,10 @@ class JoinOperator(Operator):
         return sum(s.nbytes() for s in self._inputs.owned)
 
     def measure(self) -> Iterator[Reading]:
-        yield Reading(Property.PROBES, sum(self._inputs.probes))
+        probes = sum(self._inputs.probes)
+        yield Reading(Property.PROBES, probes)
+        if probes:
+            yield Reading(Property.MATCHES_PER_PROBE, sum(self._inputs.matches) / probes)
         for i, label in enumerate(self._node.labels):
             yield from under(label, Kind.STORE, self._measure_input(i))
         yield from self._inputs.measure(self._node.labels)

@@ -98,6 +98,7 @@ class Probe(PipelineStep):
             places, rows, starts, ends = self._by_keys(tuples, classes)
         else:
             places, rows, starts, ends = self._by_band(tuples)
+        self.inputs.matches[self._root] += len(rows)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
         if entries is not None:

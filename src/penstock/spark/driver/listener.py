@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -16,9 +17,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from penstock import sysstream
 from penstock.measurement import Measurements
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.shared_memory import SharedMemory
+from penstock.spark.driver.sysstream import Publishers
 from penstock.spark.resident import connection
 from penstock.spark.settings import ADVICE_INTERVAL_S
 from penstock.streamon.advice import held_back, late, skew
@@ -36,9 +39,11 @@ class EndEngines(StreamingQueryListener):
     ``runs`` are the runs of the session that have started and not ended.
     """
 
-    def __init__(self, context: SparkContext, root: Path) -> None:
-        self._root = root
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        context = spark.sparkContext
+        self._spark, self._root = spark, root
         self._registry, self._shared = Registry.of(context), SharedMemory.of(context)
+        self.publishers = Publishers.of(context)
         self.runs: set[str] = set()
         self._warned: dict[Place, str] = {}
         self._held_back: dict[tuple[str, str], float] = {}
@@ -54,6 +59,7 @@ class EndEngines(StreamingQueryListener):
     def _end(self, run_id: str) -> None:
         # A run may have been too short to be looked at before, and rows came late since the last look.
         self._say(self._advice([run_id]), again=True)
+        self.publishers.ended(run_id)
         connection.quit_run(self._root, run_id)
         self.runs.discard(run_id)
         self._registry.forget(run_id)
@@ -62,6 +68,8 @@ class EndEngines(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Record the run; its engines start when they are needed."""
         self.runs.add(str(event.runId))
+        streams: Any = self._spark._jsparkSession.streams()
+        self.publishers.started(str(event.runId), lambda: streams.get(str(event.id)))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self.on_progress()
@@ -76,7 +84,9 @@ class EndEngines(StreamingQueryListener):
     def _advice(self, runs: Iterable[str]) -> dict[Place, str]:
         """Of a key with too many rows for one partition, and of late rows."""
         found = self._measured(runs)
-        unevenly = {("skew", s.query, s.input): s.advice for s in skew(found) if s.advice}
+        # Of SysStream, whose rows are few and of few queries, nothing is to be split.
+        uneven = [s for s in skew(found) if s.advice and s.input != sysstream.NAME]
+        unevenly = {("skew", s.query, s.input): s.advice for s in uneven}
         return unevenly | {("late", *place): told for place, told in late(found).items()}
 
     def _silent(self, runs: Iterable[str]) -> dict[Place, str]:
@@ -119,9 +129,11 @@ class _StartsAndEnds:
 
     def onQueryProgress(self, event: Any) -> None:
         self._listener.on_progress()
+        if self._listener.publishers.wanted:
+            self._listener.publishers.progressed(str(event.progress().json()))
 
     def onQueryIdle(self, event: Any) -> None:
-        pass
+        self._listener.publishers.publish()
 
     def onQueryTerminated(self, event: Any) -> None:
         self._listener.onQueryTerminated(QueryTerminatedEvent.fromJObject(event))

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import cql
+from penstock import cql, sysstream
 from penstock.catalog import (
     Catalog,
     Definition,
@@ -43,6 +43,7 @@ from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, loc
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.pipeline import Pipeline
 from penstock.spark.driver.registrations import splits
+from penstock.spark.driver.sysstream import SysStreamFrame
 from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka, results
 from penstock.spark.map_side.catalyst import quote
@@ -83,7 +84,8 @@ class Session:
         if is_local(spark):
             connection.prestart(home)
         self._measurements = Registry.of(spark.sparkContext)
-        self._listener = EndEngines(spark.sparkContext, home.root)
+        self._listener = EndEngines(spark, home.root)
+        self._catalog.add(sysstream.definition(SysStreamFrame(spark, lambda: self.settings)))
         spark.streams.addListener(self._listener)
         atexit.register(self._stop_listening)
 
