@@ -44,7 +44,7 @@ def chosen(chapter: int, number: str | None, paper: str = "thesis") -> list[Figu
             "hammad"
         )
     if not known:
-        raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper: choose 4")
+        raise PenstockError(f"there is no experiment of chapter {chapter} in bench/paper: choose 4 or 5")
     found = [f for f in known if number in (None, f.number, _short(f.number, paper))]
     if not found:
         numbers = ", ".join(f.number for f in known)

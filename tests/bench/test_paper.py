@@ -45,7 +45,7 @@ def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
             "kang has no figure kang 99: choose one of kang 2",
         ),
         (["--paper", "nobody"], "no experiment of the paper nobody"),
-        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper: choose 4"),
+        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper: choose 4 or 5"),
     ],
 )
 def test_what_is_not_there(arguments: list[str], says: str) -> None:
@@ -113,6 +113,13 @@ def test_a_claim_can_be_wrong() -> None:
         for a, f in (("optimal", 1.0), ("a-greedy", 1.2), ("independent", 1.1))
     ]
     assert [bool(c.agrees) for c in ch4_11.claims(rows)] == [False, False, False, False]
+
+
+@pytest.mark.slow
+def test_chapter_5_runs_and_writes_its_figures(tmp_path: Path) -> None:
+    assert "claims agree" in run("--chapter", "5", "--quick", "--out", str(tmp_path))
+    names = [f"ch5_{n}.{kind}" for n in range(11, 24) for kind in ("csv", "png")]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
 
 
 def test_joins_in_little_memory(tmp_path: Path) -> None:

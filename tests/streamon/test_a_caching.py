@@ -206,13 +206,13 @@ def test_a_cache_that_pays_is_found_and_kept() -> None:
     for _ in range(30):
         assert running.step() == plain.step()
     caches = running.caches
-    assert [(c.root, set(c.inputs)) for c in caches.reoptimizer.plan] == [(2, {0, 1})]
-    (cache,) = caches.caches.values()
+    assert (2, {0, 1}) in [(c.root, set(c.inputs)) for c in caches.reoptimizer.plan]
+    cache = next(c for s, c in caches.caches.items() if s.inputs == (0, 1))
     assert cache.cache.hits > 20 * cache.cache.misses
     found = measured(running.engine.measure())
-    assert found.of_kind(Kind.CACHE).text(Property.DESCRIPTION) == "R ⋈ S for T"
+    assert "R ⋈ S for T" in found.of_kind(Kind.CACHE).texts(Property.DESCRIPTION)
     made = [m.text for m in found.of_kind(Kind.DECISION).of(Property.DECIDED_AT) if "caches" in m.entity]
-    assert made[-1] == "R ⋈ S for T"
+    assert "R ⋈ S for T" in made[-1]
 
 
 @pytest.mark.usefixtures("work_clock")

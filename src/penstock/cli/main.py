@@ -188,6 +188,13 @@ def bench_network(context: typer.Context) -> None:
         _bench("bench.streamon.network")(context.args)
 
 
+@bench_app.command("caching", **_FORWARDED)
+def bench_caching(context: typer.Context) -> None:
+    """Joins with and without caches of subresults, and where those pay; --spark for rows/s."""
+    with _one_line_errors():
+        _bench("bench.streamon.caching")(context.args)
+
+
 @bench_app.command("schedulers", **_FORWARDED)
 def bench_schedulers(context: typer.Context) -> None:
     """Queues of the engine under a bursty feed, by scheduler; --plot draws them."""

@@ -98,15 +98,17 @@ def has_prefixes(orders: Orders, inputs: Collection[int]) -> bool:
 
 def candidates(orders: Orders, key: KeyOf = no_key) -> list[Candidate]:
     """The caches with the prefix invariant and at least one join, pipeline by pipeline."""
-    return [c for c in _segments(orders, key) if has_prefixes(orders, c.inputs)]
+    return [c for c in _segments(orders, key, lambda inputs: has_prefixes(orders, inputs))]
 
 
-def _segments(orders: Orders, key: KeyOf) -> Iterator[Candidate]:
+def _segments(
+    orders: Orders, key: KeyOf, wanted: Callable[[frozenset[int]], bool] = lambda inputs: True
+) -> Iterator[Candidate]:
     for root, order in enumerate(orders):
         for first in range(len(order)):
             for stop in range(first + 2, len(order) + 1):
                 inputs = frozenset(order[first:stop])
-                found = key({root, *order[:first]}, inputs)
+                found = key({root, *order[:first]}, inputs) if wanted(inputs) else None
                 if found is not None:
                     yield Candidate(root, first, inputs, found)
 
@@ -117,6 +119,8 @@ def with_global(orders: Orders, quota: int, key: KeyOf = no_key) -> list[Candida
     Those leave out one input, then two, and so on: the larger a segment, the more it saves.
     """
     found = candidates(orders, key)
+    if len(found) >= quota:
+        return found
     known = set(found)
     others = [c for c in _segments(orders, key) if c not in known]
     others.sort(key=lambda c: (-len(c.inputs), c.root, c.first))

@@ -47,6 +47,8 @@ PUBLISHED_DECISIONS = 8
 MOST_CACHE_GROUPS = 8
 """Groups of shared caches of which all sets are tried; of more the best are chosen greedily (5.5.4)."""
 
+PATIENCE = 32
+"""How many times longer intervals are at most, after caches that were chosen have lost time and again."""
 RARE = 64
 """A pipeline with less than one in this many of its even part of the tuples needs no observations."""
 
@@ -250,9 +252,9 @@ class CacheThresholds:
     least_slice: int = 1 << 9
     bloom_tuples: int = 1 << 15
     bloom_bits: int = 8
-    probe_s: float = 25e-9
-    read_s: float = 20e-9
-    update_s: float = 40e-9
+    probe_s: float = 5e-8
+    read_s: float = 3e-8
+    update_s: float = 1.5e-7
     call_s: float = 8e-5
     page: int = 1 << 16
     plan_log_size: int = 256

@@ -34,7 +34,7 @@ from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.a_caching import CacheEvidence, CacheProfiler, CacheReoptimizer, CacheSet, State
 from penstock.streamon.cache_selection import Candidate, Value, benefit, with_global
 from penstock.streamon.framework import PlanLog, StreaMon
-from penstock.streamon.settings import CACHES, RARE, CacheThresholds
+from penstock.streamon.settings import CACHES, PATIENCE, RARE, CacheThresholds
 
 if TYPE_CHECKING:
     from penstock.engine.joins.pipeline import Pipeline
@@ -124,7 +124,10 @@ class AdaptiveCaches(JoinCaches):
         self._fed = 0.0
         self._tuples = 0
         self._next = 0
+        self._patience = 1
         self._seen: dict[Segment, tuple[int, int]] = {}
+        self._stale = False
+        self._segments: dict[tuple[frozenset[int], frozenset[int]], Segment | None] = {}
 
     # executor
 
@@ -148,13 +151,14 @@ class AdaptiveCaches(JoinCaches):
         self._fed += count
         profile.tuples += count
         profile.slices += 1
-        self._note_keys(root, tuples)
         large = count >= self.thresholds.least_slice
+        if large:
+            self._note_keys(root, tuples)
         if large and self._to_profile(root):
             return self._profiled(pipeline, order, tuples)
         elements = self.elements(root, order)
         cached = any(not isinstance(e, int) for e in elements)
-        bypassed = cached and profile.slices % self.thresholds.bypass_every == 0
+        bypassed = cached and profile.slices % self._bypass_every(profile) == 0
         began = time.thread_time()
         steps = pipeline.cached_steps(elements) if cached and not bypassed else pipeline.steps()
         found = pipeline.through(steps, tuples)
@@ -162,6 +166,11 @@ class AdaptiveCaches(JoinCaches):
             seen = profile.cached if cached and not bypassed else profile.plain
             seen.append((time.thread_time() - began, count))
         return found
+
+    def _bypass_every(self, profile: PipelineProfile) -> int:
+        """Every other slice does without caches until it is known what they save, then few do."""
+        t = self.thresholds
+        return 2 if 2 * len(profile.plain) < t.observations else t.bypass_every
 
     def updated(self, j: int, rows: Int64s) -> None:
         self._profiles[j].entered += len(rows)
@@ -212,18 +221,24 @@ class AdaptiveCaches(JoinCaches):
                 keys.add(keyed(self.inputs, _segment(c).classes, tuples, {root})[1])
 
     def _reordered(self, root: int, order: tuple[int, ...]) -> None:
-        """The order of a pipeline has changed: so have the candidates."""
+        """The order of a pipeline has changed: its caches fit no more, and there are other candidates."""
         self._orders[root] = order
         self._profiles[root].clear()
-        if not all(self._orders):
-            return
+        self._stale = True
+
+    def _propose(self) -> None:
+        """The candidates of the current orders."""
+        self._stale = False
         found = with_global(self._orders, self.thresholds.quota, self._key)
         if self.reoptimizer.propose(found):
             self.place(self.reoptimizer.plan)
         self._watch_keys()
 
     def _key(self, before: Collection[int], members: Collection[int]) -> Segment | None:
-        return segment_of(self.inputs, before, members)
+        asked = frozenset(before), frozenset(members)
+        if asked not in self._segments:
+            self._segments[asked] = segment_of(self.inputs, before, members)
+        return self._segments[asked]
 
     def _watch_keys(self) -> None:
         profiled = self.reoptimizer.profiled()
@@ -238,11 +253,15 @@ class AdaptiveCaches(JoinCaches):
 
     def settle(self) -> None:
         """A step is over: drop caches that do not pay, and reconsider the others when it is time."""
+        if self._stale and all(self._orders):
+            self._propose()
         self._drop_losing()
         if self.reoptimizer.profiled():
             if self._observed():
                 self._decide()
         elif self.reoptimizer.states and self._tuples >= self._next:
+            if self.caches:
+                self._patience = 1
             if self.reoptimizer.begin():
                 self.place(self.reoptimizer.plan)
             self._profile_again()
@@ -274,7 +293,7 @@ class AdaptiveCaches(JoinCaches):
         evidence = self.evidence()
         self._streamon.adapt(self._tuples, evidence)
         self._keys = {}
-        self._next = self._tuples + self.reoptimizer.interval
+        self._next = self._tuples + self._patience * self.reoptimizer.interval
 
     def evidence(self) -> CacheEvidence:
         """Benefit and cost of every used and profiled candidate (5.5.1)."""
@@ -329,7 +348,8 @@ class AdaptiveCaches(JoinCaches):
                 self._tuples, CacheProfiler().statistics(self.evidence()), self.reoptimizer.plan, 0.0
             )
             self.place(self.reoptimizer.plan)
-            self._next = self._tuples + self.reoptimizer.interval
+            self._patience = min(2 * self._patience, PATIENCE)
+            self._next = self._tuples + self._patience * self.reoptimizer.interval
 
     def _measured_benefit(self, root: int) -> float | None:
         """What the caches of a pipeline save per tuple of the join; None while too little is known."""

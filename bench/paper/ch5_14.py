@@ -1,0 +1,5 @@
+"""Figure 5.14: the rate of an MJoin over that with caches, by the join selectivity."""
+
+from bench.paper.caching_figures import by_selectivity, relation
+
+FIGURE = relation("5.14", "Join selectivity", "joined_rows", by_selectivity)
