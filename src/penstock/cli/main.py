@@ -209,6 +209,13 @@ def bench_overflow(context: typer.Context) -> None:
         _bench("bench.engine.overflow")(context.args)
 
 
+@bench_app.command("pipeline", **_FORWARDED)
+def bench_pipeline(context: typer.Context) -> None:
+    """Many queries: in one pipeline, each by itself, and as Spark queries; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.peers.pipeline")(context.args)
+
+
 @bench_app.command("rebuild", **_FORWARDED)
 def bench_rebuild(context: typer.Context) -> None:
     """How long a partition takes to come back after its engine was killed; --help lists the options."""

@@ -1,0 +1,294 @@
+"""Many queries: in one pipeline, each as a Penstock query of its own, and each as a Spark query.
+
+python -m bench.peers.pipeline --queries 1,10,50 --systems pipeline,separate,spark
+
+The queries are a mix of filters, groups of time windows and joins of two and three streams, over three
+streams of packets; their thresholds and window sizes repeat, as those of many users do. Every measurement is
+a process of its own. Rounds of files are written, and a round is over when every query has processed it.
+After the rounds that warm up, CPU time is that of all processes (JVM, Python workers, engines), memory what
+they hold for themselves at the end (unique set size).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+STREAMS = ("C", "B", "O")
+MARK = "PENSTOCK_BENCH_RUN"
+TRIGGER = "1 second"
+SIZES = (900, 950, 990)
+WINDOWS = (10, 5)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query: in CQL, and as a function from Spark's streams by name to a DataFrame."""
+
+    cql: str
+    frame: Callable[[dict[str, Any]], Any]
+
+
+def asked(count: int) -> list[Asked]:
+    """The mix: of ten queries two filter, four group, three join two streams and one joins three."""
+    kinds = (_filter, _group, _join, _group, _join, _filter, _group, _join, _group, _join_three)
+    return [kinds[n % 10](n // 10 + n % 10, STREAMS[n % 3], STREAMS[(n + 1) % 3]) for n in range(count)]
+
+
+def _filter(n: int, s: str, t: str) -> Asked:
+    size = SIZES[n % len(SIZES)]
+    cql = f"SELECT ISTREAM(pid, link, size) FROM {s} [NOW] WHERE size > {size}"
+    return Asked(cql, lambda streams: streams[s].where(f"size > {size}").select("pid", "link", "size"))
+
+
+def _group(n: int, s: str, t: str) -> Asked:
+    seconds, size = WINDOWS[n % len(WINDOWS)], SIZES[n % len(SIZES)]
+    cql = (
+        f"SELECT ISTREAM(link, COUNT(*) AS n, MAX(size) AS most) FROM {s} [TUMBLE {seconds} SECONDS] "
+        f"GROUP BY link HAVING MAX(size) > {size}"
+    )
+
+    def frame(streams: dict[str, Any]) -> Any:
+        from pyspark.sql import functions as F
+
+        grouped = streams[s].groupBy(F.window("t", f"{seconds} seconds"), "link")
+        return grouped.agg(F.count("*").alias("n"), F.max("size").alias("most")).where(f"most > {size}")
+
+    return Asked(cql, frame)
+
+
+def _join(n: int, s: str, t: str) -> Asked:
+    seconds, size = WINDOWS[n % len(WINDOWS)], SIZES[n % len(SIZES)]
+    cql = (
+        f"SELECT ISTREAM(x.pid, x.size, y.size AS other) FROM {s} [RANGE {seconds} SECONDS] AS x, "
+        f"{t} [RANGE {seconds} SECONDS] AS y WHERE x.pid = y.pid AND x.size > y.size + {size - 900}"
+    )
+    near = f"x.t >= y.t - interval {seconds} seconds AND x.t <= y.t + interval {seconds} seconds"
+
+    def frame(streams: dict[str, Any]) -> Any:
+        from pyspark.sql import functions as F
+
+        on = F.expr(f"x.pid = y.pid AND {near} AND x.size > y.size + {size - 900}")
+        return streams[s].alias("x").join(streams[t].alias("y"), on).select("x.pid", "x.size")
+
+    return Asked(cql, frame)
+
+
+def _join_three(n: int, s: str, t: str) -> Asked:
+    seconds = WINDOWS[n % len(WINDOWS)]
+    cql = (
+        f"SELECT ISTREAM(C.pid, C.size, O.size AS other) FROM C [RANGE {seconds} SECONDS], "
+        f"B [RANGE {seconds} SECONDS], O [RANGE {seconds} SECONDS] WHERE C.pid = B.pid AND B.pid = O.pid"
+    )
+
+    def frame(streams: dict[str, Any]) -> Any:
+        from pyspark.sql import functions as F
+
+        def near(a: str, b: str) -> Any:
+            span = f"interval {seconds} seconds"
+            return F.expr(f"{a}.pid = {b}.pid AND {a}.t >= {b}.t - {span} AND {a}.t <= {b}.t + {span}")
+
+        two = streams["C"].alias("C").join(streams["B"].alias("B"), near("C", "B"))
+        return two.join(streams["O"].alias("O"), near("B", "O")).select("C.pid", "C.size")
+
+    return Asked(cql, frame)
+
+
+class Feed:
+    """Files of packets: ``rows`` of each stream per round, which is a second of stream time."""
+
+    def __init__(self, root: Path, rows: int) -> None:
+        self.root, self._rows, self._round = root, rows, 0
+        for name in STREAMS:
+            (root / name).mkdir(parents=True)
+
+    def write(self) -> None:
+        """The next round."""
+        start, self._round = self._round * 1_000_000, self._round + 1
+        for number, name in enumerate(STREAMS):
+            die = np.random.default_rng([self._round, number])
+            stamps = np.sort(die.integers(start, start + 1_000_000, self._rows))
+            table = pa.table(
+                {
+                    "pid": die.integers(0, 20 * self._rows, self._rows),
+                    "link": die.integers(0, 200, self._rows),
+                    "size": die.integers(0, 1000, self._rows),
+                    "t": pa.array(stamps, pa.timestamp("us", "UTC")),
+                }
+            )
+            hidden = self.root / name / f".{self._round:05}.parquet"
+            pq.write_table(table, hidden)
+            hidden.rename(self.root / name / f"{self._round:05}.parquet")
+
+
+class System:
+    """Queries that run; ``wait`` returns when all have processed what there is."""
+
+    def __init__(self, wait: Callable[[], None], stop: Callable[[], None]) -> None:
+        self.wait, self.stop = wait, stop
+
+
+def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = False) -> System:
+    pipeline = ps.pipeline("bench", checkpoint=str(root / "ck"), streams=list(STREAMS), one_clock=one_clock)
+    for n, query in enumerate(queries):
+        pipeline.register(f"q{n}", query.cql)
+    pipeline.start(TRIGGER)
+    return System(pipeline.process_all_available, pipeline.stop)
+
+
+def _one_clock(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
+    return _pipeline(ps, root, queries, one_clock=True)
+
+
+def _separate(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
+    return _started([ps.sql(q.cql) for q in queries], root)
+
+
+def _spark(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
+    schema = "pid BIGINT, link BIGINT, size BIGINT, t TIMESTAMP"
+    read = {n: ps.spark.readStream.schema(schema).parquet(str(root / "in" / n)) for n in STREAMS}
+    late = {name: frame.withWatermark("t", "0 seconds") for name, frame in read.items()}
+    return _started([q.frame(late) for q in queries], root)
+
+
+def _started(frames: Sequence[Any], root: Path) -> System:
+    running = [
+        f.writeStream.format("noop").outputMode("append").queryName(f"q{n}")
+        .option("checkpointLocation", str(root / f"ck{n}")).trigger(processingTime=TRIGGER).start()
+        for n, f in enumerate(frames)
+    ]  # fmt: skip
+
+    def wait() -> None:
+        for query in running:
+            query.processAllAvailable()
+
+    def stop() -> None:
+        for query in running:
+            query.stop()
+
+    return System(wait, stop)
+
+
+SYSTEMS = {"pipeline": _pipeline, "one-clock": _one_clock, "separate": _separate, "spark": _spark}
+
+
+def _of_this_run() -> list[psutil.Process]:
+    mark, found = os.environ[MARK], []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
+
+
+def _cpu() -> float:
+    total = 0.0
+    for process in _of_this_run():
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def _memory() -> int:
+    total = 0
+    for process in _of_this_run():
+        with suppress(psutil.Error):
+            total += process.memory_full_info().uss
+    return total
+
+
+def child(system: str, count: int, rows: int, warmup: int, rounds: int) -> dict[str, float]:
+    """One measurement, in this process."""
+    import penstock
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        feed = Feed(root / "in", rows)
+        ps = penstock.connect(partitions=2)
+        for name in STREAMS:
+            columns = "pid BIGINT, link BIGINT, size BIGINT, t TIMESTAMP"
+            ps.sql(f"CREATE STREAM {name} ({columns}) TIMESTAMP BY t FROM PARQUET '{root / 'in' / name}'")
+        feed.write()
+        running = SYSTEMS[system](ps, root, asked(count))
+        for _ in range(warmup):
+            running.wait()
+            feed.write()
+        running.wait()
+        before, took = _cpu(), []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            feed.write()
+            running.wait()
+            took.append(time.perf_counter() - began)
+        found = {"cpu": (_cpu() - before) / rounds, "seconds": median(took), "bytes": _memory()}
+        running.stop()
+        ps.spark.stop()
+    return found
+
+
+def measured(system: str, count: int, options: argparse.Namespace) -> dict[str, float]:
+    """One measurement, in a process of its own."""
+    sizes = [str(n) for n in (options.rows, options.warmup, options.rounds)]
+    command = [sys.executable, "-m", "bench.peers.pipeline", "--child", system, str(count), *sizes]
+    environment = {**os.environ, MARK: uuid.uuid4().hex}
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.timeout)
+    if out.returncode:
+        raise SystemExit(f"{system} with {count} queries failed:\n{out.stderr[-2000:]}")
+    return dict(json.loads(out.stdout.splitlines()[-1]))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="penstock bench pipeline", description=__doc__.split("\n")[0])
+    parser.add_argument("--queries", default="1,10,50", help="how many, several by commas")
+    parser.add_argument("--systems", default="pipeline,one-clock,separate,spark", help="of these, by commas")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of each stream per round")
+    parser.add_argument("--warmup", type=int, default=12, help="rounds before, to fill the windows")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--timeout", type=int, default=1200, help="seconds for one measurement")
+    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.child:
+        system, *numbers = options.child
+        print(json.dumps(child(system, *map(int, numbers))))
+        return
+    _report(options)
+
+
+def _report(options: argparse.Namespace) -> None:
+    heads = ("queries", "system", "CPU s a round", "seconds a round", "rows/s", "memory MB", "CPU of one")
+    table = Table(*heads)
+    console, first = Console(), dict[str, float]()
+    for count in map(int, options.queries.split(",")):
+        for system in options.systems.split(","):
+            console.print(f"{system}, {count} queries ...", style="dim")
+            found = measured(system, count, options)
+            first.setdefault(system, found["cpu"])
+            rate = len(STREAMS) * options.rows / found["seconds"]
+            cpu, seconds = f"{found['cpu']:.2f}", f"{found['seconds']:.2f}"
+            memory, ratio = f"{found['bytes'] / 1e6:,.0f}", f"{found['cpu'] / first[system]:.1f}"
+            table.add_row(str(count), system, cpu, seconds, f"{rate:,.0f}", memory, ratio)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
