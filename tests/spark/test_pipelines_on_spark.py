@@ -221,6 +221,37 @@ def test_a_run_over_finite_input_completes_the_last_instant(feed: Feed) -> None:
     feed.check(found, TOTALS, until=4 * feed.files - 1)
 
 
+def test_static_tables_are_read_again(feed: Feed) -> None:
+    def names(number: int) -> None:
+        table = pa.table({"k": [0, 1, 2, 3, 4], "name": [f"{k}{'abc'[number]}" for k in range(5)]})
+        pq.write_table(table, feed.root / ".new")
+        (feed.root / ".new").rename(feed.root / "T" / f"{number}.parquet")
+        (feed.root / "T" / f"{number - 1}.parquet").unlink(missing_ok=True)
+
+    def start() -> tuple[Session, Pipeline]:
+        session = feed.session()
+        session.sql(f"CREATE TABLE T (k BIGINT, name STRING) FROM PARQUET '{feed.root / 'T'}'")
+        pipeline = feed.pipeline(session, streams=["S"])
+        pipeline.register("named", "SELECT ISTREAM(S.k, T.name) FROM S [NOW], T WHERE S.k = T.k")
+        return session, pipeline.start()
+
+    (feed.root / "T").mkdir()
+    names(0)
+    session, pipeline = start()
+    step(feed, pipeline)
+    names(1)
+    assert session.refresh_table("T") == 1
+    step(feed, pipeline)
+    pipeline.stop()
+    names(2)
+    session, pipeline = start()
+    step(feed, pipeline)
+    assert session.refresh_table("T") == 0
+    found = feed.read(pipeline, "named")
+    assert len(found) == 24
+    assert {(ts, row["name"][-1]) for ts, _, row in found} == {(t, "abc"[t // 4]) for t in range(12)}
+
+
 def test_bad_input_ends_the_pipeline_with_a_sentence(feed: Feed) -> None:
     pipeline = feed.pipeline()
     pipeline.register("totals", TOTALS)

@@ -113,13 +113,18 @@ _streams: dict[str, CommandStream] = {}
 
 def append(query: StreamingQuery, kind: str, payload: dict[str, Any]) -> Command:
     """Send a command to every engine of a running query; each applies it once, in sequence."""
+    return of(query).append(kind, payload)
+
+
+def of(query: StreamingQuery) -> CommandStream:
+    """The command stream of a running query."""
     stream = _streams.get(str(query.runId))
     if stream is None or not stream.runs:
         raise CatalogError(
             f"query {query.name or query.id} takes no commands; it must be running, and started from the "
             "DataFrame that Session.sql returned"
         )
-    return stream.append(kind, payload)
+    return stream
 
 
 def store(directory: Directory, kind: str, content: dict[str, Any]) -> Command:

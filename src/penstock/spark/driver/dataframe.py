@@ -55,7 +55,8 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
     ended = ticks_at_end(settings or Settings(), plan.time)
-    starts = Starts(tuple(fingerprints), QueryTables(first, tables), plan.shared_memory, grows, ended)
+    held = QueryTables(first.inputs, first.stage.inputs, tables)
+    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended)
     return QueryFrame(spark, build, starts)
 
 

@@ -43,6 +43,7 @@ from penstock.spark.driver.dataframe import shown_schema, ticks_at_end
 from penstock.spark.driver.failures import told_by_spark
 from penstock.spark.driver.insert import trigger_options, writer
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.pipeline_tables import PipelineTables
 from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registration, Registrations, Split
 from penstock.spark.driver.sinks import Sink, Sinks
@@ -129,6 +130,7 @@ class Pipeline:
         self._admitted: dict[str, Admitted] = {}
         self._query: StreamingQuery | None = None
         self._lock = threading.RLock()
+        self._tables = PipelineTables(self._directory, self._plan_of, self._is_taken)
         self._plan = self._resumed()
         self._queries = Registrations(commands.stored(self._directory))
 
@@ -207,7 +209,9 @@ class Pipeline:
         packed = base64.b64encode(cloudpickle.dumps(plan)).decode()
         self._command(REGISTER, registration.payload(packed))
         self._admitted[registration.id] = admitted
-        return self._known(registration.id)
+        sent = self._known(registration.id)
+        self._tables.add(sent, admitted, plan, commands.of(self._running()) if self._runs else None)
+        return sent
 
     def drop(self, name: str) -> None:
         """Remove a query: from the next batch on it has no results and no state; those before are kept."""
@@ -216,6 +220,7 @@ class Pipeline:
             if known is None or not known.stands:
                 raise self._unknown(name)
             if self._waiting.pop(known.name, None) is None:
+                self._tables.drop([known.id])
                 self._command(DROP, {"query": known.name})
             if not self._runs:
                 self._sinks.end([known.id])
@@ -249,19 +254,25 @@ class Pipeline:
         with self._lock:
             plan = self._plan or self._planned()
             waiting = [w.registration for w in self._waiting.values()]
-            queries = {r.name: self._plan_of(r, plan) for r in (*self._queries.standing(), *waiting)}
+            queries = {r.name: self._plan_of(r) for r in (*self._queries.standing(), *waiting)}
         lines = explain_pipeline(plan, queries)
         if not self._runs:
             return lines
         run_id = str(self._running().runId)
         return f"{lines}\n{explain_running(Registry.of(self._spark.sparkContext).latest(run_id))}"
 
-    def _plan_of(self, r: Registration, plan: PipelinePlan) -> Admitted:
+    def _plan_of(self, r: Registration) -> Admitted:
         """Its plan; one that another process has registered is planned again."""
+        if self._plan is None:
+            return admit(self._planned(), r.name, self._waiting[r.name].query, self._settings())
         if r.id not in self._admitted:
-            query = self._waiting[r.name].query if r.name in self._waiting else self._bind(r.text)
-            self._admitted[r.id] = admit(plan, r.name, query, self._settings())
+            self._admitted[r.id] = admit(self._plan, r.name, self._bind(r.text), self._settings())
         return self._admitted[r.id]
+
+    def _is_taken(self, r: Registration) -> bool:
+        """Whether the engines have a query, and Spark has committed a batch: before that a start is anew."""
+        applied = r.sequence <= self.results.published().commands
+        return applied and any(name.isdigit() for name in self._directory.names("commits"))
 
     # The Spark query
 
@@ -283,6 +294,7 @@ class Pipeline:
             own = own.trigger(**(trigger_options(given) if isinstance(given, str) else given))
             own = own.foreachBatch(self._publish).option("checkpointLocation", self._checkpoint)
             self._query = own.start()
+            self._tables.start(self._queries.standing(), commands.of(self._query))
             self._sinks.start()
         return self
 
@@ -311,7 +323,7 @@ class Pipeline:
             return blobs.groupBy("partition").transformWithStateInPandas(relay, PUBLISHED, "Append", "None")
 
         ended = ticks_at_end(self._settings(), plan.time)
-        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables(planned, {}), ended=ended))
+        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables((), (), {}), ended=ended))
 
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
@@ -325,14 +337,18 @@ class Pipeline:
             self.results.publish(batch, shown, applied)
             for name, reason in failed.items():
                 self._failed(running[name], reason)
-            over = {r.id for r in self._queries.as_of(before.commands).values()}
-            self._sinks.end(over - {r.id for r in running.values()})
+            now, then = (
+                {r.id for r in own.values()} for own in (running, self._queries.as_of(before.commands))
+            )
+            self._tables.taken_in(now)
+            self._sinks.end(then - now)
         self.results.retire(time.time() - self._keep)
 
     def _failed(self, query: Registration, reason: str) -> None:
         known = self._queries.find(query.name)
         if known is not None and known.id == query.id and known.stands:
             _log.error("query %s of pipeline %s failed and is dropped: %s", query.name, self.name, reason)
+            self._tables.drop([query.id])
             self._command(DROP, {"query": query.name, "failed": reason})
 
     def stop(self) -> None:

@@ -12,13 +12,14 @@ import base64
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from penstock.engine.command import TABLES
+from penstock.engine.stage import StageInput
 from penstock.engine.tables import (
     Tables,
     after,
@@ -30,7 +31,7 @@ from penstock.engine.tables import (
     to_bytes,
 )
 from penstock.errors import DataError, PenstockError
-from penstock.plan.physical import PlannedStage, TableInput
+from penstock.plan.physical import TableInput
 from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import Directory
 from penstock.spark.driver.commands import CommandStream, stored
@@ -58,12 +59,15 @@ def read(source: TableInput) -> pa.Table:
 class QueryTables:
     """The tables of one query's DataFrame, and of the query that is started from it.
 
-    ``first`` are the rows that its program has; each start but the first reads the tables again.
+    ``stage`` are the inputs of its stage, ``first`` the rows that its program has; each start but the first
+    reads the tables again.
     """
 
-    def __init__(self, planned: PlannedStage, first: Mapping[str, pa.Table]) -> None:
-        self._inputs = {i.name: i for i in planned.inputs if isinstance(i, TableInput)}
-        schemas = {i.name: i.schema for i in planned.stage.inputs}
+    def __init__(
+        self, inputs: Iterable[object], stage: Iterable[StageInput], first: Mapping[str, pa.Table]
+    ) -> None:
+        self._inputs = {i.name: i for i in inputs if isinstance(i, TableInput)}
+        schemas = {i.name: i.schema for i in stage}
         self._schemas = {name: schemas[name] for name in self._inputs}
         self._first: Tables = {n: as_batch(first[n], schema) for n, schema in self._schemas.items()}
         self._held: Tables = self._first
