@@ -26,6 +26,7 @@ class Settings:
     process in bytes. ``late_rows``: the directory for rows that arrive too late; without one they are only
     counted. ``seed``: of random choices. ``memory``: the bytes that queries under MAXIMIZE RESULTS without
     WITHIN MEMORY share; ``weight``: the weight of the next queries among those.
+    ``sharing``: whether the next queries of a pipeline share what they have in common with others.
     ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
     operators at once. ``access_method``: by which windows are probed, where it finds the rows; ``adaptive``:
     by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
@@ -49,6 +50,7 @@ class Settings:
     seed: int = 0
     memory: int | None = None
     weight: float = 1.0
+    sharing: str = "on"
     scheduler: str = "fifo"
     slice_rows: int | None = None
     cache_memory: int | None = 64 << 20
@@ -172,6 +174,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "join": ("adaptive", "mjoin", "xjoin", "tree"),
     "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
+    "sharing": ("on", "off"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
     "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),
 }

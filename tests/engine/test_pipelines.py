@@ -18,6 +18,7 @@ from penstock.engine.stage import TS, Arrival, StepOutput
 from penstock.errors import PipelineError
 from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
 from penstock.schema import TimeDomain
+from penstock.settings import Settings
 
 SECONDS = InputOptions(TimeDomain("integer", "seconds"))
 CATALOG = {
@@ -44,8 +45,9 @@ class Pipeline:
         for name, cql in queries.items():
             self.register(name, cql)
 
-    def register(self, name: str, cql: str) -> None:
-        self._add("register", {"query": name, "plan": admit(self.plan, name, bound(cql)).plan.encoded()})
+    def register(self, name: str, cql: str, sharing: str = "on") -> None:
+        admitted = admit(self.plan, name, bound(cql), Settings(sharing=sharing))
+        self._add("register", {"query": name, "plan": admitted.plan.encoded()})
 
     def drop(self, name: str) -> None:
         self._add("drop", {"query": name})
@@ -96,6 +98,13 @@ def test_equal_queries_run_once() -> None:
         pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
     first, second = ([e.id for e in p.engine.entities] for p in (alone, together))
     assert first == second
+
+
+def test_sharing_can_be_turned_off() -> None:
+    pipeline = Pipeline(a=JOIN)
+    pipeline.register("b", JOIN, sharing="off")
+    out = pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
+    assert pipeline.windows == 4 and shown(out, "a") == shown(out, "b") == [(1, 1, 10, 100)]
 
 
 def test_queries_with_other_names_share_windows() -> None:

@@ -27,7 +27,7 @@ from penstock.plan.compile import built, optimized, running
 from penstock.plan.explain import routed, tree
 from penstock.plan.partition import ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
-from penstock.plan.sharing import in_own_names, named, shared
+from penstock.plan.sharing import in_own_names, named, private, shared
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
@@ -222,6 +222,8 @@ def admit(plan: PipelinePlan, name: str, query: logical.Query, settings: Setting
     node, builder = built(query, root, routes, settings, name)
     hosts = [*plan.sources, *builder.host_inputs]
     node, taken, _ = shared(node, [*plan.stage.stage.inputs, *builder.stage_inputs], hosts)
+    if settings.sharing == "off":
+        node = private(node, name)
     mine = tuple(i for i in taken if i.kind == "table")
     assert len(taken) == len(plan.stage.stage.inputs) + len(mine), "an input of its own"
     if waits(node):

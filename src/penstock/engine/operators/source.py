@@ -16,7 +16,8 @@ class Source(Node):
     """An input of the stage, by name: a stream, a static table or an earlier stage's relation.
 
     ``of`` are the columns that are read; ``table``: whether it is a static table. ``grows``: whether its
-    relation grows without end; ``revised``: whether ends are corrected.
+    relation grows without end; ``revised``: whether ends are corrected. ``reader``: the one query of a
+    pipeline that reads it here, if that shares nothing.
     """
 
     input: str
@@ -25,6 +26,7 @@ class Source(Node):
     table: bool = False
     grows: bool = False
     revised: bool = False
+    reader: str = ""
 
     name = "source"
 
