@@ -10,8 +10,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from penstock.cost.calibrate import Measurement, errors, fit, measure
+from penstock.cost.calibrate_w_join import Looking
+from penstock.cost.calibrate_w_join import measured as measured_w_join
 from penstock.cost.model import METHODS, Weights
-from penstock.cost.settings import CALIBRATED_WINDOWS, CALIBRATION_RUNS
+from penstock.cost.settings import BUFFER_ROWS, CALIBRATED_WINDOWS, CALIBRATION_RUNS
 from penstock.cost.weights import save
 
 
@@ -25,6 +27,7 @@ def calibrate(
     path = save(weights, out)
     console.print(_shown(measured, weights))
     console.print(f"stored in {path}", soft_wrap=True)
+    console.print(_w_joins(list(measured_w_join([r for r in BUFFER_ROWS if r <= max(windows)], runs))))
 
 
 def _measured(console: Console, windows: Sequence[int], runs: int) -> list[Measurement]:
@@ -36,6 +39,16 @@ def _measured(console: Console, windows: Sequence[int], runs: int) -> list[Measu
             found.append(one)
             progress.update(task, advance=1, description=f"{one.method}, {one.window:,} rows")
     return found
+
+
+def _w_joins(measured: Sequence[Looking]) -> Table:
+    table = Table(title="W-join: nanoseconds of a tuple that looks for rows of the next stream")
+    for column in ("rows in the buffer", "nlw", "mw", "hw", "least"):
+        table.add_column(column, justify="right")
+    for one in measured:
+        times = (f"{t * 1e9:,.0f}" for t in (one.nlw, one.mw, one.hw))
+        table.add_row(f"{one.rows:,}", *times, one.cheapest)
+    return table
 
 
 def _shown(measured: Sequence[Measurement], weights: Weights) -> Table:

@@ -5,6 +5,8 @@ HASH_BUCKET_TUPLES = 10
 
 CALIBRATED_WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 """Rows of the windows that ``penstock calibrate`` measures."""
+BUFFER_ROWS = (10, 30, 100, 300, 1_000, 3_000)
+"""Rows of the buffers of a W-join that ``penstock calibrate`` measures."""
 CALIBRATION_RUNS = 4
 """Runs of which the fastest counts: other load makes a run slower."""
 PROBES = 20_000

@@ -192,10 +192,10 @@ class WJoinThresholds:
     margin: float = 1.2
     plan_log_size: int = 256
     tuple: float = 1.5e-7
-    scan: float = 1.2e-9
-    test: float = 9e-10
+    scan: float = 2.8e-9
+    test: float = 1e-9
     probe: float = 3e-7
-    match: float = 1e-7
+    match: float = 2e-7
     locate: float = 1.2e-7
     mjoin: float = 1.5
 
