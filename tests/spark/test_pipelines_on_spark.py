@@ -264,7 +264,12 @@ def test_bad_input_ends_the_pipeline_with_a_sentence(feed: Feed) -> None:
 
 
 def test_what_is_refused(feed: Feed, session: Session) -> None:
-    pipeline = feed.pipeline()
+    own = feed.session()
+    (feed.root / "C").mkdir()
+    relation = "CREATE RELATION C (k BIGINT, t BIGINT, op STRING) TIMESTAMP BY t CHANGE BY op"
+    own.sql(f"{relation} FROM PARQUET '{feed.root / 'C'}'")
+    streams = ["S", "R", "C"]
+    pipeline = feed.pipeline(own, streams=streams, split={"C": "k"})
     with pytest.raises(PipelineError, match="has no query; register one before"):
         pipeline.start()
     pipeline.register("totals", TOTALS)
@@ -279,18 +284,29 @@ def test_what_is_refused(feed: Feed, session: Session) -> None:
         pipeline.process_all_available()
     with pytest.raises(CatalogError, match="there is no sink 'x'; sinks: out"):
         pipeline.register("large", LARGE, sink="x")
+    bad = pipeline.register("pairs", PAIRS, sink=lambda df: df.writeStream.format("parquet"))
+    feed.add()
     pipeline.start("available-now")
     pipeline.awaitTermination()
+    assert "path" in bad.sink and bad.state == "running"
+    with pytest.raises(PipelineError, match="changes reads a relation, whose rows so far"):
+        pipeline.register("changes", "SELECT k, COUNT(*) AS n FROM C GROUP BY k")
     with pytest.raises(PipelineError, match=r"needs rows where the pipeline does not send them.*split="):
         pipeline.register("by_v", "SELECT v, COUNT(*) AS n FROM S [RANGE 6] GROUP BY v")
-    with pytest.raises(PipelineError, match="has the streams S, R, not S; they are fixed when"):
-        feed.pipeline(streams=["S"])
+    with pytest.raises(PipelineError, match="has the streams S, R, C, not S, R; they are fixed when"):
+        feed.pipeline()
     with pytest.raises(PipelineError, match="has 2 partitions, and this session 3; connect with penstock"):
-        feed.pipeline(feed.session(3))
+        feed.pipeline(_with_partitions(own, 3), streams=streams)
     with pytest.raises(PipelineError, match=r"has the splits of S \(k\), not \(v\); they are fixed"):
-        feed.pipeline(split={"S": "v"})
-    assert feed.pipeline(split={"S": "k"})["totals"].columns == ["ts", "op", "k", "n", "s"]
+        feed.pipeline(_with_partitions(own, 2), streams=streams, split={"S": "v"})
+    resumed = feed.pipeline(own, streams=streams, split={"S": "k"})
+    assert resumed["totals"].columns == ["ts", "op", "k", "n", "s"]
     with pytest.raises(CatalogError, match="there is no pipeline 'x'; give checkpoint="):
         session.pipeline("x")
     with pytest.raises(CatalogError, match="unknown stream 'X'; registered: SysStream, S, R"):
         feed.pipeline(streams=["X"])
+
+
+def _with_partitions(session: Session, partitions: int) -> Session:
+    session.partitions = partitions
+    return session

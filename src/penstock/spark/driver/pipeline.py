@@ -15,7 +15,6 @@ Since the command is there before the batch is committed, the next batch has it.
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import os
 import threading
@@ -26,7 +25,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog import Input, SinkDef
@@ -49,9 +48,9 @@ from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registra
 from penstock.spark.driver.sinks import Sink, Sinks
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.relay.processor import Relay
-from penstock.spark.relay.result import PUBLISHED, Publish
+from penstock.spark.relay.result import PUBLISHED, Publish, told
 from penstock.spark.resident import program
-from penstock.spark.wire.results import Piece, Results, placed
+from penstock.spark.wire.results import Results
 
 _log = logging.getLogger("penstock")
 
@@ -193,7 +192,7 @@ class Pipeline:
         if self._plan is None:
             self._waiting[name] = _Waiting(registration, query)
             return registration
-        if admitted.reads_relations:
+        if admitted.reads_relations and (self._runs or self._directory.names("offsets")):
             raise PipelineError(
                 f"{name} reads a relation, whose rows so far the pipeline does not keep; register it before "
                 "the first start, that is with a new checkpoint"
@@ -253,8 +252,9 @@ class Pipeline:
         """
         with self._lock:
             plan = self._plan or self._planned()
-            waiting = [w.registration for w in self._waiting.values()]
-            queries = {r.name: self._plan_of(r) for r in (*self._queries.standing(), *waiting)}
+            queries = {r.name: self._plan_of(r) for r in self._queries.standing()}
+            for name, waiting in self._waiting.items():
+                queries[name] = admit(plan, name, waiting.query, self._settings())
         lines = explain_pipeline(plan, queries)
         if not self._runs:
             return lines
@@ -263,8 +263,7 @@ class Pipeline:
 
     def _plan_of(self, r: Registration) -> Admitted:
         """Its plan; one that another process has registered is planned again."""
-        if self._plan is None:
-            return admit(self._planned(), r.name, self._waiting[r.name].query, self._settings())
+        assert self._plan is not None
         if r.id not in self._admitted:
             self._admitted[r.id] = admit(self._plan, r.name, self._bind(r.text), self._settings())
         return self._admitted[r.id]
@@ -285,7 +284,10 @@ class Pipeline:
             if self._runs:
                 raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
             check_unused(self._directory, self._spark.streams.active)
-            self._plan = self._plan or self._first_plan()
+            self._plan = self._plan or self._fix()
+            for name, waiting in list(self._waiting.items()):
+                self._send(waiting.registration, admit(self._plan, name, waiting.query, self._settings()))
+                del self._waiting[name]
             for r in self._queries.standing():
                 if r.sink and r.id not in self._sinks:
                     self._write(r, r.sink)
@@ -298,16 +300,12 @@ class Pipeline:
             self._sinks.start()
         return self
 
-    def _first_plan(self) -> PipelinePlan:
+    def _fix(self) -> PipelinePlan:
         """Choose the splits, and write down what is fixed from now on."""
         if not self._waiting:
             raise PipelineError(f"pipeline {self.name!r} has no query; register one before the first start")
         plan = self._planned()
-        admitted = {n: admit(plan, n, w.query, self._settings()) for n, w in self._waiting.items()}
         Layout(self._partitions, plan.routes, self._one_clock).write(self._directory)
-        for name, waiting in self._waiting.items():
-            self._send(waiting.registration, admitted[name])
-        self._waiting = {}
         return plan
 
     def _frame(self, plan: PipelinePlan) -> QueryFrame:
@@ -328,11 +326,16 @@ class Pipeline:
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
         """Show a batch's results to readers; drop the queries that failed in it."""
-        found, failed, applied = _told(df.collect())
+        found, failed, applied = told(df.collect())
         with self._lock:
             before = self.results.published()
             applied = max(applied, before.commands)
             running = self._queries.as_of(applied)
+            if not {*found, *failed} <= set(running):
+                raise PipelineError(
+                    f"{self.results.location} does not have the batches that the pipeline has published; "
+                    "restore the checkpoint from a copy, or use a new one"
+                )
             shown = {running[n].id: pieces for n, pieces in found.items() if n not in failed}
             self.results.publish(batch, shown, applied)
             for name, reason in failed.items():
@@ -417,17 +420,6 @@ class Pipeline:
 
     def _results(self, r: Registration) -> QueryResults:
         return QueryResults(self.results.location, r.id, r.name, r.schema, r.kind)
-
-
-def _told(rows: Sequence[Row]) -> tuple[dict[str, list[Piece]], dict[str, str], int]:
-    """What the tasks of a batch report: results by query, failures by query, the last command."""
-    found: dict[str, list[Piece]] = {}
-    failed: dict[str, str] = {}
-    for row in rows:
-        for name, pieces in placed(row.file, json.loads(row.contents)).items():
-            found.setdefault(name, []).extend(pieces)
-        failed |= json.loads(row.failed)
-    return found, failed, max((row.commands for row in rows), default=0)
 
 
 def _words(text: str) -> list[str]:

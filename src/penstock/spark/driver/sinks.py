@@ -32,6 +32,7 @@ class _Running:
     results: QueryResults
     checkpoint: str
     query: StreamingQuery | None = None
+    refused: str = ""
 
 
 class Sinks:
@@ -52,11 +53,15 @@ class Sinks:
             self._sinks[results.id] = _Running(results.query, sink, results, location)
 
     def start(self) -> None:
-        """Start those that do not run."""
+        """Start those that do not run. One that Spark refuses does not hold back the others."""
         for own in self._sinks.values():
             if own.query is None or not own.query.isActive:
-                writer = own.sink(own.results.dataframe(self._spark))
-                own.query = writer.option("checkpointLocation", own.checkpoint).start()
+                try:
+                    writer = own.sink(own.results.dataframe(self._spark))
+                    own.query = writer.option("checkpointLocation", own.checkpoint).start()
+                except PySparkException as error:
+                    own.refused = sentence(error)
+                    _log.error("the sink of query %s cannot be started: %s", own.name, own.refused)
 
     def process_all_available(self) -> None:
         """Wait until they have written all results that are published."""
@@ -88,7 +93,7 @@ class Sinks:
         if own is None:
             return ""
         if own.query is None:
-            return "not started"
+            return own.refused or "not started"
         failure = own.query.exception()
         return sentence(failure) if failure is not None else "running" if own.query.isActive else "ended"
 

@@ -14,10 +14,11 @@ from penstock.engine.command import Command
 from penstock.spark.settings import RESULT_FRAME_ROWS
 from penstock.spark.wire.protocol import Message
 from penstock.spark.wire.record import command_to_json
-from penstock.spark.wire.results import Results, shown
+from penstock.spark.wire.results import Piece, Results, placed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import Row
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,17 @@ class Publish:
 
 PUBLISHED = "file STRING, contents STRING, failed STRING, commands BIGINT"
 """The rows that tell the driver of files."""
+
+
+def told(rows: Sequence[Row]) -> tuple[dict[str, list[Piece]], dict[str, str], int]:
+    """What the tasks of a batch report: results by query, failures by query, the last command."""
+    found: dict[str, list[Piece]] = {}
+    failed: dict[str, str] = {}
+    for row in rows:
+        for name, pieces in placed(row.file, json.loads(row.contents)).items():
+            found.setdefault(name, []).extend(pieces)
+        failed |= json.loads(row.failed)
+    return found, failed, max((row.commands for row in rows), default=0)
 
 
 def _batch() -> int:
