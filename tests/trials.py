@@ -153,7 +153,7 @@ def long(choices: Choices) -> Trial:
     return Trial(draw_long_case(choices), manner_of(choices), 1, 3, *_planned(choices))
 
 
-def w_joined(choices: Choices) -> Trial:
+def w_joined(choices: Choices, depth: int | None = None) -> Trial:
     """A join with windows between streams, in steps, rebuilt in between, its streams late or silent."""
     case, manner, planner = draw_w_join(choices), manner_of(choices), choices.pick("as set", "restless")
     if choices.chance(2):
@@ -164,7 +164,7 @@ def w_joined(choices: Choices) -> Trial:
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
     """One of them all."""
-    draw = choices.pick(evaluated, hosted, hosted, refreshed)
+    draw = choices.pick(evaluated, hosted, hosted, refreshed, w_joined)
     return draw(choices, depth)
 
 

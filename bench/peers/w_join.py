@@ -15,7 +15,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +30,6 @@ import penstock
 from bench.peers.harness import (
     Measured,
     Source,
-    end,
     fingerprint,
     local_spark,
     measure,
@@ -149,30 +150,38 @@ def frames(
     }
 
 
-def on_spark(workload: JoinWorkload, options: argparse.Namespace, console: Console) -> None:
+def on_spark(workload: JoinWorkload, options: argparse.Namespace, cores: int) -> list[tuple[str, ...]]:
+    """Join, system, cores, rows per second and results, of a session of its own."""
+    found = []
+    own = next(s for s in systems() if s.name == "spark-rocksdb").settings
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+        root = Path(directory)
+        write(workload, root / "in", options.warmup + options.batches)
+        spark = local_spark(cores, root / "spark.log")
+        try:
+            runs = frames(spark, parquet_source(spark, root / "in", workload.ddl, 1), workload)
+            for (join, system), frame in runs.items():
+                if cores == 1 and system != "penstock by row":
+                    continue
+                with spark_settings(spark, own if system.startswith("spark") else {}):
+                    run = _measured(system, frame, root, options)
+                found.append((join, system, str(cores), f"{run.rows_per_second:,.0f}", f"{run.results:,}"))
+            if cores == 2 and options.check:
+                _check(list(runs.values()), result_columns(workload), root)
+        finally:
+            spark.stop()
+    return found
+
+
+def spark_table(workload: JoinWorkload, options: argparse.Namespace) -> Table:
     table = Table(title=f"{workload.streams} streams on Spark, {workload.rows:,} rows per batch")
     for heading in ("join", "system", "cores", "rows/s", "results"):
         table.add_column(heading, justify="left" if heading in ("join", "system") else "right")
-    own = next(s for s in systems() if s.name == "spark-rocksdb").settings
-    for cores in (1, 2):
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
-            root = Path(directory)
-            write(workload, root / "in", options.warmup + options.batches)
-            spark = local_spark(cores, root / "spark.log")
-            try:
-                runs = frames(spark, parquet_source(spark, root / "in", workload.ddl, 1), workload)
-                for (join, system), frame in runs.items():
-                    if cores == 1 and system != "penstock by row":
-                        continue
-                    with spark_settings(spark, own if system.startswith("spark") else {}):
-                        found = _measured(system, frame, root, options)
-                    rate = f"{found.rows_per_second:,.0f}"
-                    table.add_row(join, system, str(cores), rate, f"{found.results:,}")
-                if cores == 2 and options.check:
-                    _check(list(runs.values()), result_columns(workload), root)
-            finally:
-                end(spark)
-    console.print(table)
+    for cores in (1, 2):  # a process has one JVM
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            for row in process.submit(on_spark, workload, options, cores).result():
+                table.add_row(*row)
+    return table
 
 
 def _check(runs: list[Callable[[], DataFrame]], columns: list[str], root: Path) -> None:
@@ -201,7 +210,7 @@ def main(argv: list[str] | None = None) -> None:
     workload = JoinWorkload(options.streams, options.rows, 60.0, 0.1)
     console.print(engine_table(workload, 1 + options.batches))
     if options.spark:
-        on_spark(workload, options, console)
+        console.print(spark_table(workload, options))
 
 
 if __name__ == "__main__":
