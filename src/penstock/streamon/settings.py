@@ -49,7 +49,7 @@ MOST_CACHE_GROUPS = 8
 
 PATIENCE = 32
 """How many times longer intervals are at most, after caches that were chosen have lost time and again."""
-RARE = 64
+RARE = 8
 """A pipeline with less than one in this many of its even part of the tuples needs no observations."""
 
 # Skew

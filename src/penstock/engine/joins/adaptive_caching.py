@@ -170,7 +170,7 @@ class AdaptiveCaches(JoinCaches):
     def _bypass_every(self, profile: PipelineProfile) -> int:
         """Every other slice does without caches until it is known what they save, then few do."""
         t = self.thresholds
-        return 2 if 2 * len(profile.plain) < t.observations else t.bypass_every
+        return 2 if len(profile.plain) < t.observations else t.bypass_every
 
     def updated(self, j: int, rows: Int64s) -> None:
         self._profiles[j].entered += len(rows)
@@ -283,7 +283,8 @@ class AdaptiveCaches(JoinCaches):
     def _observed(self) -> bool:
         """Whether every statistic of the profiled candidates has enough observations.
 
-        A pipeline with next to no tuples may have fewer.
+        A pipeline with few tuples may have fewer: then a cache for it does not pay, and updates from it are
+        taken to cost what its tuples take.
         """
         wanted = self._wanted()
         busy = [r for r in wanted if self._profiles[r].tuples * RARE * len(wanted) > self._recent()]
@@ -305,7 +306,12 @@ class AdaptiveCaches(JoinCaches):
 
     def _value(self, c: Candidate, whole: float) -> Value:
         profile, t = self._profiles[c.root], self.thresholds
+        measured = self._measured_benefit(c.root) if c in self.reoptimizer.plan else None
+        if measured is not None:
+            return Value(measured, self._measured_cost(_segment(c)))
         rate = profile.tuples / whole
+        if len(profile.joins) < t.observations:
+            return Value(0.0, self._cost(c, whole))
         tuples, seconds = profile.probes()
         at, stop = c.first, c.first + len(c.inputs)
         entry = tuples[stop] / max(tuples[at], 1e-9)
@@ -329,6 +335,9 @@ class AdaptiveCaches(JoinCaches):
         total = 0.0
         for j in c.inputs:
             profile = self._profiles[j]
+            if not profile.joins:  # so few rows that they were not profiled
+                total += profile.entered / whole * profile.uncached
+                continue
             tuples, seconds = profile.probes()
             inside = [p for p, k in enumerate(self._orders[j]) if k in c.inputs]
             work = sum(tuples[p] * seconds[p] for p in inside)
@@ -340,8 +349,10 @@ class AdaptiveCaches(JoinCaches):
         losing = set[Candidate]()
         for segment in self.caches:
             users = [c for c in self.reoptimizer.plan if _segment(c) == segment]
-            saved = [self._measured_benefit(c.root) for c in users]
-            if None not in saved and sum(filter(None, saved)) < self._measured_cost(segment):
+            # As long as it is not known what a cache saves, at most all that its pipeline takes.
+            known = [(self._measured_benefit(c.root), self._most_saved(c.root)) for c in users]
+            saved = sum(most if benefit is None else benefit for benefit, most in known)
+            if saved < self._measured_cost(segment):
                 losing.update(users)
         if losing and self.reoptimizer.drop(losing):
             self.log.add(
@@ -355,9 +366,14 @@ class AdaptiveCaches(JoinCaches):
         """What the caches of a pipeline save per tuple of the join; None while too little is known."""
         profile, whole = self._profiles[root], self._recent()
         least = self.thresholds.observations
-        if len(profile.cached) < least or 2 * len(profile.plain) < least:
+        if min(len(profile.cached), len(profile.plain)) < least:
             return None
         return profile.tuples / whole * (profile.uncached - _mean(profile.cached))
+
+    def _most_saved(self, root: int) -> float:
+        """What the tuples of a pipeline take per tuple of the join; infinite as long as it is unknown."""
+        profile = self._profiles[root]
+        return profile.tuples / self._recent() * profile.uncached if profile.plain else float("inf")
 
     def _measured_cost(self, segment: Segment) -> float:
         return self._feeding[segment] / max(self._fed, 1.0)
