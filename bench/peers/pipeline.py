@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -48,10 +49,10 @@ class Asked:
     frame: Callable[[dict[str, Any]], Any]
 
 
-def asked(count: int) -> list[Asked]:
+def asked(many: int) -> list[Asked]:
     """The mix: of ten queries two filter, four group, three join two streams and one joins three."""
     kinds = (_filter, _group, _join, _group, _join, _filter, _group, _join, _group, _join_three)
-    return [kinds[n % 10](n // 10 + n % 10, STREAMS[n % 3], STREAMS[(n + 1) % 3]) for n in range(count)]
+    return [kinds[n % 10](n // 10 + n % 10, STREAMS[n % 3], STREAMS[(n + 1) % 3]) for n in range(many)]
 
 
 def _filter(n: int, s: str, t: str) -> Asked:
@@ -140,11 +141,17 @@ class Feed:
             hidden.rename(self.root / name / f"{self._round:05}.parquet")
 
 
-class System:
-    """Queries that run; ``wait`` returns when all have processed what there is."""
+def _nothing(query: Asked) -> None:
+    raise SystemExit("only a pipeline takes queries while it runs")
 
-    def __init__(self, wait: Callable[[], None], stop: Callable[[], None]) -> None:
-        self.wait, self.stop = wait, stop
+
+@dataclass(frozen=True)
+class System:
+    """Queries that run; ``wait`` returns when all have processed what there is; ``add`` adds one."""
+
+    wait: Callable[[], None]
+    stop: Callable[[], None]
+    add: Callable[[Asked], None] = _nothing
 
 
 def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = False) -> System:
@@ -152,7 +159,9 @@ def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = F
     for n, query in enumerate(queries):
         pipeline.register(f"q{n}", query.cql)
     pipeline.start(TRIGGER)
-    return System(pipeline.process_all_available, pipeline.stop)
+    names = count(len(queries))
+    add = lambda query: pipeline.register(f"q{next(names)}", query.cql)  # noqa: E731
+    return System(pipeline.process_all_available, pipeline.stop, add)
 
 
 def _one_clock(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
@@ -188,6 +197,7 @@ def _started(frames: Sequence[Any], root: Path) -> System:
     return System(wait, stop)
 
 
+REGISTERING = ("pipeline", "one-clock")
 SYSTEMS = {"pipeline": _pipeline, "one-clock": _one_clock, "separate": _separate, "spark": _spark}
 
 
@@ -217,7 +227,7 @@ def _memory() -> int:
     return total
 
 
-def child(system: str, count: int, rows: int, warmup: int, rounds: int) -> dict[str, float]:
+def child(system: str, many: int, rows: int, warmup: int, rounds: int) -> dict[str, float]:
     """One measurement, in this process."""
     import penstock
 
@@ -229,7 +239,7 @@ def child(system: str, count: int, rows: int, warmup: int, rounds: int) -> dict[
             columns = "pid BIGINT, link BIGINT, size BIGINT, t TIMESTAMP"
             ps.sql(f"CREATE STREAM {name} ({columns}) TIMESTAMP BY t FROM PARQUET '{root / 'in' / name}'")
         feed.write()
-        running = SYSTEMS[system](ps, root, asked(count))
+        running = SYSTEMS[system](ps, root, asked(many))
         for _ in range(warmup):
             running.wait()
             feed.write()
@@ -241,19 +251,34 @@ def child(system: str, count: int, rows: int, warmup: int, rounds: int) -> dict[
             running.wait()
             took.append(time.perf_counter() - began)
         found = {"cpu": (_cpu() - before) / rounds, "seconds": median(took), "bytes": _memory()}
+        if system in REGISTERING:
+            found |= _registering(feed, running, asked(many + rounds)[many:])
         running.stop()
         ps.spark.stop()
     return found
 
 
-def measured(system: str, count: int, options: argparse.Namespace) -> dict[str, float]:
+def _registering(feed: Feed, running: System, more: Sequence[Asked]) -> dict[str, float]:
+    """How long rounds take in which a query is registered, and the call itself."""
+    calls, took = [], []
+    for query in more:
+        began = time.perf_counter()
+        feed.write()
+        running.add(query)
+        calls.append(time.perf_counter() - began)
+        running.wait()
+        took.append(time.perf_counter() - began)
+    return {"registering": median(took), "registering_most": max(took), "call": median(calls)}
+
+
+def measured(system: str, many: int, options: argparse.Namespace) -> dict[str, float]:
     """One measurement, in a process of its own."""
     sizes = [str(n) for n in (options.rows, options.warmup, options.rounds)]
-    command = [sys.executable, "-m", "bench.peers.pipeline", "--child", system, str(count), *sizes]
+    command = [sys.executable, "-m", "bench.peers.pipeline", "--child", system, str(many), *sizes]
     environment = {**os.environ, MARK: uuid.uuid4().hex}
     out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.timeout)
     if out.returncode:
-        raise SystemExit(f"{system} with {count} queries failed:\n{out.stderr[-2000:]}")
+        raise SystemExit(f"{system} with {many} queries failed:\n{out.stderr[-2000:]}")
     return dict(json.loads(out.stdout.splitlines()[-1]))
 
 
@@ -277,17 +302,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _report(options: argparse.Namespace) -> None:
     heads = ("queries", "system", "CPU s a round", "seconds a round", "rows/s", "memory MB", "CPU of one")
     table = Table(*heads)
-    console, first = Console(), dict[str, float]()
-    for count in map(int, options.queries.split(",")):
+    console, first, told = Console(), dict[str, float](), list[str]()
+    for many in map(int, options.queries.split(",")):
         for system in options.systems.split(","):
-            console.print(f"{system}, {count} queries ...", style="dim")
-            found = measured(system, count, options)
+            console.print(f"{system}, {many} queries ...", style="dim")
+            found = measured(system, many, options)
             first.setdefault(system, found["cpu"])
             rate = len(STREAMS) * options.rows / found["seconds"]
             cpu, seconds = f"{found['cpu']:.2f}", f"{found['seconds']:.2f}"
             memory, ratio = f"{found['bytes'] / 1e6:,.0f}", f"{found['cpu'] / first[system]:.1f}"
-            table.add_row(str(count), system, cpu, seconds, f"{rate:,.0f}", memory, ratio)
-    console.print(table)
+            table.add_row(str(many), system, cpu, seconds, f"{rate:,.0f}", memory, ratio)
+            if system in REGISTERING:
+                told.append(
+                    f"{system}, {many} queries: a round took {seconds} s, one with a registration "
+                    f"{found['registering']:.2f} s, at most {found['registering_most']:.2f} s; the call "
+                    f"{found['call']:.2f} s"
+                )
+    console.print(table, *told, sep="\n")
 
 
 if __name__ == "__main__":

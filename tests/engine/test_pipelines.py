@@ -165,6 +165,14 @@ class TestSplits:
         with pytest.raises(PipelineError, match=wanted):
             admit(pipeline.plan, "c", bound("SELECT v, COUNT(*) AS n FROM S [RANGE 5] GROUP BY v"))
 
+    def test_a_split_by_a_part_of_a_key_will_do(self) -> None:
+        queries = {
+            "a": "SELECT ISTREAM(k, v) FROM S [NOW]",
+            "b": "SELECT k, v, COUNT(*) AS n FROM S GROUP BY k, v",
+        }
+        pipeline = Pipeline(2, **queries, c="SELECT S.v, R.w FROM S, R WHERE S.k = R.k")
+        assert [i.name for i in pipeline.plan.sources] == ["S by k", "R by k"]
+
     def test_named_splits(self) -> None:
         pipeline = Pipeline(2, {"S": [["k"], ["v"], []]})
         assert [i.name for i in pipeline.plan.sources if i.alias == "S"] == ["S by k", "S by v", "S whole"]

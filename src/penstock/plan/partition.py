@@ -87,15 +87,17 @@ def _candidates(
     return reasons, candidates, places
 
 
-def ways(root: Logical, time: TimeDomain, partitions: int) -> Iterator[dict[int, Route]]:
+def ways(
+    root: Logical, time: TimeDomain, partitions: int, first: Sequence[Dimension] = ()
+) -> Iterator[dict[int, Route]]:
     """The ways to spread a plan in one stage by one key, where partitions get whole rows: the routes of its
-    streams. The last is one partition, which is always right.
+    streams. Those of the dimensions ``first``, if they are right; the last is one partition, which always is.
     """
     if partitions > 1:
         top = root if isinstance(root, ToStream) else None
         body, chain = chain_of(top.input if top else root)
         nets = top is None or not top.shows_at_once
-        _, candidates, _ = _candidates(proposals(root), root, time, body, chain, nets)
+        _, candidates, _ = _candidates([*first, *proposals(root)], root, time, body, chain, nets)
         for c in candidates:
             plain = not (c.places or c.dimension.by_source or c.dimension.heavy)
             if plain and c.cut > len(chain):

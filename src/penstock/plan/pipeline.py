@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import pyarrow as pa
 
@@ -19,14 +20,16 @@ from penstock.engine.operator import Node
 from penstock.engine.registry import QueryPlan
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
-from penstock.expression import Column
+from penstock.expression import Column, Expression
 from penstock.plan import logical
 from penstock.plan.budgeted import budgets
 from penstock.plan.build import stream_input
 from penstock.plan.compile import built, optimized, running
+from penstock.plan.distribution import Dimension
 from penstock.plan.explain import routed, tree
 from penstock.plan.partition import ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
+from penstock.plan.settings import MAX_SPLITS
 from penstock.plan.sharing import in_own_names, named, private, shared
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
@@ -103,7 +106,8 @@ def plan_pipeline(
         if stream is None:
             raise PipelineError(f"split names {name}, which is not a stream of the pipeline")
         routes[name] += [_by_columns(stream, columns, partitions) for columns in several]
-    for query in queries.values():
+    # What joins most streams has the fewest ways to be spread: the others follow.
+    for query in sorted(queries.values(), key=lambda q: -len(logical.sources(q.root))):
         _add_ways(routes, query, partitions)
     for stream in streams:
         routes[stream.name] = routes[stream.name] or [Route()]
@@ -149,18 +153,34 @@ def _add_ways(routes: dict[str, list[Route]], query: logical.Query, partitions: 
     """Add the splits that a query needs, if it cannot be spread by those that are there."""
     root = optimized(query)
     _check_streams(root, routes)
-    possible = [_by_stream(root, way) for way in _allowed(root, query.time, partitions)]
-    if not any(all(r in routes[name] for name, r in way) for way in possible):
+    possible = [_by_stream(root, way) for way in _allowed(root, query.time, partitions, {})]
+    there = [_by_stream(root, way) for way in _allowed(root, query.time, partitions, routes)]
+    if not any(all(r in routes[name] for name, r in way) for way in there):
         for name, route in possible[0]:
             routes[name].append(route)
 
 
-def _allowed(root: logical.Logical, time: TimeDomain, partitions: int) -> Iterator[dict[int, Route]]:
-    """The ways to spread a query. A budget is divided by the join key."""
-    for way in ways(root, time, partitions):
+def _allowed(
+    root: logical.Logical, time: TimeDomain, partitions: int, there: Mapping[str, Sequence[Route]]
+) -> Iterator[dict[int, Route]]:
+    """The ways to spread a query, those by splits that are there first. A budget is divided by its key."""
+    for way in ways(root, time, partitions, list(_by_splits(root, there))):
         by_key = all(a.keys for r in way.values() for a in r.axes)
         if by_key or not any(budgets(root)):
             yield way
+
+
+def _by_splits(root: logical.Logical, there: Mapping[str, Sequence[Route]]) -> Iterator[Dimension]:
+    """Every stream of a query by one of its splits: the query may not need all columns of a key to meet."""
+    sources = logical.sources(root)
+    keys = [[_keys(r, s.alias) for r in there.get(s.definition.name, ())] for s in sources]
+    for several in islice(product(*([k for k in own if k] for own in keys)), MAX_SPLITS):
+        yield Dimension.of({s.number: key for s, key in zip(sources, several, strict=True)})
+
+
+def _keys(route: Route, alias: str) -> tuple[Expression, ...]:
+    """The key of a split, by the names that a query has for the columns."""
+    return tuple(k for a in named(route, lambda n: f"{alias}.{n}").axes for k in a.keys)
 
 
 def _check_streams(root: logical.Logical, known: Iterable[str]) -> None:
@@ -238,12 +258,12 @@ def admit(plan: PipelinePlan, name: str, query: logical.Query, settings: Setting
 
 def _way(plan: PipelinePlan, name: str, root: logical.Logical) -> dict[int, Route]:
     """The first way to spread a query for which the pipeline has the splits."""
-    there = {(i.stream.name, in_own_names(i.route, i.alias)) for i in plan.sources}
-    _check_streams(root, dict.fromkeys(i.stream.name for i in plan.sources))
-    possible = list(_allowed(root, plan.time, plan.partitions))
-    for way in possible:
-        if all(r in there for r in _by_stream(root, way)):
+    there = plan.routes
+    _check_streams(root, there)
+    for way in _allowed(root, plan.time, plan.partitions, there):
+        if all(r in there[stream] for stream, r in _by_stream(root, way)):
             return way
+    possible = list(_allowed(root, plan.time, plan.partitions, {}))
     wanted = "; ".join(f"{stream} {routed(r)}" for stream, r in _by_stream(root, possible[0]))
     has = ", ".join(i.name for i in plan.sources)
     raise PipelineError(

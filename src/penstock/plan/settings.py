@@ -33,3 +33,6 @@ SHOWN_OVERHEAD_FROM_S = 1.0
 """Seconds of CPU before the share of adapting is shown: until then it is mostly the first profiling."""
 CURVE_BARS = 32
 """Bars of a curve, so that those of both streams fit on a line."""
+
+MAX_SPLITS = 50
+"""Combinations of a pipeline's splits that are tried for a query; each costs a pass over its plan."""
