@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from stage_on_spark import until
 from test_pipeline import pids
 
 from penstock.errors import CatalogError, DataError, PipelineError, QueryFailed
+from penstock.spark.driver import commands
+from penstock.spark.driver.checkpoint import Directory
 from penstock.spark.driver.pipeline import Pipeline
 from penstock.spark.driver.session import Session
 
@@ -219,6 +222,35 @@ def test_a_run_over_finite_input_completes_the_last_instant(feed: Feed) -> None:
     rows = feed.spark.read.parquet(str(feed.root / "out")).collect()
     found = sorted((_change(row.asDict()) for row in rows), key=lambda c: c[0])
     feed.check(found, TOTALS, until=4 * feed.files - 1)
+
+
+def test_an_interrupted_first_start_goes_on_and_lost_results_are_told(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = feed.pipeline()
+    pipeline.register("totals", TOTALS)
+    pipeline.register("pairs", PAIRS)
+    store, stored = commands.store, []
+
+    def full(*given: Any) -> Any:
+        if stored:
+            raise OSError("no space left on device")
+        stored.append(given)
+        return store(*given)
+
+    monkeypatch.setattr(commands, "store", full)
+    with pytest.raises(OSError, match="no space"):
+        pipeline.start()
+    monkeypatch.undo()
+    feed.add()
+    pipeline.start("available-now").awaitTermination()
+    kept = commands.stored(Directory(feed.spark, str(feed.root / "c")))
+    assert [(c.kind, c.payload["query"]) for c in kept] == [("register", "totals"), ("register", "pairs")]
+    assert states(pipeline) == {"totals": "running", "pairs": "running"}
+    shutil.rmtree(feed.root / "c" / "results")
+    feed.add()
+    with pytest.raises(QueryFailed, match="does not have the batches that the pipeline has published"):
+        pipeline.start("available-now").awaitTermination()
 
 
 def test_static_tables_are_read_again(feed: Feed) -> None:
