@@ -167,9 +167,10 @@ class Engine:
             _refuse_rows(arrivals)
         new = before.commands.new(commands)
         changes = changes_of(new)
-        self._commands, self._tables = before.commands.apply(commands), after(self._tables, changes)
+        self._commands = before.commands.apply(commands)
         self._registry = before.registry.after(new, self._streams if self.stage.one_clock else None)
         self._update(before.registry)
+        self._tables = after(self._tables, changes)
         arrivals = self._stamps.stamp(self._sources.check(arrivals))
         self._received.note(arrivals)
         if not self.stage.roots:
