@@ -42,7 +42,7 @@ class Settings:
     """
 
     filters: str = "a-greedy"
-    join: str = "adaptive"
+    join: str = "mjoin"
     w_join: str = "adaptive"
     allocation: str = "optimal"
     engine_memory: int | None = None

@@ -55,7 +55,7 @@ class Builder:
     exchanges: Mapping[str, Node] = field(default_factory=dict)
     host_filters: bool = True
     filters: str = "a-greedy"
-    join: str = "adaptive"
+    join: str = "mjoin"
     cache_memory: int | None = None
     w_join: str = "adaptive"
     chooser: Chooser | None = None

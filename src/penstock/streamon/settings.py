@@ -206,7 +206,7 @@ ACCESS = AccessThresholds()
 
 @dataclass(frozen=True)
 class CacheThresholds:
-    """Settings of A-Caching (5.5). Times are those of this engine, measured by ``penstock bench caching``.
+    """Settings of A-Caching (5.5). Times are estimates; ``penstock bench caching`` shows their effect.
 
     observations
         W: measurements of each statistic, whose average counts (table 5.1; 5.8.1: 10).
