@@ -1,6 +1,8 @@
+import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -9,8 +11,9 @@ from penstock import cql
 from penstock.catalog import SinkDef
 from penstock.cli.main import app
 from penstock.cli.run import Program
-from penstock.cli.script import statements
+from penstock.cli.script import bound_queries, statements
 from penstock.cli.session import user_error
+from penstock.errors import PenstockError
 
 
 def invoke(*args):
@@ -69,6 +72,19 @@ def test_unknown_trigger(tmp_path, text):
     assert (
         result.exit_code == 2 and "write available-now, once, or a period such as '1 second'" in result.stderr
     )
+
+
+def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "pipelines.md"
+    (text,) = re.findall(r"```cql\n(.*?)```", page.read_text(), re.DOTALL)
+    queries = bound_queries(text)
+    assert [q.sink and q.sink.name for q in queries] == [None, "alerts"]
+    path = tmp_path / "q.cql"
+    path.write_text(text)
+    made = [s for s in Program(path, once=True).statements() if isinstance(s, cql.CreatePipeline)]
+    assert [(p.name, p.streams, p.trigger) for p in made] == [("traffic", ("C",), None)]
+    with pytest.raises(PenstockError, match="pipeline 'p' reads 'X', which is no stream or relation"):
+        bound_queries("CREATE PIPELINE p (X)")
 
 
 def test_the_statements_of_a_program(tmp_path):

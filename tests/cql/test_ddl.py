@@ -10,16 +10,20 @@ from penstock import cql
 from penstock.catalog import Input, InputOptions, SinkDef, TableDef, ViewDef
 from penstock.cql import (
     CreateInput,
+    CreatePipeline,
     CreateSink,
     CreateTable,
     CreateView,
     Drop,
+    DropQuery,
     Explain,
     Insert,
+    RegisterQuery,
     SelectStatement,
     Set,
     Show,
     SourceSpec,
+    SwitchPipeline,
 )
 from penstock.cql.names.context import Catalog
 from penstock.errors import CQLError
@@ -236,6 +240,43 @@ def test_what_cannot_be_written_to(sink: str, text: str, catalog: Catalog) -> No
     with pytest.raises(CQLError) as caught:
         cql.bind_insert(insert, {**catalog, **sinks})
     assert str(caught.value) == f"line 1, column 13: {text}"
+
+
+def test_pipelines() -> None:
+    made, alone, into, *others = cql.parse(
+        """CREATE PIPELINE p (C, B) KEEP 2 HOURS SPLIT C BY (pid) CHECKPOINT 'state' SPLIT C BY (a, b)
+               TRIGGER EVERY 1 SECOND SPLIT B BY (pid);
+           REGISTER QUERY q AS SELECT ISTREAM(A) -- all
+               FROM S [NOW];
+           REGISTER QUERY r INTO out IN p AS SELECT A FROM S [ROWS 2];
+           START PIPELINE p; STOP PIPELINE p; DROP QUERY q; DROP QUERY IF EXISTS q IN p; DROP PIPELINE p;
+           SHOW PIPELINES; SHOW QUERIES"""
+    )
+    split = {"C": [["pid"], ["a", "b"]], "B": [["pid"]]}
+    assert made == CreatePipeline("p", ("C", "B"), "state", 7200.0, split, "1000 milliseconds")
+    assert isinstance(alone, RegisterQuery) and isinstance(into, RegisterQuery)
+    assert (alone.name, alone.pipeline, alone.sink) == ("q", None, None)
+    assert alone.text.split() == "SELECT ISTREAM(A) -- all FROM S [NOW]".split()
+    assert into == RegisterQuery("r", "SELECT A FROM S [ROWS 2]", into.expression, "p", "out")
+    assert others == [
+        SwitchPipeline("start", "p"),
+        SwitchPipeline("stop", "p"),
+        DropQuery("q"),
+        DropQuery("q", "p", if_exists=True),
+        Drop("pipeline", "p"),
+        Show("pipeline"),
+        Show("query"),
+    ]
+
+
+def test_a_registration_is_bound(catalog: Catalog) -> None:
+    (query,) = cql.parse("REGISTER QUERY r INTO out AS SELECT A FROM S [ROWS 2]")
+    assert isinstance(query, RegisterQuery)
+    sink = SinkDef("out", "console")
+    bound, found = cql.bind_registration(query, {**catalog, "out": sink})
+    assert found is sink and bound.root == cql.bind(query.text, catalog).root
+    with pytest.raises(CQLError, match="unknown sink 'out'"):
+        cql.bind_registration(query, catalog)
 
 
 def test_a_sink_is_not_read(catalog: Catalog) -> None:

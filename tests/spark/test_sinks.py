@@ -173,3 +173,33 @@ def test_kafka_has_the_rows_by_key() -> None:
     nobody = Topic.of({"topic": "t", "kafka.bootstrap.servers": "127.0.0.1:1", "timeoutSeconds": "0.2"})
     with pytest.raises(DataError, match="did not take rows for 't': 1 messages were not acknowledged"):
         KafkaWriter(nobody).write(iter(batches[:1]))
+
+
+@pytest.mark.spark
+def test_a_pipeline_in_cql(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    make = "CREATE PIPELINE p (S) KEEP 1 HOUR TRIGGER AVAILABLE NOW"
+    with pytest.raises(CatalogError, match="pipeline 'p' needs a checkpoint; add CHECKPOINT 'directory', or"):
+        session.sql(make)
+    with pytest.raises(CatalogError, match="which pipeline is meant\\? add IN and its name; there are: none"):
+        session.sql(f"REGISTER QUERY q AS {COUNTS}")
+    out = tmp_path / "out"
+    session.sql(
+        f"SET penstock.checkpoint = '{tmp_path / 'state'}'; CREATE SINK out TO PARQUET '{out}'; {make};"
+        f"REGISTER QUERY counts AS {COUNTS}; REGISTER QUERY gone AS SELECT a FROM S [ROWS 1];"
+        "REGISTER QUERY rows INTO out IN P AS SELECT ISTREAM(a, ts AS at) FROM S [NOW]; DROP QUERY gone;"
+        "DROP QUERY IF EXISTS gone; START PIPELINE p"
+    )
+    session.pipeline("p").awaitTermination()
+    shown = session.sql("SHOW QUERIES")
+    assert shown is not None
+    assert [(r["name"], r["pipeline"], r["state"]) for r in shown.collect()] == [
+        ("counts", "p", "running"),
+        ("rows", "p", "running"),
+    ]
+    rows = [row for f in out.glob("*.parquet") for row in pq.ParquetFile(f).read().to_pylist()]
+    assert sorted((row["a"], row["at"]) for row in rows) == [(7, 1), (7, 2), (8, 3)]
+    pipelines = session.sql("SHOW PIPELINES")
+    assert pipelines is not None and [tuple(r) for r in pipelines.collect()] == [("p", "stopped")]
+    session.sql("DROP PIPELINE p; DROP PIPELINE IF EXISTS p")
+    with pytest.raises(CatalogError, match="there is no pipeline 'p'; there are: none"):
+        session.sql("DROP PIPELINE p")

@@ -24,6 +24,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.spark.driver.pipeline import Pipeline
     from penstock.spark.driver.session import Session
 
 _log = logging.getLogger("penstock")
@@ -73,6 +74,8 @@ class Program:
                     sink = self._sink(number, selects)
                     yield cql.CreateSink(sink)
                     yield cql.Insert(sink.name, statement, expression)
+                case cql.CreatePipeline() if self.once:
+                    yield replace(statement, trigger=None)
                 case cql.CreateSink(sink) if self.once:
                     yield replace(statement, sink=replace(sink, trigger=None))
                 case cql.Set(name) if self.once and name.lower() == "penstock.trigger":
@@ -94,28 +97,41 @@ def run_file(program: Program) -> Stop:
     with stoppable() as stop, local_session() as session:
         _log.info("%s: Spark %s started", program.path, session.spark.version)
         session.settings = program.settings()
-        Running([] if stop.is_set() else _started(program, session)).wait(stop)
+        Running(*(([], []) if stop.is_set() else _started(program, session))).wait(stop)
     return stop
 
 
-def _started(program: Program, session: Session) -> list[StreamingQuery]:
-    """Run the statements; what SHOW and the like list is printed."""
-    queries = []
+def _started(program: Program, session: Session) -> tuple[list[StreamingQuery], list[Pipeline]]:
+    """Run the statements, then start the pipelines; what SHOW and the like list is printed."""
+    queries, names = [], []
     for statement in program.statements():
         listing = session.run(statement)
         if listing is not None:
             listing.show(truncate=False)
         if isinstance(statement, cql.Insert):
             queries.append(session.query(statement.sink))
-    return queries
+        elif isinstance(statement, cql.CreatePipeline):
+            names.append(statement.name)
+        elif isinstance(statement, cql.Drop) and statement.kind == "pipeline":
+            names.remove(statement.name)
+    for name in names:
+        if not session.pipeline(name).isActive:
+            session.run(cql.SwitchPipeline("start", name))
+    return queries, [session.pipeline(name) for name in names]
 
 
 @dataclass
 class Running:
-    """The queries of a program, and how far the log has told of each."""
+    """The queries and pipelines of a program, and how far the log has told of each."""
 
-    queries: Sequence[StreamingQuery]
+    inserts: Sequence[StreamingQuery]
+    pipelines: Sequence[Pipeline] = ()
     told: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def queries(self) -> list[StreamingQuery]:
+        """The Spark queries."""
+        return [*self.inserts, *(p.query for p in self.pipelines if p.query is not None)]
 
     def wait(self, stop: Stop) -> None:
         """Wait until all have ended, one has failed, or there is a signal to stop."""
@@ -135,6 +151,9 @@ class Running:
                 _log.info("stopping after the batches under way; a second signal stops at once")
         finally:
             whole = stop_after_batch(self.queries, STOP_S, lambda: stop.signals > 1)
+            for pipeline in self.pipelines:
+                # Of one that has ended by itself, sinks still write what is published.
+                pipeline.stop() if stop.is_set() else pipeline.awaitTermination()
             self._tell_progress()
             for query in self.queries:
                 _log.info("%s: ended%s", query.name, "" if whole else ", its last batch may be interrupted")

@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
 from penstock import cql, sysstream
-from penstock.catalog import Catalog, SinkDef
+from penstock.catalog import Catalog, Input, SinkDef
 from penstock.cql.syntax.dialect import CQL
 from penstock.errors import PenstockError
 from penstock.plan import compile
@@ -86,13 +86,27 @@ def bound_queries(text: str) -> list[BoundQuery]:
                     catalog.add(cql.define_view(statement, catalog), statement.if_taken)
                 case cql.CreateSink():
                     catalog.add(statement.sink, statement.if_taken)
+                case cql.Drop(kind="pipeline"):
+                    continue
                 case cql.Drop():
                     catalog.drop(statement.name, statement.kind, statement.if_exists)
                 case cql.SelectStatement():
                     queries.append(BoundQuery(cql.bind(statement, catalog), settings))
+                case cql.CreatePipeline():
+                    _check_pipeline(statement, catalog)
+                case cql.RegisterQuery():
+                    query, to = cql.bind_registration(statement, catalog)
+                    queries.append(BoundQuery(query, settings, to))
                 case cql.Insert():
                     query, sink = cql.bind_insert(statement, catalog)
                     queries.append(BoundQuery(query, settings, sink))
                 case cql.Set():
                     settings = settings.changed(statement.name, statement.value)
     return queries
+
+
+def _check_pipeline(statement: cql.CreatePipeline, catalog: Catalog) -> None:
+    for name in statement.streams:
+        known = catalog.known(name)
+        if known is None or not isinstance(catalog[known], Input):
+            raise PenstockError(f"pipeline {statement.name!r} reads {name!r}, which is no stream or relation")

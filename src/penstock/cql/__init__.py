@@ -10,7 +10,8 @@ CQL is a :class:`~penstock.errors.CQLError` with line and column.
 
 from penstock.cql.expressions.user_functions import define_aggregate, define_function
 from penstock.cql.inputs import input_options
-from penstock.cql.query import bind, bind_insert, define_view
+from penstock.cql.pipelines import CreatePipeline, DropQuery, RegisterQuery, SwitchPipeline
+from penstock.cql.query import bind, bind_insert, bind_registration, define_view
 from penstock.cql.statements import (
     Create,
     CreateInput,
@@ -36,21 +37,26 @@ from penstock.cql.statements import (
 __all__ = [
     "Create",
     "CreateInput",
+    "CreatePipeline",
     "CreateSink",
     "CreateTable",
     "CreateView",
     "Describe",
     "Drop",
+    "DropQuery",
     "Explain",
     "Insert",
     "Refresh",
+    "RegisterQuery",
     "SelectStatement",
     "Set",
     "Show",
     "SourceSpec",
     "Statement",
+    "SwitchPipeline",
     "bind",
     "bind_insert",
+    "bind_registration",
     "define_aggregate",
     "define_function",
     "define_view",

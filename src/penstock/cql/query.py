@@ -12,6 +12,7 @@ from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
 from penstock.cql.names.context import Catalog, Context
+from penstock.cql.pipelines import RegisterQuery
 from penstock.cql.statements import CreateView, Insert, SelectStatement, parse
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nesting import deep
@@ -63,29 +64,42 @@ def _filled_in(root: Logical, context: Context) -> Logical:
 
 def bind_insert(statement: Insert, catalog: Catalog) -> tuple[Query, SinkDef]:
     """The bound query of INSERT INTO, and its sink, which must have the columns that it is divided by."""
-    sink = _sink(statement, catalog)
-    query = bind(statement.query, catalog)
+    query, sink = bind(statement.query, catalog), _sink(statement.sink, statement.at, catalog)
+    _check_columns(query, sink, statement.at)
+    return query, sink
+
+
+def bind_registration(statement: RegisterQuery, catalog: Catalog) -> tuple[Query, SinkDef | None]:
+    """The bound query of REGISTER QUERY, and its sink, if it has one."""
+    query = bind(statement.expression, catalog)
+    if statement.sink is None:
+        return query, None
+    sink = _sink(statement.sink, statement.expression, catalog)
+    _check_columns(query, sink, statement.expression)
+    return query, sink
+
+
+def _check_columns(query: Query, sink: SinkDef, at: exp.Expr) -> None:
+    """Reject a query without the columns that its sink is divided by."""
     own = ("ts",) if query.root.is_stream else ("ts", "op")
     columns = [*own, *query.root.schema.names]
     for name in sink.partitioned_by:
         if name.casefold() not in {c.casefold() for c in columns}:
             hint = did_you_mean(name, columns, f"its columns are {', '.join(columns)}")
             message = f"sink '{sink.name}' is PARTITIONED BY '{name}', which the query does not return"
-            raise error(message, statement.at, hint)
-    return query, sink
+            raise error(message, at, hint)
 
 
-def _sink(statement: Insert, catalog: Catalog) -> SinkDef:
-    name = statement.sink
+def _sink(name: str, at: exp.Expr, catalog: Catalog) -> SinkDef:
     found = next((d for n, d in catalog.items() if n.casefold() == name.casefold()), None)
     if isinstance(found, SinkDef):
         return found
     if found is not None:
         message = f"'{found.name}' is a {found.kind}, not a sink"
-        raise error(message, statement.at, "CREATE SINK names where queries write")
+        raise error(message, at, "CREATE SINK names where queries write")
     sinks = [n for n, d in catalog.items() if isinstance(d, SinkDef)]
     hint = did_you_mean(name, sinks, f"write CREATE SINK {name} TO ... before it")
-    raise error(f"unknown sink '{name}'", statement.at, hint)
+    raise error(f"unknown sink '{name}'", at, hint)
 
 
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:

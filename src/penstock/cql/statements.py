@@ -12,6 +12,7 @@ from sqlglot import exp
 from penstock.catalog import Input, InputOptions, SinkDef, TableDef
 from penstock.cql.expressions.coercion import from_sql
 from penstock.cql.inputs import declared_options
+from penstock.cql.pipelines import DropQuery, PipelineStatement, pipeline_statement
 from penstock.cql.syntax.ddl_parser import STATEMENTS
 from penstock.cql.syntax.duration import is_bare, ticks
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
@@ -21,6 +22,9 @@ from penstock.cql.syntax.nodes import (
     InputDefinition,
     Insertion,
     Inspection,
+    PipelineDefinition,
+    PipelineSwitch,
+    QueryRegistration,
     RelationToStream,
     Setting,
     SinkDefinition,
@@ -160,7 +164,9 @@ class Explain:
 
 
 Create = CreateInput | CreateTable | CreateView | CreateSink
-Statement = Create | Drop | Insert | Refresh | Set | Show | Describe | Explain | SelectStatement
+Statement = (
+    Create | Drop | Insert | Refresh | Set | Show | Describe | Explain | SelectStatement | PipelineStatement
+)
 """``if_taken`` of a definition says what it does if the name is taken: ``Catalog.add``."""
 
 
@@ -188,6 +194,11 @@ def statement(node: exp.Expr) -> Statement:
         return CreateTable(node.name, schema, source, every, _if_taken(node))
     if isinstance(node, SinkDefinition):
         return CreateSink(_sink(node), _if_taken(node))
+    if isinstance(node, PipelineDefinition | PipelineSwitch | QueryRegistration):
+        return pipeline_statement(node, _trigger)
+    if isinstance(node, DropDefinition) and node.args["kind"] == "query":
+        pipeline = node.args.get("pipeline")
+        return DropQuery(node.name, pipeline.name if pipeline else None, bool(node.args.get("exists")))
     if isinstance(node, Insertion):
         return Insert(node.name, _written(node), node.this)
     if isinstance(node, exp.Refresh) and node.args.get("kind") == "TABLE":
@@ -201,7 +212,20 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, exp.Alias | exp.Column):
         # Words that start no statement read like a column and its other name.
         word = next(node.find_all(exp.Identifier, bfs=False)).name
-        words = ("SELECT", "INSERT", "CREATE", "DROP", "REFRESH", "SET", "SHOW", "DESCRIBE", "EXPLAIN")
+        words = (
+            "SELECT",
+            "INSERT",
+            "CREATE",
+            "REGISTER",
+            "START",
+            "STOP",
+            "DROP",
+            "REFRESH",
+            "SET",
+            "SHOW",
+            "DESCRIBE",
+            "EXPLAIN",
+        )
         hint = did_you_mean(word, words, STATEMENTS)
         raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()

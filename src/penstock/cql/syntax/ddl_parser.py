@@ -33,7 +33,9 @@ from penstock.cql.syntax.nodes import (
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW", "SINK")
 DROPPED = (*DEFINED, "FUNCTION")
-STATEMENTS = "write SELECT, INSERT, CREATE, DROP, REFRESH, SET, SHOW, DESCRIBE or EXPLAIN"
+STATEMENTS = (
+    "write SELECT, INSERT, CREATE, REGISTER, START, STOP, DROP, REFRESH, SET, SHOW, DESCRIBE or EXPLAIN"
+)
 INSPECTIONS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
@@ -304,7 +306,7 @@ class DDLParser(SparkParser):
         node.set("format", format_)
         node.set("path", self._parse_string())
 
-    def _parse_trigger(self, node: SinkDefinition) -> None:
+    def _parse_trigger(self, node: exp.Expr) -> None:
         start = self._curr or self._prev
         if self._match_text_seq("EVERY"):
             node.set("trigger", self._parse_duration("TRIGGER EVERY"))
@@ -313,7 +315,7 @@ class DDLParser(SparkParser):
         else:
             raise error("TRIGGER takes EVERY and a length of time, or AVAILABLE NOW", start)
 
-    def _parse_checkpoint(self, node: SinkDefinition) -> None:
+    def _parse_checkpoint(self, node: exp.Expr) -> None:
         start = self._curr or self._prev
         path = self._parse_string()
         if not path:

@@ -24,7 +24,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
-from penstock.cql.syntax.ddl_parser import INSPECTIONS, STATEMENTS, DDLParser
+from penstock.cql.syntax.ddl_parser import INSPECTIONS, STATEMENTS
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import (
     GoalClause,
@@ -34,6 +34,7 @@ from penstock.cql.syntax.nodes import (
     WindowClause,
     WithinClause,
 )
+from penstock.cql.syntax.pipeline_parser import PipelineParser
 from penstock.errors import CQLError
 
 BOUNDED = ("TUMBLE", "HOP", "SESSION")
@@ -63,7 +64,7 @@ def _placed(parse: Callable[[SparkParser], Modifier]) -> Callable[[SparkParser],
     return parse_and_place
 
 
-class CQLParser(DDLParser):
+class CQLParser(PipelineParser):
     """Spark's parser with CQL's constructs."""
 
     STRICT_CAST = True  # CAST stays CAST: it fails on what it cannot convert, as in ANSI Spark
@@ -124,6 +125,9 @@ class CQLParser(DDLParser):
             return self._parse_within(self._parse_stream_query(operator))
         if start and start.text.upper() in INSPECTIONS:
             return self._parse_inspection()
+        pipelines = self._parse_pipeline_statement() if start else None
+        if pipelines:
+            return pipelines
         node = super()._parse_statement()
         if node and "line" not in node.meta:
             node.update_positions(start)

@@ -114,6 +114,38 @@ class Insertion(exp.Expression):
     arg_types = {"this": True, "query": True}
 
 
+class PipelineDefinition(exp.Expression):
+    """CREATE PIPELINE over ``streams``; ``splits`` are :class:`PipelineSplit` s, the rest as of a sink."""
+
+    arg_types = {
+        "this": True,
+        "streams": True,
+        "splits": False,
+        "checkpoint": False,
+        "keep": False,
+        "trigger": False,
+        "if_taken": False,
+    }
+
+
+class PipelineSplit(exp.Expression):
+    """SPLIT stream BY (columns)."""
+
+    arg_types = {"this": True, "expressions": True}
+
+
+class PipelineSwitch(exp.Expression):
+    """START PIPELINE or STOP PIPELINE: ``kind`` is start or stop."""
+
+    arg_types = {"this": True, "kind": True}
+
+
+class QueryRegistration(exp.Expression):
+    """REGISTER QUERY q IN p INTO s AS query: its syntax tree and its ``text``."""
+
+    arg_types = {"this": True, "pipeline": False, "sink": False, "query": False, "text": False}
+
+
 class Inspection(exp.Expression):
     """SHOW STREAMS, DESCRIBE s or EXPLAIN SELECT ...: ``kind`` is the first word, ``this`` what follows."""
 
@@ -127,9 +159,9 @@ class Setting(exp.Expression):
 
 
 class DropDefinition(exp.Expression):
-    """DROP STREAM, RELATION, TABLE, VIEW, SINK or FUNCTION."""
+    """DROP STREAM, RELATION, TABLE, VIEW, SINK, FUNCTION or PIPELINE, or QUERY of a ``pipeline``."""
 
-    arg_types = {"this": True, "kind": True, "exists": False}
+    arg_types = {"this": True, "kind": True, "exists": False, "pipeline": False}
 
 
 class Source(exp.Expression):

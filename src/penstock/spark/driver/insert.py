@@ -7,6 +7,8 @@ queries return is one query with UNION ALL.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -61,6 +63,13 @@ def writer(df: DataFrame, sink: SinkDef, settings: Settings) -> DataStreamWriter
     if sink.partitioned_by:
         made = made.partitionBy(*sink.partitioned_by)
     return made.format(sink.format).options(**given)
+
+
+def results_writer(sink: SinkDef, settings: Settings) -> Callable[[DataFrame], DataStreamWriter]:
+    """The sink of a pipeline's query, which ends with the pipeline and not with the results there are now."""
+    trigger = sink.trigger or settings.trigger
+    own = replace(sink, trigger="0 seconds") if trigger in ("once", "available-now") else sink
+    return lambda df: writer(df, own, settings)
 
 
 def trigger_options(trigger: str) -> dict[str, Any]:

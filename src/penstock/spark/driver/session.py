@@ -77,6 +77,7 @@ class Session:
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
         self._pipelines: dict[str, Pipeline] = {}
+        self._triggers: dict[str, str] = {}
         self.settings = Settings()
         self._queries: dict[str, StreamingQuery] = {}
         _make_ready(spark)
@@ -397,12 +398,33 @@ class Session:
                 self.settings = self.settings.changed(statement.name, statement.value)
             case cql.Refresh():
                 self.refresh_table(statement.name)
+            case cql.Show("pipeline"):
+                return self._listing([(n, _state(p)) for n, p in self._pipelines.items()], "name", "state")
+            case cql.Show("query"):
+                queries = [(q, p.name) for p in self._pipelines.values() for q in p.queries()]
+                shown = [(q.name, pipeline, q.state, q.text) for q, pipeline in queries]
+                return self._listing(shown, "name", "pipeline", "state", "definition")
             case cql.Show(kind):
                 return self._listing(self._catalog.listed(kind), "name", "definition")
             case cql.Describe(name):
                 return self._listing(self._described(name), "column", "type", "note")
             case cql.Explain(query):
                 return self._listing([(explain(self._compile(query)),)], "plan")
+            case cql.CreatePipeline():
+                self._create_pipeline(statement)
+            case cql.RegisterQuery():
+                _, sink = cql.bind_registration(statement, self._catalog)
+                results = None if sink is None else insert.results_writer(sink, self.settings)
+                self._pipeline_of(statement.pipeline).register(statement.name, statement.text, results)
+            case cql.DropQuery():
+                self._drop_query(statement)
+            case cql.SwitchPipeline("start", name):
+                trigger = self._triggers.get(name.casefold(), self.settings.trigger)
+                self.pipeline(name).start(insert.trigger_options(trigger))
+            case cql.SwitchPipeline(name=name):
+                self.pipeline(name).stop()
+            case cql.Drop("pipeline", name):
+                self._drop_pipeline(name, statement.if_exists)
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
@@ -413,6 +435,41 @@ class Session:
                 df = self._frame(compile(bound, self.partitions, self.settings))
                 self._queries[sink.name] = insert.start(df, sink, self.settings)
         return None
+
+    def _create_pipeline(self, statement: cql.CreatePipeline) -> None:
+        location = statement.checkpoint
+        if location is None and self.settings.checkpoint is not None:
+            location = f"{self.settings.checkpoint}/{statement.name}"
+        if location is None:
+            raise CatalogError(
+                f"pipeline {statement.name!r} needs a checkpoint; add CHECKPOINT 'directory', or SET "
+                "penstock.checkpoint = 'directory'"
+            )
+        keep = {} if statement.keep is None else {"keep": dt.timedelta(seconds=statement.keep)}
+        self.pipeline(statement.name, location, statement.streams, statement.split, **keep)
+        self._triggers[statement.name.casefold()] = statement.trigger or self.settings.trigger
+
+    def _pipeline_of(self, name: str | None) -> Pipeline:
+        """A pipeline by name; without a name the only one."""
+        if name is None and len(self._pipelines) != 1:
+            named = ", ".join(self._pipelines) or "none"
+            raise CatalogError(f"which pipeline is meant? add IN and its name; there are: {named}")
+        return self.pipeline(name or next(iter(self._pipelines)))
+
+    def _drop_query(self, statement: cql.DropQuery) -> None:
+        pipeline = self._pipeline_of(statement.pipeline)
+        stand = [q.name.casefold() for q in pipeline.queries() if q.state in ("registered", "running")]
+        if statement.name.casefold() in stand or not statement.if_exists:
+            pipeline.drop(statement.name)
+
+    def _drop_pipeline(self, name: str, if_exists: bool) -> None:
+        known = next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
+        if known is None and not if_exists:
+            raise CatalogError(
+                f"there is no pipeline {name!r}; there are: {', '.join(self._pipelines) or 'none'}"
+            )
+        if known is not None:
+            self._pipelines.pop(known).stop()
 
     def _frame(self, plan: PhysicalPlan) -> DataFrame:
         for warning in plan.warnings:
@@ -453,6 +510,10 @@ class Session:
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
+
+
+def _state(pipeline: Pipeline) -> str:
+    return "running" if pipeline.isActive else "stopped"
 
 
 def _if_taken(replace: bool) -> str:

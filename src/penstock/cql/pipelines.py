@@ -1,0 +1,107 @@
+"""The statements of pipelines as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from penstock.cql.syntax.duration import is_bare, ticks
+from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.nodes import (
+    Duration,
+    PipelineDefinition,
+    PipelineSwitch,
+    QueryRegistration,
+    RelationToStream,
+)
+from penstock.schema import TimeDomain
+
+
+@dataclass(frozen=True)
+class CreatePipeline:
+    """A pipeline over streams; ``split``: by stream lists of columns, ``keep`` in seconds.
+
+    Of what is None, the session's settings or the defaults apply.
+    """
+
+    name: str
+    streams: tuple[str, ...]
+    checkpoint: str | None = None
+    keep: float | None = None
+    split: dict[str, list[list[str]]] = field(default_factory=dict)
+    trigger: str | None = None
+
+
+@dataclass(frozen=True)
+class RegisterQuery:
+    """A query for a pipeline, the session's only one if not named; its results go to the sink, if given."""
+
+    name: str
+    text: str
+    expression: exp.Expr = field(compare=False)
+    pipeline: str | None = None
+    sink: str | None = None
+
+
+@dataclass(frozen=True)
+class DropQuery:
+    """A pipeline, the only one if not named, ends a query."""
+
+    name: str
+    pipeline: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class SwitchPipeline:
+    """START PIPELINE or STOP PIPELINE: ``action`` is "start" or "stop"."""
+
+    action: str
+    name: str
+
+
+PipelineStatement = CreatePipeline | RegisterQuery | DropQuery | SwitchPipeline
+
+
+def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str | None]) -> PipelineStatement:
+    """The statement that a syntax tree is; ``trigger`` reads a TRIGGER clause."""
+    if isinstance(node, PipelineSwitch):
+        return SwitchPipeline(node.args["kind"], node.name)
+    if isinstance(node, QueryRegistration):
+        return _registration(node)
+    assert isinstance(node, PipelineDefinition)
+    if node.args.get("if_taken"):
+        raise error("a pipeline is not replaced", node, f"write DROP PIPELINE {node.name} before it")
+    streams, checkpoint = tuple(s.name for s in node.args["streams"]), node.args.get("checkpoint")
+    split: dict[str, list[list[str]]] = {}
+    for part in node.args["splits"]:
+        split.setdefault(part.name, []).append([c.name for c in part.expressions])
+    return CreatePipeline(
+        node.name,
+        streams,
+        checkpoint.name if checkpoint else None,
+        _keep(node.args.get("keep")),
+        split,
+        trigger(node.args.get("trigger")),
+    )
+
+
+def _registration(node: QueryRegistration) -> RegisterQuery:
+    query = node.args["query"]
+    if not isinstance(query, exp.Query | RelationToStream):
+        hint = f"write REGISTER QUERY {node.name} AS SELECT ..."
+        raise error("REGISTER QUERY takes AS and a query", node, hint)
+    pipeline, sink = node.args.get("pipeline"), node.args.get("sink")
+    named = (pipeline.name if pipeline else None, sink.name if sink else None)
+    return RegisterQuery(node.name, node.args["text"], query, *named)
+
+
+def _keep(given: Duration | None) -> float | None:
+    if given is None:
+        return None
+    if is_bare(given):
+        raise error("KEEP needs a unit", given, "write e.g. KEEP 2 HOURS")
+    time = TimeDomain("integer", "milliseconds")
+    return ticks(given, time, "KEEP", least=1) / time.ticks_per_second
