@@ -445,8 +445,8 @@ class Session:
                 f"pipeline {statement.name!r} needs a checkpoint; add CHECKPOINT 'directory', or SET "
                 "penstock.checkpoint = 'directory'"
             )
-        keep = {} if statement.keep is None else {"keep": dt.timedelta(seconds=statement.keep)}
-        self.pipeline(statement.name, location, statement.streams, statement.split, **keep)
+        keep = "1 HOUR" if statement.keep is None else dt.timedelta(seconds=statement.keep)
+        self.pipeline(statement.name, location, statement.streams, statement.split, keep=keep)
         self._triggers[statement.name.casefold()] = statement.trigger or self.settings.trigger
 
     def _pipeline_of(self, name: str | None) -> Pipeline:

@@ -103,8 +103,11 @@ class Publisher:
         due = [r for r in self.due if r == at_once or now - self.published.get(r, -self.every) >= self.every]
         parts = []
         for run in due if self.readers else ():
-            found = latest(run)
-            batch = sysstream.of_batch(found, self.due.pop(run), self.seconds)
+            found, seconds = latest(run), self.due.pop(run)
+            if not found:
+                # No engines: a sink of a pipeline, say, whose rows may be of a query over SysStream.
+                continue
+            batch = sysstream.of_batch(found, seconds, self.seconds)
             parts.append((run, [*batch, *found]))
             self.published[run] = now
         if parts:
