@@ -35,17 +35,22 @@ def test_evaluate():
     assert "   4 - {'sensor': 'b', 'value': 20}" in result.stdout
 
 
+PROGRAMS = ("network_traffic.py", "join_selectivity.py")
+"""They write to Spark's console, which is not the tests'; the first is the README's."""
+
+
 @pytest.mark.spark
 @pytest.mark.apart
-def test_as_a_program():
-    """The README's, with a Spark of its own."""
-    result = run("network_traffic.py")
+@pytest.mark.parametrize("example", PROGRAMS)
+def test_as_a_program(example):
+    """With a Spark of its own."""
+    result = run(example)
     assert result.returncode == 0 and not result.stderr, result.stderr
-    assert re.search(SHOWN["network_traffic.py"], result.stdout)
+    assert re.search(SHOWN[example], result.stdout)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("example", [name for name in SHOWN if name != "network_traffic.py"])
+@pytest.mark.parametrize("example", [name for name in SHOWN if name not in PROGRAMS])
 def test_on_the_tests_spark(spark, example, capsys):
     done = runpy.run_path(str(ROOT / "examples" / example))
     for query in spark.streams.active:

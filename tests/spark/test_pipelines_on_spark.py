@@ -64,9 +64,11 @@ class Feed:
             if value is not None and name == "S":
                 part[3][1]["v"] = value
             self.rows[name] += part
-            path = self.root / name / f"{self.files:03}.parquet"
-            pq.write_table(pa.Table.from_pylist([{**row, "t": t} for t, row in part], ROW), path)
-            os.utime(path, (self.files, self.files))
+            # Spark must not see the file before it has its time: it ignores files much older than the latest.
+            hidden = self.root / name / f".{self.files:03}.parquet"
+            pq.write_table(pa.Table.from_pylist([{**row, "t": t} for t, row in part], ROW), hidden)
+            os.utime(hidden, (self.files, self.files))
+            hidden.rename(self.root / name / f"{self.files:03}.parquet")
         self.files += 1
 
     @property
