@@ -93,7 +93,10 @@ class Partition:
     base: Snapshot | None = None
 
     def __post_init__(self) -> None:
-        self.engine = Engine(self.stage, self.number)
+        self.engine = self._new()
+
+    def _new(self) -> Engine:
+        return Engine(dataclasses.replace(self.stage, partition=self.number))
 
     def step(self, arrivals: list[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         self.log.append((arrivals, list(commands)))
@@ -110,10 +113,10 @@ class Partition:
     def rebuild(self) -> None:
         """Start from the snapshot if it is still needed, else from the header, and replay."""
         if self.base is not None and self.needs_from <= self.base.version:
-            start, self.engine = self.base.start, Engine(self.stage, self.number)
+            start, self.engine = self.base.start, self._new()
             self.engine.restore(self.base.data)
         else:
-            start, self.engine = self.needs_from, Engine(self.stage, self.number)
+            start, self.engine = self.needs_from, self._new()
             if self.header is not None:
                 self.engine.restore_header(self.header, self.tables)
         for arrivals, commands in self.log[start:]:

@@ -21,6 +21,7 @@ from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.scheduler import SCHEDULERS, Scheduler
 from penstock.plan.build import Builder
 from penstock.plan.join_trees import Tree, divisions
+from penstock.settings import Settings
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
@@ -125,10 +126,18 @@ def any_tree(self: Builder, flat: MJoin, inputs: Any) -> Tree | None:
 
 
 EAGER_ADAPTIVE = partial(AdaptiveCaches, thresholds=EAGER_CACHES)
+@contextmanager
+def _cached_by(chosen: Any) -> Iterator[None]:
+    """Joins with caches that ``chosen`` chooses, whatever the settings say."""
+    adaptive = property(lambda settings: "adaptive", lambda settings, value: None)
+    with patch.object(operator, "AdaptiveCaches", chosen), patch.object(Settings, "join", adaptive):
+        yield
+
+
 JOINS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "as set": nullcontext,
-    "any caches": lambda: patch.object(operator, "AdaptiveCaches", AnyCaches),
-    "eager caches": lambda: patch.object(operator, "AdaptiveCaches", EAGER_ADAPTIVE),
+    "any caches": lambda: _cached_by(AnyCaches),
+    "eager caches": lambda: _cached_by(EAGER_ADAPTIVE),
     "any tree": lambda: patch.object(Builder, "_tree", any_tree),
 }
 """How joins of three or more inputs are planned."""

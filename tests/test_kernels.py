@@ -193,8 +193,10 @@ def run_caches() -> None:
     for window in ("[ROWS 9]", "[RANGE 9]"):
         sources = ", ".join(f"{n} {window}" for n in rows)
         for where in ("R.a = S.a AND S.b = T.b", "R.a = S.a AND R.b = S.b AND S.a = T.a"):
-            with planned_by("as set", "any caches"):
-                penstock.evaluate(f"SELECT COUNT(*) AS n FROM {sources} WHERE {where}", rows, batches=5)
+            for joins in ("any caches", "eager caches"):
+                with planned_by("as set", joins):
+                    query = f"SELECT COUNT(*) AS n FROM {sources} WHERE {where}"
+                    penstock.evaluate(query, rows, batches=5)
 
 
 def run_filters() -> None:

@@ -75,7 +75,7 @@ def pace(query: str, rows: int, slice_rows: int) -> float:
 def _drained(
     engine: Engine, scheduler: str, arrivals: Sequence[Arrival], slice_rows: int, apart: float
 ) -> Trace:
-    (group,) = engine.groups
+    (group,) = engine.groups.values()
     clock, released = group.inputs.accept(arrivals)
     waiting = deque(slices(clock, released, slice_rows, in_order=True))
     policy, graph, trace, now, due = SCHEDULERS[scheduler](), group.graph, Trace(), 0.0, 0.0

@@ -171,7 +171,7 @@ def _local_directory(value: str) -> str | None:
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
-    "join": ("adaptive", "mjoin", "xjoin", "tree"),
+    "join": ("mjoin", "adaptive", "xjoin", "tree"),
     "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "sharing": ("on", "off"),

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.spark
 
 TOTALS = "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM S [RANGE 6] GROUP BY k"
 PAIRS = "SELECT ISTREAM(S.k, S.v, R.v AS w) FROM S [RANGE 6], R [RANGE 4] WHERE S.k = R.k"
+ALL = "SELECT COUNT(*) AS n FROM S [RANGE 3]"
+"""A query that runs in one of the two partitions."""
 LARGE = "SELECT k, MAX(v) AS m FROM S [RANGE 3] WHERE v > 20 GROUP BY k"
 CHECKED = "SELECT ISTREAM(k, checked(v) AS c) FROM S [NOW]"
 ROW = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
@@ -164,6 +166,7 @@ def test_a_query_that_raises_ends_alone(feed: Feed, caplog: pytest.LogCaptureFix
     pipeline = feed.pipeline()
     query = pipeline.register("checked", CHECKED)
     pipeline.register("totals", TOTALS)
+    pipeline.register("all", ALL)
     pipeline.start()
     step(feed, pipeline)
     before = feed.now
@@ -173,6 +176,7 @@ def test_a_query_that_raises_ends_alone(feed: Feed, caplog: pytest.LogCaptureFix
     assert "1000 is too much" in query.reason and "1000 is too much" in caplog.text
     step(feed, pipeline)
     feed.check(feed.read(pipeline, "totals"), TOTALS)
+    feed.check(feed.read(pipeline, "all"), ALL)
     found = feed.read(pipeline, "checked")
     # Nothing of the batch in which one partition failed, from any partition.
     assert {ts for ts, _, _ in found} == set(range(4)) and len(found) == 8

@@ -68,8 +68,8 @@ class _Base:
 class Engine:
     """Runs one partition of a stage: its roots, and the queries that commands register."""
 
-    def __init__(self, stage: Stage, partition: int = 0) -> None:
-        self.stage, self._partition = stage, partition
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
         self._scheduler = SCHEDULERS[stage.scheduling.scheduler]()
         self._numbers = count(1)
         self.groups: dict[str, ClockGroup] = {}
@@ -98,7 +98,7 @@ class Engine:
     def _start(self, name: str, plan: QueryPlan, first: int) -> None:
         """Start a root or a registered query, which sees the rows from the instant ``first`` on."""
         self._since[name] = first
-        if plan.partitions is not None and self._partition >= plan.partitions:
+        if plan.partitions is not None and self.stage.partition >= plan.partitions:
             return
         reads = self._streams if self.stage.one_clock else plan.streams | self._unread
         late = waits(plan.root) or any(i.waits for i in plan.inputs)

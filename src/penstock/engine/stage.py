@@ -84,7 +84,8 @@ class Stage:
 
     Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``; a
     pipeline has none, since its queries come by commands (:mod:`penstock.engine.registry`). ``one_clock``:
-    all of them run by the least progress of all inputs, and share the windows of every stream.
+    all of them run by the least progress of all inputs, and share the windows of every stream. ``partition``:
+    the number of the partition that an engine runs, which its host fills in.
     """
 
     roots: dict[str, Node]
@@ -93,6 +94,7 @@ class Stage:
     scheduling: Scheduling = field(default=Scheduling(), compare=False)
     memory: MemoryLimit | None = field(default=None, compare=False)
     one_clock: bool = False
+    partition: int = field(default=0, compare=False)
 
     @property
     def root(self) -> Node:

@@ -267,8 +267,10 @@ def _way(plan: PipelinePlan, name: str, root: logical.Logical) -> dict[int, Rout
     wanted = "; ".join(f"{stream} {routed(r)}" for stream, r in _by_stream(root, possible[0]))
     has = ", ".join(i.name for i in plan.sources)
     raise PipelineError(
-        f"{name} needs rows where the pipeline does not send them: {wanted}. The pipeline has {has}. "
-        f"Register it before the pipeline starts, or start a pipeline with split={_advice(root, possible)}"
+        f"{name} needs rows where the pipeline does not send them: {wanted}. The pipeline has {has}. Rows "
+        "that join, that are of a group or that give equal results must be in one partition: select the "
+        "columns of a split too, register it before the first start, or start a pipeline with also "
+        f"split={_advice(root, possible)} ([] is one partition)"
     )
 
 

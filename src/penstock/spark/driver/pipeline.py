@@ -131,6 +131,8 @@ class Pipeline:
         self._lock = threading.RLock()
         self._tables = PipelineTables(self._directory, self._plan_of, self._is_taken)
         self._plan = self._resumed()
+        if self._plan is None:
+            self._planned()  # a split that cannot be is refused here
         self._queries = Registrations(commands.stored(self._directory))
 
     def _resumed(self) -> PipelinePlan | None:

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -114,7 +115,7 @@ class ResidentEngine:
         self.replayed, self.rebuild_began = 0, time.perf_counter()
         head = message.head
         self.program = pickle.loads(head["program"])
-        self.engine = self.program.build(self.program.stage)
+        self.engine = self.program.build(replace(self.program.stage, partition=self.engine_id.partition))
         if len(message.body):
             self.engine.restore(pa.decompress(message.body, head["snapshot_size"], _CODEC, asbytes=True))
         if head["header"]:
