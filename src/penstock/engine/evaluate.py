@@ -80,7 +80,8 @@ def _call(call: Call, args: list[Datum]) -> Datum:
     function = FUNCTIONS.get(call.function)
     if function is None or function.kernel is None:
         raise EngineError(f"no kernel of {call.function!r}, needed for {call}")
-    if pa.types.is_null(call.type) and not function.raises:
+    untyped = all(pa.types.is_null(arg.type) for arg in args)
+    if pa.types.is_null(call.type) and (untyped or not function.raises):
         return pa.scalar(None)
     args = [arg.cast(pa.bool_()) if pa.types.is_null(arg.type) else arg for arg in args]
     constant = all(isinstance(arg, pa.Scalar) for arg in args)

@@ -205,7 +205,10 @@ class AdaptiveCaches(JoinCaches):
         for position, j in enumerate(order):
             seen[0, position] = len(tuples)
             for c in (c for c in waiting if c.first == position):
-                self._keys[c].add(keyed(self.inputs, _segment(c).classes, tuples, bound)[1])
+                classes = _segment(c).classes
+                # In a cycle an input of the segment may be the first of a class: then there is no key yet.
+                if all(bound & self.inputs.column[k].keys() for k in classes):
+                    self._keys[c].add(keyed(self.inputs, classes, tuples, bound)[1])
             began = time.thread_time()
             tuples = Filter(self.inputs, bound).run(Probe(self.inputs, root, j, None).run(tuples))
             seen[1, position] = time.thread_time() - began
