@@ -295,6 +295,8 @@ class BudgetedJoin(JoinOperator):
         return own, other
 
     def _results_of(self, found: Sequence[tuple[JoinInputs, Tuples]]) -> Chunk:
+        if not found:
+            return Chunk.concat([], self._schema)
         ids = [np.concatenate([inputs.ids(i, t.rows[i]) for inputs, t in found]) for i in range(2)]
         times = [np.concatenate([inputs.life(i, t.rows[i])[0] for inputs, t in found]) for i in range(2)]
         results = self._policy.results(ids, times)
