@@ -44,6 +44,8 @@ class PipelineTrial:
     manner: Manner
     planner: str = "as set"
     one_clock: bool = False
+    private: tuple[str, ...] = ()
+    """The queries that share nothing."""
 
     def run(self) -> None:
         """Raises if a query has not the output that it would have alone."""
@@ -63,7 +65,7 @@ class PipelineTrial:
             f"PipelineTrial(\n    {self.queries!r},\n    Case(\n        {self.case.cql!r},\n"
             f"        {self.case.inputs!r},\n        {self.case.schemas!r},\n        None,\n"
             f"        {self.case.unit!r},\n    ),\n    {self.manner!r},\n    {self.planner!r},\n"
-            f"    {self.one_clock!r},\n).run()\n"
+            f"    {self.one_clock!r},\n    {self.private!r},\n).run()\n"
         )
 
 
@@ -82,7 +84,8 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
     limit = choices.pick(None, None, None, 1, 50_000)
     planner, one_clock = choices.pick(*PLANNERS), choices.chance(2)
     manner = replace(manner, heavy=(), memory_limit=limit)
-    return PipelineTrial(tuple(queries), case, manner, planner, one_clock)
+    private = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(5))
+    return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private)
 
 
 @dataclass
@@ -168,7 +171,7 @@ class PipelineRun:
         if query is None:
             return None
         try:
-            sharing = "off" if sum(map(ord, self.trial.case.cql)) % 4 == 0 and name == "q1" else "on"
+            sharing = "off" if name in self.trial.private else "on"
             found = admit(self.plan, name, query, replace(self.settings, sharing=sharing))
         except PipelineError:
             return None
