@@ -12,11 +12,21 @@ Row = dict[str, float | int | str]
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says of a figure, or what Penstock wants to reach; what we found; whether it agrees."""
+    """What the paper says of a figure, or what Penstock wants to reach; what we found; whether it agrees.
+
+    ``agrees`` is None where the run cannot tell, as of a stream that is generated to have the property.
+    ``why`` explains a difference, or what the agreement is worth.
+    """
 
     says: str
     ours: str
-    agrees: bool
+    agrees: bool | None
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        return "no evidence" if self.agrees is None else "yes" if self.agrees else "no"
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class Figure:
-    """``measure`` makes rows, ``claims`` judges them; ``y`` is plotted over ``x``, a line for each ``by``."""
+    """``measure`` makes rows, ``claims`` judges them; ``y`` is plotted over ``x``, a line for each ``by``.
+
+    ``claims`` reads nothing but the rows, so that a run can be judged again later. ``notes`` are what a
+    reader must know to read it: settings that the paper does not print, streams that are not public.
+    """
 
     number: str
     title: str
@@ -49,6 +63,7 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     kind: str = "lines"
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -69,7 +69,7 @@ def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     said = run("--paper", "kang", "--quick", "--out", str(tmp_path))
     assert "claims agree" in said
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        f"kang_{n}.{kind}" for n in KANG for kind in ("csv", "png")
+        f"kang_{n}.{kind}" for n in KANG for kind in ("csv", "json", "png")
     ]
     assert "1 of 1 claims agree" in run("--paper", "kang", "--figure", "2", "--out", str(tmp_path))
 
@@ -118,14 +118,15 @@ def test_a_claim_can_be_wrong() -> None:
 @pytest.mark.slow
 def test_chapter_5_runs_and_writes_its_figures(tmp_path: Path) -> None:
     assert "claims agree" in run("--chapter", "5", "--quick", "--out", str(tmp_path))
-    names = [f"ch5_{n}.{kind}" for n in range(11, 24) for kind in ("csv", "png")]
+    names = [f"ch5_{n}.{kind}" for n in range(11, 24) for kind in ("csv", "json", "png")]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
 
 
 def test_joins_in_little_memory(tmp_path: Path) -> None:
     said = run("--paper", "srivastava", "--figure", "5", "--quick", "--out", str(tmp_path))
     assert "3 of 3 claims agree" in said
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["srivastava_5.csv", "srivastava_5.png"]
+    kinds = ("csv", "json", "png")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"srivastava_5.{kind}" for kind in kinds]
     every = [figure.number for figure in figures("srivastava")]
     assert every == [f"srivastava {n}" for n in (*range(5, 12), "bounds")]
 
