@@ -163,6 +163,23 @@ class Catalog(dict[str, Definition]):
         """The registered spelling of a name; None if it is not registered."""
         return next((n for n in self if n.casefold() == name.casefold()), None)
 
+    def input(self, name: str) -> Input:
+        """A stream or relation."""
+        known = self.known(name)
+        definition = self[known] if known else None
+        if not isinstance(definition, Input):
+            raise CatalogError(f"unknown stream {name!r}; registered: {', '.join(self)}")
+        return definition
+
+    def sink(self, name: str) -> SinkDef:
+        """A sink."""
+        known = self.known(name)
+        definition = self[known] if known else None
+        if not isinstance(definition, SinkDef):
+            sinks = ", ".join(n for n, d in self.items() if isinstance(d, SinkDef)) or "none"
+            raise CatalogError(f"there is no sink {name!r}; sinks: {sinks}")
+        return definition
+
 
 def _summary(definition: Definition) -> str:
     match definition:

@@ -10,7 +10,7 @@ CQL is a :class:`~penstock.errors.CQLError` with line and column.
 
 from penstock.cql.expressions.user_functions import define_aggregate, define_function
 from penstock.cql.inputs import input_options
-from penstock.cql.pipelines import CreatePipeline, DropQuery, RegisterQuery, SwitchPipeline
+from penstock.cql.pipelines import CreatePipeline, DropQuery, PipelineStatement, RegisterQuery, SwitchPipeline
 from penstock.cql.query import bind, bind_insert, bind_registration, define_view
 from penstock.cql.statements import (
     Create,
@@ -47,6 +47,7 @@ __all__ = [
     "Explain",
     "Insert",
     "Refresh",
+    "PipelineStatement",
     "RegisterQuery",
     "SelectStatement",
     "Set",

@@ -29,6 +29,27 @@ _DEFAULTS = {"console": {"truncate": "false", "numRows": str(CONSOLE_ROWS)}}
 """Options of a format that differ from Spark's own defaults."""
 
 
+class Inserts:
+    """The queries that INSERT INTO has started in a session, the last of each sink."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def start(self, sink: SinkDef, results: Callable[[], DataFrame], settings: Settings) -> None:
+        """Start the query that writes to a sink, if none does."""
+        check_free(self._spark, sink)
+        self._queries[sink.name] = start(results(), sink, settings)
+
+    def query(self, sink: str) -> StreamingQuery:
+        """The query of a sink, whether it runs or has ended."""
+        known = next((n for n in self._queries if n.casefold() == sink.casefold()), None)
+        if known is None:
+            written = ", ".join(self._queries) or "none"
+            raise CatalogError(f"no query writes to a sink {sink!r}; sinks with a query: {written}")
+        return self._queries[known]
+
+
 def start(df: DataFrame, sink: SinkDef, settings: Settings) -> StreamingQuery:
     """Start the query that writes a streaming DataFrame to a sink."""
     check_free(df.sparkSession, sink)

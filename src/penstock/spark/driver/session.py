@@ -8,6 +8,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
@@ -42,7 +43,7 @@ from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.pipeline import Pipeline
-from penstock.spark.driver.registrations import splits
+from penstock.spark.driver.pipelines import Pipelines
 from penstock.spark.driver.sysstream import SysStreamFrame
 from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka, results
@@ -76,10 +77,10 @@ class Session:
         self.spark = spark
         self.partitions = partitions or _default_partitions(spark)
         self._catalog = Catalog()
-        self._pipelines: dict[str, Pipeline] = {}
-        self._triggers: dict[str, str] = {}
         self.settings = Settings()
-        self._queries: dict[str, StreamingQuery] = {}
+        how = (lambda: self.partitions), (lambda: self.settings)
+        self._pipelines = Pipelines(spark, self._catalog, *how)
+        self._inserts = insert.Inserts(spark)
         _make_ready(spark)
         home = ResidentDirectory.of_jvm(_jvm_pid(spark))
         if is_local(spark):
@@ -263,11 +264,7 @@ class Session:
 
     def query(self, sink: str) -> StreamingQuery:
         """The query that the last INSERT INTO a sink started, whether it runs or has ended."""
-        known = next((n for n in self._queries if n.casefold() == sink.casefold()), None)
-        if known is None:
-            written = ", ".join(self._queries) or "none"
-            raise CatalogError(f"no query writes to a sink {sink!r}; sinks with a query: {written}")
-        return self._queries[known]
+        return self._inserts.query(sink)
 
     def pipeline(
         self,
@@ -287,37 +284,7 @@ class Session:
         long as ``keep``. Queries that read the same streams share windows; with ``one_clock`` all queries
         do, and a silent stream holds back also those that do not read it.
         """
-        known = next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
-        if checkpoint is None:
-            if known is None:
-                raise CatalogError(f"there is no pipeline {name!r}; give checkpoint= and streams= to make it")
-            return self._pipelines[known]
-        if known is not None and self._pipelines[known].isActive:
-            raise CatalogError(f"pipeline {known!r} runs already; stop it first, or choose another name")
-        if isinstance(streams, str) or not streams:
-            raise CatalogError(f"pipeline {name!r} needs the streams that it reads, as streams=['S', 'R']")
-        bind, settings = lambda text: cql.bind(text, self._catalog), lambda: self.settings
-        inputs = [self._input(s) for s in streams]
-        kept, by = cql.seconds(keep, "KEEP"), {self._input(n).name: k for n, k in splits(split).items()}
-        own = (inputs, self.partitions, by, kept, one_clock, bind, settings, self._sink)
-        made = Pipeline(self.spark, name, checkpoint, *own)
-        self._pipelines[name] = made
-        return made
-
-    def _sink(self, name: str) -> SinkDef:
-        known = self._catalog.known(name)
-        definition = self._catalog[known] if known else None
-        if not isinstance(definition, SinkDef):
-            sinks = ", ".join(n for n, d in self._catalog.items() if isinstance(d, SinkDef)) or "none"
-            raise CatalogError(f"there is no sink {name!r}; sinks: {sinks}")
-        return definition
-
-    def _input(self, name: str) -> Input:
-        known = self._catalog.known(name)
-        definition = self._catalog[known] if known else None
-        if not isinstance(definition, Input):
-            raise CatalogError(f"unknown stream {name!r}; registered: {', '.join(self._catalog)}")
-        return definition
+        return self._pipelines.pipeline(name, checkpoint, streams, split, keep, one_clock)
 
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
@@ -352,7 +319,7 @@ class Session:
         one. The timestamp and the columns that such a query reads are filled, and rows that its filter drops
         are not among them.
         """
-        stream = self._input(name)
+        stream = self._catalog.input(name)
         if self.settings.late_rows is None:
             raise CatalogError("late rows are only counted; SET penstock.late_rows = 'directory' keeps them")
         directory = f"{self.settings.late_rows}/{stream.name}"
@@ -399,10 +366,9 @@ class Session:
             case cql.Refresh():
                 self.refresh_table(statement.name)
             case cql.Show("pipeline"):
-                return self._listing([(n, _state(p)) for n, p in self._pipelines.items()], "name", "state")
+                return self._listing(self._pipelines.listed(), "name", "state")
             case cql.Show("query"):
-                queries = [(q, p.name) for p in self._pipelines.values() for q in p.queries()]
-                shown = [(q.name, pipeline, q.state, q.text) for q, pipeline in queries]
+                shown = self._pipelines.queries()
                 return self._listing(shown, "name", "pipeline", "state", "definition")
             case cql.Show(kind):
                 return self._listing(self._catalog.listed(kind), "name", "definition")
@@ -410,66 +376,19 @@ class Session:
                 return self._listing(self._described(name), "column", "type", "note")
             case cql.Explain(query):
                 return self._listing([(explain(self._compile(query)),)], "plan")
-            case cql.CreatePipeline():
-                self._create_pipeline(statement)
-            case cql.RegisterQuery():
-                _, sink = cql.bind_registration(statement, self._catalog)
-                results = None if sink is None else insert.results_writer(sink, self.settings)
-                self._pipeline_of(statement.pipeline).register(statement.name, statement.text, results)
-            case cql.DropQuery():
-                self._drop_query(statement)
-            case cql.SwitchPipeline("start", name):
-                trigger = self._triggers.get(name.casefold(), self.settings.trigger)
-                self.pipeline(name).start(insert.trigger_options(trigger))
-            case cql.SwitchPipeline(name=name):
-                self.pipeline(name).stop()
-            case cql.Drop("pipeline", name):
-                self._drop_pipeline(name, statement.if_exists)
+            case cql.CreatePipeline() | cql.RegisterQuery() | cql.DropQuery() | cql.SwitchPipeline():
+                self._pipelines.run(statement)
+            case cql.Drop("pipeline"):
+                self._pipelines.run(statement)
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
                 return self._frame(self._compile(statement))
             case cql.Insert():
                 bound, sink = cql.bind_insert(statement, self._catalog)
-                insert.check_free(self.spark, sink)
-                df = self._frame(compile(bound, self.partitions, self.settings))
-                self._queries[sink.name] = insert.start(df, sink, self.settings)
+                plan = partial(compile, bound, self.partitions, self.settings)
+                self._inserts.start(sink, lambda: self._frame(plan()), self.settings)
         return None
-
-    def _create_pipeline(self, statement: cql.CreatePipeline) -> None:
-        location = statement.checkpoint
-        if location is None and self.settings.checkpoint is not None:
-            location = f"{self.settings.checkpoint}/{statement.name}"
-        if location is None:
-            raise CatalogError(
-                f"pipeline {statement.name!r} needs a checkpoint; add CHECKPOINT 'directory', or SET "
-                "penstock.checkpoint = 'directory'"
-            )
-        keep = "1 HOUR" if statement.keep is None else dt.timedelta(seconds=statement.keep)
-        self.pipeline(statement.name, location, statement.streams, statement.split, keep=keep)
-        self._triggers[statement.name.casefold()] = statement.trigger or self.settings.trigger
-
-    def _pipeline_of(self, name: str | None) -> Pipeline:
-        """A pipeline by name; without a name the only one."""
-        if name is None and len(self._pipelines) != 1:
-            named = ", ".join(self._pipelines) or "none"
-            raise CatalogError(f"which pipeline is meant? add IN and its name; there are: {named}")
-        return self.pipeline(name or next(iter(self._pipelines)))
-
-    def _drop_query(self, statement: cql.DropQuery) -> None:
-        pipeline = self._pipeline_of(statement.pipeline)
-        stand = [q.name.casefold() for q in pipeline.queries() if q.state in ("registered", "running")]
-        if statement.name.casefold() in stand or not statement.if_exists:
-            pipeline.drop(statement.name)
-
-    def _drop_pipeline(self, name: str, if_exists: bool) -> None:
-        known = next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
-        if known is None and not if_exists:
-            raise CatalogError(
-                f"there is no pipeline {name!r}; there are: {', '.join(self._pipelines) or 'none'}"
-            )
-        if known is not None:
-            self._pipelines.pop(known).stop()
 
     def _frame(self, plan: PhysicalPlan) -> DataFrame:
         for warning in plan.warnings:
@@ -510,10 +429,6 @@ class Session:
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
-
-
-def _state(pipeline: Pipeline) -> str:
-    return "running" if pipeline.isActive else "stopped"
 
 
 def _if_taken(replace: bool) -> str:
