@@ -81,7 +81,7 @@ def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
     assert [q.sink and q.sink.name for q in queries] == [None, "alerts"]
     path = tmp_path / "q.cql"
     path.write_text(text)
-    made = [s for s in Program(path, once=True).statements() if isinstance(s, cql.CreatePipeline)]
+    made = [s for s in Program([path], once=True).statements() if isinstance(s, cql.CreatePipeline)]
     assert [(p.name, p.streams, p.trigger) for p in made] == [("traffic", ("C",), None)]
     with pytest.raises(PenstockError, match="pipeline 'p' reads 'X', which is no stream or relation"):
         bound_queries("CREATE PIPELINE p (X)")
@@ -93,7 +93,7 @@ def test_the_statements_of_a_program(tmp_path):
         f"{STREAM} SET penstock.trigger = 1 minute; CREATE SINK out TO CONSOLE TRIGGER EVERY 1 SECOND;"
         f"{INSERT} SELECT value FROM S [NOW]; SELECT value FROM S [NOW]"
     )
-    program = Program(path, out=tmp_path, sink="parquet")
+    program = Program([path], out=tmp_path, sink="parquet")
     own = [s.sink for s in program.statements() if isinstance(s, cql.CreateSink)]
     assert own == [
         SinkDef("out", "console", trigger="1000 milliseconds"),
@@ -101,8 +101,8 @@ def test_the_statements_of_a_program(tmp_path):
         SinkDef("query-2", "parquet", str(tmp_path / "query-2")),
     ]
     assert sum(isinstance(s, cql.Insert) for s in program.statements()) == 3
-    once = list(Program(path, once=True).statements())
-    assert Program(path, once=True).settings().trigger == "available-now"
+    once = list(Program([path], once=True).statements())
+    assert Program([path], once=True).settings().trigger == "available-now"
     assert not any(isinstance(s, cql.Set) or (isinstance(s, cql.CreateSink) and s.sink.trigger) for s in once)
 
 

@@ -36,6 +36,12 @@ class Sink(StrEnum):
     parquet = "parquet"
 
 
+class Workload(StrEnum):
+    """What ``penstock generate`` writes."""
+
+    nexmark = "nexmark"
+
+
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
     """Penstock's own errors in one line on standard error, without a traceback."""
@@ -63,14 +69,15 @@ def penstock(
     """Continuous queries in CQL on Spark."""
 
 
-File = Annotated[
-    Path, typer.Argument(metavar="FILE.cql", help="CREATE statements and queries, separated by ;")
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE.cql...", help="CREATE statements and queries, separated by ;"),
 ]
 
 
 @app.command()
 def run(
-    file: File,
+    files: Files,
     trigger: Annotated[
         str, typer.Option(help="For sinks without one: available-now, once, or a period such as '1 second'.")
     ] = "0 seconds",
@@ -86,26 +93,26 @@ def run(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="File for the log; by default standard error.")] = None,
 ) -> None:
-    """Run a CQL file as a program, until its queries end, Ctrl-C or SIGTERM."""
+    """Run CQL files as a program, until its queries end, Ctrl-C or SIGTERM."""
     from penstock.cli.run import Program, run_file
     from penstock.cli.session import logged
 
     with _one_line_errors(), logged(log):
-        stop = run_file(Program(file, trigger, sink.value, out, checkpoint, once))
+        stop = run_file(Program(files, trigger, sink.value, out, checkpoint, once))
         if stop.first == signal.SIGINT:
             raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
 def explain(
-    file: File,
+    files: Files,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions to plan for.")] = 2,
 ) -> None:
-    """Show the plan of each query of a CQL file, without Spark."""
-    from penstock.cli.script import explain_file
+    """Show the plan of each query of CQL files, without Spark."""
+    from penstock.cli.script import explain_files
 
     with _one_line_errors():
-        typer.echo(explain_file(file, partitions))
+        typer.echo(explain_files(files, partitions))
 
 
 @app.command()
@@ -133,6 +140,21 @@ def calibrate(
 
     with _one_line_errors():
         measure_and_store(out)
+
+
+@app.command()
+def generate(
+    workload: Annotated[Workload, typer.Argument(help="What to generate.")],
+    out: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A folder for each stream appears in it.")],
+    events: Annotated[int, typer.Option(min=50, help="Events in all.")] = 1_000_000,
+    rate: Annotated[int, typer.Option(min=1, help="Events per second of stream time.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same streams.")] = 1,
+) -> None:
+    """Write generated streams as Parquet files."""
+    from penstock.cli.generate import generate_nexmark
+
+    with _one_line_errors():
+        generate_nexmark(out, events, rate, seed)
 
 
 bench_app = typer.Typer(help="Measure Penstock beside other systems.", no_args_is_help=True)
@@ -214,6 +236,13 @@ def bench_pipeline(context: typer.Context) -> None:
     """Many queries: in one pipeline, each by itself, and as Spark queries; --help lists the options."""
     with _one_line_errors():
         _bench("bench.peers.pipeline")(context.args)
+
+
+@bench_app.command("nexmark", **_FORWARDED)
+def bench_nexmark(context: typer.Context) -> None:
+    """The queries of NEXMark beside Spark's own; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.nexmark.__main__")(context.args)
 
 
 @bench_app.command("rebuild", **_FORWARDED)

@@ -1,4 +1,4 @@
-"""``penstock run``: a CQL file as a program.
+"""``penstock run``: CQL files as a program.
 
 Its statements run in order. INSERT INTO starts a query for its sink; a bare SELECT goes to the sink of the
 command line. The program ends when its queries have ended, when one fails, or when it is told to stop.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import cql
 from penstock.catalog import SinkDef
-from penstock.cli.script import bound_queries, read, statements
+from penstock.cli.script import queries_of, read, statements
 from penstock.cli.session import Stop, local_session, stoppable, user_error
 from penstock.cli.settings import PROGRESS_S, STOP_S
 from penstock.errors import PenstockError
@@ -32,12 +32,12 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class Program:
-    """A CQL file, and what the command line says of its queries.
+    """CQL files, one after the other, and what the command line says of their queries.
 
     ``sink`` and ``out`` are for bare SELECTs. ``once``: every query ends with the input that is there.
     """
 
-    path: Path
+    paths: Sequence[Path]
     trigger: str = "0 seconds"
     sink: str = "console"
     out: Path | None = None
@@ -54,10 +54,7 @@ class Program:
         if self.sink == "parquet" and self.out is None:
             raise PenstockError("the parquet sink needs a directory: add --out DIR")
         self.settings()
-        queries = bound_queries(read(self.path))
-        if not queries:
-            raise PenstockError(f"{self.path} has no query: add a SELECT or INSERT INTO")
-        names = [q.sink.name for q in queries if q.sink is not None]
+        names = [q.sink.name for q in queries_of(self.paths) if q.sink is not None]
         for name in names:
             if names.count(name) > 1:
                 hint = "write one with UNION ALL, or create another sink"
@@ -65,7 +62,7 @@ class Program:
 
     def statements(self) -> Iterator[cql.Statement]:
         """Its statements. A bare SELECT is an INSERT; with ``once``, no sink has a trigger of its own."""
-        parsed = [s for text in statements(read(self.path)) for s in cql.parse(text)]
+        parsed = [s for text in statements(read(self.paths)) for s in cql.parse(text)]
         selects, number = sum(isinstance(s, cql.SelectStatement) for s in parsed), 0
         for statement in parsed:
             match statement:
@@ -95,7 +92,7 @@ def run_file(program: Program) -> Stop:
     """Run a program until it ends; the signal that stopped it, if there was one."""
     program.check()
     with stoppable() as stop, local_session() as session:
-        _log.info("%s: Spark %s started", program.path, session.spark.version)
+        _log.info("%s: Spark %s started", program.paths[-1], session.spark.version)
         session.settings = program.settings()
         Running(*(([], []) if stop.is_set() else _started(program, session))).wait(stop)
     return stop

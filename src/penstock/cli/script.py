@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +13,46 @@ from sqlglot.tokens import TokenType
 from penstock import cql, sysstream
 from penstock.catalog import Catalog, Input, SinkDef
 from penstock.cql.syntax.dialect import CQL
-from penstock.errors import PenstockError
+from penstock.errors import CQLError, PenstockError
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.logical import Query
 from penstock.settings import Settings
 
+_BETWEEN = "\n;\n"
+"""Ends the last statement of a file, which may end with a comment."""
 
-def read(path: Path) -> str:
-    """A file's text."""
+
+def read(paths: Sequence[Path]) -> str:
+    """The text of files, one after the other."""
+    return _BETWEEN.join(_read(path) for path in paths)
+
+
+@contextmanager
+def in_files(paths: Sequence[Path]) -> Iterator[None]:
+    """Of several files, errors in their text name the one they are in and their place in it."""
+    try:
+        yield
+    except CQLError as error:
+        if len(paths) == 1 or error.line is None:
+            raise
+        path, line = _place(paths, error.line)
+        hint = f"; {error.hint}" if error.hint else ""
+        where = f"{path}, line {line}, column {error.column}"
+        raise PenstockError(f"{where}: {error.message}{hint}") from None
+
+
+def _place(paths: Sequence[Path], line: int) -> tuple[Path, int]:
+    """The file and its line that a line of the whole text is."""
+    for path in paths[:-1]:
+        lines = (_read(path) + _BETWEEN).count("\n")
+        if line <= lines:
+            return path, line
+        line -= lines
+    return paths[-1], line
+
+
+def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -55,11 +88,9 @@ def _in_place(text: str, start: int, stop: int) -> str:
     return before + text[start:stop]
 
 
-def explain_file(path: Path, partitions: int) -> str:
-    """The plan of each query of a file."""
-    queries = bound_queries(read(path))
-    if not queries:
-        raise PenstockError(f"{path} has no query: add a SELECT or INSERT INTO")
+def explain_files(paths: Sequence[Path], partitions: int) -> str:
+    """The plan of each query of some files."""
+    queries = queries_of(paths)
     return "\n\n".join(explain(compile(q.query, partitions, q.settings)) for q in queries)
 
 
@@ -70,6 +101,15 @@ class BoundQuery:
     query: Query
     settings: Settings
     sink: SinkDef | None = None
+
+
+def queries_of(paths: Sequence[Path]) -> list[BoundQuery]:
+    """The queries of files, at least one."""
+    with in_files(paths):
+        queries = bound_queries(read(paths))
+    if not queries:
+        raise PenstockError(f"{paths[-1]} has no query: add a SELECT or INSERT INTO")
+    return queries
 
 
 def bound_queries(text: str) -> list[BoundQuery]:

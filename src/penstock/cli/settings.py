@@ -14,3 +14,6 @@ STOP_S = 60.0
 """Seconds that ``penstock run`` waits for the batches under way when it is told to stop."""
 PLAIN_VIEW_S = 3.0
 """Seconds between two lines of the demo where the output is no terminal."""
+
+EVENTS_PER_FILE = 100_000
+"""Of a generated workload: several batches of a few files each, whatever the number of events."""
