@@ -1,6 +1,6 @@
 # Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast fuzz faults environment check lint types bench lock hooks clean python java
+.PHONY: help demo test test-fast long fuzz faults environment check lint types bench lock hooks clean python java
 
 BIN := .venv/bin
 MINUTES ?= 5
@@ -31,6 +31,9 @@ test: java  ## all tests: those without Spark beside those with it
 
 test-fast: python  ## engine and language: the tests without Spark that are not slow
 	@$(PYTEST) -m "not spark and not slow" -n 2 --dist worksteal $(ARGS)
+
+long: java  ## all tests with all their cases and runs, of which make test has a share
+	@PENSTOCK_LONG=1 sh scripts/test.sh $(ARGS)
 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)

@@ -7,7 +7,7 @@ bin=.venv/bin
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-PENSTOCK_CASES=${PENSTOCK_CASES:-200} nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -p no:cacheprovider "$@" >"$log" 2>&1 &
+nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -p no:cacheprovider "$@" >"$log" 2>&1 &
 without=$!
 trap 'kill $without 2>/dev/null; rm -f "$log"; exit 130' INT TERM
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from longer import LONG
 
 settings.register_profile(
     "penstock",
@@ -28,10 +29,35 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     fast = "not slow" in config.option.markexpr
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "200")
+    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "600" if LONG else "200")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only ``make long`` runs, unless a test is named."""
+    if LONG or any("::" in argument for argument in config.args):
+        return
+    values: dict[Any, dict[str, int]] = {}
+    runs = [_runs(item, values) for item in items]
+    config.hook.pytest_deselected(items=[item for item, kept in zip(items, runs, strict=True) if not kept])
+    items[:] = [item for item, kept in zip(items, runs, strict=True) if kept]
+
+
+def _runs(item: pytest.Item, values: dict[Any, dict[str, int]]) -> bool:
+    """Of a test marked ``share(n)`` one case in n runs; which values of one parameter depends on the others.
+
+    ``values``: the numbers of the values of each parameter of such tests.
+    """
+    share = item.get_closest_marker("share")
+    if share is None or not isinstance(item, pytest.Function):
+        return item.get_closest_marker("long") is None
+    total = 0
+    for name, value in item.callspec.params.items():
+        known = values.setdefault((item.function, name), {})
+        total += known.setdefault(repr(value), len(known))
+    return total % share.args[0] == 0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

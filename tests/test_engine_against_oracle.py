@@ -72,7 +72,7 @@ def test_windows_between_streams(seed: int) -> None:
     hold(seed, trials.w_joined)
 
 
-@some(0.03)
+@some(0.015)
 @given(seeds)
 def test_long_streams(seed: int) -> None:
     hold(seed, trials.long)

@@ -41,6 +41,7 @@ PROGRAMS = ("network_traffic.py", "join_selectivity.py")
 
 @pytest.mark.spark
 @pytest.mark.apart
+@pytest.mark.share(2)
 @pytest.mark.parametrize("example", PROGRAMS)
 def test_as_a_program(example):
     """With a Spark of its own."""

@@ -8,6 +8,7 @@ from typing import Any
 import local_host
 import pytest
 from local_host import Manner
+from longer import LONG
 from strategies import Case
 
 import penstock
@@ -74,8 +75,9 @@ def bag(changes: list[Any]) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_budget_is_kept_wherever_it_stands(place: str) -> None:
     exact = bag(run(place, ""))
-    assert bag(run(place, LARGE)) == exact
     assert bag(run(place, LARGE, partitions=3)) == exact
+    if LONG:
+        assert bag(run(place, LARGE)) == exact
     some = bag(run(place, SMALL))
     if place == "scalar":
         assert sum(row[1] for _, _, row in some) < sum(row[1] for _, _, row in exact)
@@ -118,6 +120,7 @@ def test_probes_are_limited_over_every_window(windows: str) -> None:
     assert 0 < sum(some.values()) < sum(exact.values())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("place", ["FROM", "beside a table", "three streams", "slide"])
 @pytest.mark.parametrize("within", [SMALL, LARGE, "WITHIN MEMORY 8 ROWS"])
 def test_steps_and_rebuilding_change_nothing(place: str, within: str) -> None:

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from budget_feed import Run, Stream, budget_join, by_age, by_value, evenly
+from longer import sized
 
 import penstock
 from penstock import budget
@@ -146,6 +147,7 @@ def test_kernels_decide_as_the_policies_say(name: str, seed: int) -> None:
     assert until.tolist() == simple(name, ts, length, keys, shares, room).tolist()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shape", ["INC", "DEC", "BELL"])
 @pytest.mark.parametrize("part", [0.1, 0.5])
 def test_recall_is_what_equation_3_says(shape: str, part: float) -> None:
@@ -193,7 +195,7 @@ def test_frequent_values_are_kept_where_they_matter() -> None:
 def test_the_model_that_fits_is_found_soon(order: int) -> None:
     """Nearly as much as if it had been told; a window that gives nothing has no say."""
     every = np.zeros(2)
-    for seed in range(3):
+    for seed in range(sized(2, 3)):
         streams = by_value((shares(0.7)[::order], shares(0.7)), (2, 2), 8 * LENGTH, seed)
         runs = [Run(budget_join(200, Maximize(u), (LENGTH, 1)), streams) for u in (None, "PROB")]
         every += [len(run.pairs()) for run in runs]
@@ -272,7 +274,7 @@ def found_by_instants(goal: str, seed: int) -> int:
 def test_where_there_is_nothing_to_learn_nothing_is_lost() -> None:
     """No row is better than another: to learn that must not cost more than a few percent."""
     found = {
-        goal: sum(found_by_instants(goal, seed) for seed in range(6))
+        goal: sum(found_by_instants(goal, seed) for seed in range(sized(3, 6)))
         for goal in ("", "MAXIMIZE RESULTS", "MAXIMIZE RESULTS USING RANDOM")
     }
     assert found["MAXIMIZE RESULTS"] > 0.97 * found["MAXIMIZE RESULTS USING RANDOM"]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from budget_feed import Run, Stream, budget_join, by_value
+from longer import sized
 
 import penstock
 from bench.paper.estimates import Clusters, student
@@ -34,8 +35,8 @@ def clusters(run: Run, begin: float, end: float) -> Clusters:
     """The first stream's values in the results of a slice of time."""
     weights, numbers, rows, others = run.columns("#weight", "#cluster", "A.n", "B.n")
     times = np.maximum(run.streams[0].ts[rows], run.streams[1].ts[others])
-    some = (begin <= times) & (times < end)
-    return Clusters.of(run.streams[0].values[rows[some]], weights[some], numbers[some])
+    here = (begin <= times) & (times < end)
+    return Clusters.of(run.streams[0].values[rows[here]], weights[here], numbers[here])
 
 
 def many_runs(
@@ -71,7 +72,7 @@ def unbiased(errors: Floats) -> bool:
 def test_estimates_from_clusters_are_unbiased_and_their_bounds_hold(scheme: str) -> None:
     skew = 1.2 if scheme == "PPS_CLUSTER" else 0.0
     streams = by_value((shares(skew, 20)[::-1], shares(skew, 20)), (2, 2), 5 * LENGTH, seed=5)
-    runs = 40 if scheme == "PPS_CLUSTER" else 30
+    runs = sized(12, 40 if scheme == "PPS_CLUSTER" else 30)
     errors, covered, schemes = many_runs(streams, 160, runs, Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
     # Between 93 and 97 %, as far as so many runs can tell; the slices of a run are not independent.
@@ -90,7 +91,7 @@ def test_estimates_are_unbiased_even_with_wrong_sizes(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Counts, "shares", wrong)
     streams = by_value((shares(1.0, 20)[::-1], shares(1.0, 20)), (2, 2), 4 * LENGTH, seed=6)
-    errors, _, _ = many_runs(streams, 160, 20, Sample("CLUSTER"), (LENGTH, LENGTH))
+    errors, _, _ = many_runs(streams, 160, sized(10, 20), Sample("CLUSTER"), (LENGTH, LENGTH))
     assert unbiased(errors)
 
 
@@ -107,7 +108,7 @@ def steady(ticks: int) -> tuple[Stream, Stream]:
 
 @pytest.mark.slow
 def test_a_uniform_sample_has_every_result_with_the_same_chance_by_itself() -> None:
-    streams, runs = steady(10 * LENGTH), 12
+    streams, runs = steady(10 * LENGTH), sized(6, 12)
     late = np.searchsorted(streams[1].ts, 6 * LENGTH)
     there = np.zeros((runs, len(streams[1].ts) - late))
     for seed in range(runs):
@@ -285,7 +286,7 @@ def test_weights_pass_through_what_has_an_estimate(place: str) -> None:
         for name, value in row.items():
             assert every[t][name] == (None if value is None else pytest.approx(value))
             assert every[t][f"{name}_low"] == every[t][f"{name}_high"] == every[t][name]
-    runs = [over(place, SMALL.format(rows=40), seed) for seed in range(12)]
+    runs = [over(place, SMALL.format(rows=40), seed) for seed in range(sized(6, 12))]
     for name in exact[45]:
         found = np.array([[run[t][name] for t in (30, 40, 45)] for run in runs])
         true = np.array([exact[t][name] for t in (30, 40, 45)], np.float64)

@@ -23,7 +23,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
     said = run("--chapter", "4", "--quick", "--out", str(tmp_path))
     assert "claims agree" in said
@@ -57,7 +57,7 @@ def test_what_is_not_there(arguments: list[str], says: str) -> None:
 KANG = ["2", "3", "4", "5", "6", "7", "early_4", "early_5", "early_6", "early_7", "early_8", "grid", "probes"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.paper import combinations, kang_early_5, kang_grid
     from penstock.cost.model import ByCost
@@ -72,6 +72,20 @@ def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         f"kang_{n}.{kind}" for n in KANG for kind in ("csv", "json", "png")
     ]
     assert "1 of 1 claims agree" in run("--paper", "kang", "--figure", "2", "--out", str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("of", "figure"),
+    [(("--chapter", "4"), "4.11"), (("--chapter", "5"), "5.11"), (("--paper", "kang"), "2"),
+     (("--paper", "hammad"), "8")],
+)  # fmt: skip
+def test_a_figure_of_each_paper(of: tuple[str, str], figure: str, tmp_path: Path) -> None:
+    """All of them run in ``make long``."""
+    assert "claims agree" in run(*of, "--figure", figure, "--quick", "--out", str(tmp_path))
+    assert [p.suffix for p in sorted(tmp_path.iterdir())] == [".csv", ".png"]
+    part = f"ch{of[1]}" if of[0] == "--chapter" else of[1]
+    assert len(figures(part)) > 5 and all(f.number and f.claims for f in figures(part))
 
 
 def test_what_is_said_of_a_full_join() -> None:
@@ -115,7 +129,7 @@ def test_a_claim_can_be_wrong() -> None:
     assert [bool(c.agrees) for c in ch4_11.claims(rows)] == [False, False, False, False]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_chapter_5_runs_and_writes_its_figures(tmp_path: Path) -> None:
     assert "claims agree" in run("--chapter", "5", "--quick", "--out", str(tmp_path))
     names = [f"ch5_{n}.{kind}" for n in range(11, 24) for kind in ("csv", "json", "png")]
@@ -131,7 +145,7 @@ def test_joins_in_little_memory(tmp_path: Path) -> None:
     assert every == [f"srivastava {n}" for n in (*range(5, 12), "bounds")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_w_joins(tmp_path: Path) -> None:
     said = run("--paper", "hammad", "--quick", "--out", str(tmp_path))
     assert "claims agree" in said

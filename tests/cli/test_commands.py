@@ -167,6 +167,7 @@ def test_demo_ends_by_itself_with_a_summary(here):
     assert "O: " in result.stdout
 
 
+@pytest.mark.long
 def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
     demo = subprocess.Popen(
         [*PENSTOCK, "demo", "--seconds", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -183,6 +184,7 @@ def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
     assert ended(started)
 
 
+@pytest.mark.long
 def test_bench_join_compares_systems_with_equal_results():
     options = ["--ways", "3", "--rows", "6000", "--batches", "1", "--warmup", "1"]
     result = penstock("bench", "join", *options, "--systems", "spark-memory,penstock", "--json")
@@ -192,6 +194,7 @@ def test_bench_join_compares_systems_with_equal_results():
     assert join["systems"]["penstock"]["results"] == join["systems"]["spark-memory"]["results"] > 0
 
 
+@pytest.mark.long
 def test_bench_rebuild_is_bounded_by_the_window(here):
     result = here("bench", "rebuild", "--quick", "--rows", "500")
     assert result.exit_code == 0, result.output

@@ -53,6 +53,7 @@ def _element(random: Random) -> tuple:
     return random.randrange(12), {**row, "s": random.choice("xy")}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("windows", (2, *(pytest.param(w, marks=pytest.mark.slow) for w in (0, 1))))
 def test_the_result_is_the_oracles(shape: str, windows: int) -> None:

@@ -60,6 +60,7 @@ NAMES = ("S0", "S1", "S2")
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("outer", OUTER)
 def test_the_result_is_the_oracles(query: str, outer: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from local_host import Partition
+from longer import sized
 
 from penstock.catalog import Input, InputOptions
 from penstock.cql.query import bind
@@ -47,7 +48,9 @@ def partition_of(query: str, limit: int | None, directory: Path | None = None, *
     return Partition(compile(bind(statement, catalog), 1, settings).stages[0].stage)
 
 
-def steps(partition: Partition, count: int, first: int = 0, rows: int = 700) -> Iterator[list[Arrival]]:
+def steps(
+    partition: Partition, count: int, first: int = 0, rows: int = sized(400, 700)
+) -> Iterator[list[Arrival]]:
     """Batches of all streams; values of varying width."""
     for number in range(first, first + count):
         arrivals = []

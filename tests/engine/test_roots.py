@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from local_host import Partition
+from longer import sized
 
 from penstock.engine.engine import Engine
 from penstock.engine.operator import Node
@@ -92,7 +93,7 @@ def random_steps(random: np.random.Generator, count: int) -> list[Rows]:
     return steps
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(sized(10, 25)))
 def test_each_root_returns_what_it_returns_alone(seed: int) -> None:
     random = np.random.default_rng(seed)
     chosen = random.choice(len(QUERIES), int(random.integers(2, 6)), replace=False)

@@ -57,6 +57,7 @@ def lines(query: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("query", [*AT_ONCE, *WITHOUT_PLACES, *WITH_PLACES, *TWO_STAGES])
 @pytest.mark.parametrize("partitions", (1, 3, 6))
 def test_the_answer_is_the_oracles(query: str, partitions: int) -> None:

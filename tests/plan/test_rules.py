@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import oracle
@@ -13,7 +14,8 @@ from strategies import Case, cases
 import penstock
 from penstock.catalog import Input
 from penstock.cql import bind
-from penstock.plan import optimizer
+from penstock.evaluation import plan_of, read_inputs
+from penstock.plan import explain, optimizer
 from penstock.plan.logical import Logical, rewrite, show
 from penstock.plan.optimizer import RULES
 from penstock.plan.rules.infer_filters import infer_filters
@@ -21,6 +23,7 @@ from penstock.plan.rules.keep_in_row_window import keep_in_row_window
 from penstock.plan.rules.push_select_below_join import push_select_below_join
 from penstock.plan.rules.push_select_below_window import push_select_below_window
 from penstock.plan.rules.semijoin_to_join import semijoin_to_join
+from penstock.schema import TimeDomain
 
 CATALOG = {name: Input(name, pa.schema([("A", pa.int64()), ("B", pa.int64())])) for name in ("S1", "S2")}
 
@@ -123,14 +126,26 @@ def answers(case: Case) -> list:
     return penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until)
 
 
+def explained(case: Case) -> str:
+    catalog = read_inputs(case.inputs, case.schemas, TimeDomain()).catalog()
+    return explain(plan_of(case.cql, catalog, (), 1), costs=False)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
-def test_the_answer_is_the_same_without_the_rule(rule: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_is_the_same_without_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the rules that change a query's plan."""
+    applied: Counter[str] = Counter()
+
     @given(cases())
     def check(case: Case) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(optimizer, "RULES", tuple(r for r in RULES if r is not rule))
-            without = answers(case)
-        oracle.assert_same(answers(case), without, case)
+        with_all = explained(case)
+        for rule in RULES:
+            with monkeypatch.context() as patch:
+                patch.setattr(optimizer, "RULES", tuple(r for r in RULES if r is not rule))
+                without = answers(case) if explained(case) != with_all else None
+            if without is not None:
+                applied[rule.__name__] += 1
+                oracle.assert_same(answers(case), without, case)
 
     check()
+    assert len(applied) > len(RULES) // 2, applied

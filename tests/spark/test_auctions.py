@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from longer import LONG
 
 import penstock
 from penstock.measurement import Kind, Measurements, Property
@@ -35,7 +36,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2] if LONG else [2])
 def session(spark: Any, streams: Path, request: pytest.FixtureRequest) -> Iterator[Session]:
     with closing(penstock.connect(spark, partitions=request.param)) as session:
         for name, columns in DDL.items():

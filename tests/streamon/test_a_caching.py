@@ -217,6 +217,7 @@ def test_a_cache_that_pays_is_found_and_kept() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.long
 def test_a_burst_of_updates_drops_it_and_it_comes_back() -> None:
     running, plain = Running(), Running("mjoin")
     for _ in range(20):
