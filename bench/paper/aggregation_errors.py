@@ -1,22 +1,20 @@
 """How far averages estimated from a sample are from the true ones (Srivastava and Widom, section 6.2.4).
 
-A windowed average of an attribute of S1 is taken at every time unit, of all results and of the sampled ones
-by their weights. The attribute is a mean and some standard deviations, so errors are told in the latter.
+A windowed average of an attribute of S1 is taken by queries in CQL, every few time units, of all results and
+of the sampled ones. The attribute is a mean and some standard deviations, so errors are told in the latter.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from bench.paper.budget_joins import WINDOW, Experiment, seeded
+from bench.paper.budget_joins import LEARNS, WINDOW
 from bench.paper.figure import Scale
-from penstock.approx.memory_policy import MemoryBudget
-from penstock.budget import WEIGHT
-from penstock.engine.element import Chunk
+from bench.paper.sampled_queries import EQUALITY, NEAR, SampledQuery
 from penstock.measurement import Property
 from penstock.workloads.memory_limited import SECOND, by_value, correlated
 
@@ -30,6 +28,8 @@ RATES = (20.0, 5.0)
 """r1 is 1 in the paper, where 10 % of the window are 50 tuples; r2 is as there, so clusters are as large."""
 KNOWN = "(known)"
 """Mark of what is computed with models known, by the paper's algorithms to the letter."""
+EVERY = 5
+"""Time units from one average to the next; 1 in the paper."""
 TUPLE, WITH_COUNTERS = 32, 34
 """Bytes of a tuple, and of one of UNIFORM's with its two counters."""
 
@@ -38,48 +38,44 @@ TUPLE, WITH_COUNTERS = 32, 34
 class Aggregation:
     """The average over a join, true and by samples."""
 
-    run: Experiment
+    query: SampledQuery
 
     @staticmethod
     def of(case: str, scale: Scale) -> Aggregation:
         """Over streams of values whose frequencies are correlated as a case says."""
-        seconds = (6 if scale.quick else 12) * WINDOW
-        return Aggregation(Experiment(by_value(correlated(case, SKEW), RATES, seconds)))
+        streams = by_value(correlated(case, SKEW), RATES, (6 if scale.quick else 12) * WINDOW)
+        return Aggregation(SampledQuery(streams, "AVG(v) AS mean", WINDOW, WINDOW * SECOND, EVERY))
 
-    @cached_property
-    def _times(self) -> Int64s:
-        return np.arange(self.run.from_ + WINDOW * SECOND, int(self.run.streams[1].ts[-1]), SECOND)
+    @property
+    def _rows(self) -> float:
+        """Tuples in the whole window."""
+        ts = self.query.streams[0].ts
+        return len(ts) * WINDOW * SECOND / int(ts[-1])
+
+    def _averages(self, rows: float | None, goal: str = "", seed: int = 0, where: str = EQUALITY) -> Floats:
+        """Since the join has learned, and a window has passed."""
+        answer = self.query.run(rows, goal, seed, where)
+        return answer.column("mean", (LEARNS + 1) * WINDOW * SECOND)
 
     @cached_property
     def _truth(self) -> Floats:
-        exact, _ = self.run.run(self.run.plan(2 * self.run.rows, "MAXIMIZE RESULTS"))
-        return _averages(exact, np.ones(len(exact)), self._times)
+        return self._averages(None)
 
     def picked(self, percent: float) -> str:
         """The scheme that SAMPLE takes for this average, where nothing is said."""
-        node = self.run.plan(self.run.rows * percent / 100, "SAMPLE")
-        assert isinstance(node.budget, MemoryBudget)
-        _, found = self.run.run(replace(node, budget=replace(node.budget, aggregated=True, constant=True)))
-        return found.text(Property.POLICY).replace("_", "-")
+        answer = self.query.run(self._rows * percent / 100, "SAMPLE")
+        return answer.measured.text(Property.POLICY).replace("_", "-")
 
     def error(self, percent: float, scheme: str, seeds: range) -> float:
         """The mean error of a scheme with so much memory, in standard deviations of the attribute."""
-        rows = self.run.rows * percent / 100
+        rows = self._rows * percent / 100
+        how = rows, "SAMPLE CLUSTER"
         if scheme == "UNIFORM":
-            node = self.run.plan(rows * TUPLE / WITH_COUNTERS, "SAMPLE UNIFORM")
-        else:
-            node = self.run.plan(rows, "SAMPLE CLUSTER")
-        errors = []
-        for seed in seeds:
-            # All clusters have the same chance where nothing is known of how often values come.
-            found, _ = self.run.run(seeded(node, seed, by_value=scheme != "EQ-CLUSTER"))
-            weights = found.column(WEIGHT).to_numpy(zero_copy_only=False)
-            errors.append(np.nanmean(np.abs(_averages(found, weights, self._times) - self._truth)))
-        return float(np.mean(errors))
-
-
-def _averages(results: Chunk, weights: Floats, times: Int64s) -> Floats:
-    return averages(results.ts, results.column("S1.v").to_numpy(zero_copy_only=False), weights, times)
+            how = rows * TUPLE / WITH_COUNTERS, "SAMPLE UNIFORM"
+        # All clusters have the same chance where nothing is known of how often values come.
+        where = NEAR if scheme == "EQ-CLUSTER" else EQUALITY
+        found = (self._averages(*how, seed, where) for seed in seeds)
+        return float(np.mean([np.nanmean(np.abs(some - self._truth)) for some in found]))
 
 
 def averages(ts: Int64s, values: Floats, weights: Floats, times: Int64s) -> Floats:

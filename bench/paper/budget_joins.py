@@ -7,14 +7,13 @@ an initial pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from bench.paper.figure import Scale
-from penstock.approx.memory_policy import MemoryBudget
 from penstock.cli.script import bound_queries
 from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Node, StartContext
@@ -124,12 +123,6 @@ class Running:
     def measured(self) -> Measurements:
         """What it publishes."""
         return measured(self._operator.measure())
-
-
-def seeded(node: BinaryJoin, seed: int, by_value: bool = True) -> BinaryJoin:
-    """With other chance; not ``by_value``: as if nothing were known of how often values come."""
-    assert isinstance(node.budget, MemoryBudget)
-    return replace(node, budget=replace(node.budget, seed=seed, keyed=node.budget.keyed and by_value))
 
 
 def percents(scale: Scale) -> Iterator[int]:

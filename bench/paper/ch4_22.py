@@ -18,22 +18,27 @@ def measure(scale: Scale) -> list[Row]:
 def claims(rows: list[Row]) -> list[Claim]:
     sweep = ratios(rows, "period", "cost_a_tuple", "a-greedy", "sweep")
     seconds = ratios(rows, "period", "seconds", "a-greedy", "sweep")
-    fast, slow = min(sweep), max(sweep)
+    return [
+        *_overtaken(seconds, "total time, as the thesis plots it"),
+        *_overtaken(sweep, "cost of filters, counted"),
+        *targets(rows, "period"),
+    ]
+
+
+def _overtaken(ratio: dict[float, float], what: str) -> list[Claim]:
+    """What is said of A-Greedy over Sweep, by the period of change."""
+    fast, slow = min(ratio), max(ratio)
     return [
         Claim(
-            "when changes are frequent A-Greedy outperforms Sweep",
-            f"cost, A-Greedy over Sweep: {shown(sweep)}",
-            sweep[fast] < 1,
+            f"when changes are frequent A-Greedy outperforms Sweep: {what}",
+            f"A-Greedy over Sweep: {shown(ratio)}",
+            ratio[fast] < 1,
         ),
         Claim(
-            "Sweep overtakes as the rate of change falls",
-            f"{sweep[fast]:.2f} at {fast:,.0f}, {sweep[slow]:.2f} at {slow:,.0f}",
-            sweep[fast] < 1 < sweep[slow],
+            f"Sweep overtakes as the rate of change falls: {what}",
+            f"{ratio[fast]:.2f} at {fast:,.0f}, {ratio[slow]:.2f} at {slow:,.0f}",
+            ratio[fast] < 1 < ratio[slow],
         ),
-        Claim(
-            "so with time", f"seconds, A-Greedy over Sweep: {shown(seconds)}", seconds[fast] < seconds[slow]
-        ),
-        *targets(rows, "period"),
     ]
 
 

@@ -91,7 +91,9 @@ def plot(figure: Figure, rows: list[Row], path: Path) -> None:
     panels = canvas.subplots(1, len(figure.y), squeeze=False)[0]
     for y, axes in zip(figure.y, panels, strict=True):
         for at, line in enumerate(dict.fromkeys(r[figure.by] for r in rows)):
-            mine = [r for r in rows if r[figure.by] == line]
+            mine = [r for r in rows if r[figure.by] == line and y in r]
+            if not mine:
+                continue
             xs, ys = [r[figure.x] for r in mine], [r[y] for r in mine]
             if figure.kind == "bars":
                 width = 0.8 / len({r[figure.by] for r in rows})

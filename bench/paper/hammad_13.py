@@ -34,10 +34,12 @@ def claims(rows: list[Row]) -> list[Claim]:
         of = {r["algorithm"]: r for r in rows if r["windows"] == part}
         work = float(of["gca"]["work_per_row"]) / float(of["lca"]["work_per_row"])
         time = float(of["gca"]["microseconds_per_row"]) / float(of["lca"]["microseconds_per_row"])
-        says = f"LCA is ahead of GCA with windows of {part} and 1"
-        found.append(Claim(says, f"{work:.2f} times less work, {time:.2f} times as fast", work > 1))
+        says = f"LCA outperforms GCA with windows of {part} and 1"
+        found.append(Claim(f"{says}: work", f"{work:.2f} times less", work > 1))
+        found.append(Claim(f"{says}: time", f"{time:.2f} times as fast", time > 1))
     return found
 
 
 FIGURE = Figure("hammad 13", "global and local conservative approach", "windows",
-                ("work_per_row", "microseconds_per_row"), measure, claims, kind="bars")  # fmt: skip
+                ("work_per_row", "microseconds_per_row"), measure, claims, kind="bars",
+                notes=("Windows are 40 ms, not 1 s, and values are ten, to have less work.",))  # fmt: skip

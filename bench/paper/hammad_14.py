@@ -26,16 +26,21 @@ def claims(rows: list[Row]) -> list[Claim]:
     work = {(r["variation"], r["algorithm"]): float(r["work_per_row"]) for r in rows}
     time = {(r["variation"], r["algorithm"]): float(r["microseconds_per_row"]) for r in rows}
 
-    def ahead(variation: str, one: str, other: str) -> tuple[str, bool]:
+    def ahead(says: str, variation: str, one: str, other: str) -> list[Claim]:
         less = work[variation, other] / work[variation, one]
         faster = time[variation, other] / time[variation, one]
-        return f"{less:.1f} times less work, {faster:.2f} times as fast", less > 1
+        return [
+            Claim(f"{says}: work", f"{less:.1f} times less", less > 1),
+            Claim(f"{says}: time", f"{faster:.2f} times as fast", faster > 1),
+        ]
 
     return [
-        Claim("NLW-join is ahead where rates are alike", *ahead("small", "nlw", "lca")),
-        Claim("LCA is ahead where rates differ much", *ahead("large", "lca", "nlw")),
+        *ahead("NLW-join outperforms LCA where rates are alike", "small", "nlw", "lca"),
+        *ahead("LCA performs best where rates differ much", "large", "lca", "nlw"),
     ]
 
 
 FIGURE = Figure("hammad 14", "a path, by NLW-join and LCA", "variation",
-                ("work_per_row", "microseconds_per_row"), measure, claims, kind="bars")  # fmt: skip
+                ("work_per_row", "microseconds_per_row"), measure, claims, kind="bars",
+                notes=("Which stream is slow, and that it has a fiftieth of the rate, was chosen with "
+                       "results in view: the paper says small and large variation only.",))  # fmt: skip

@@ -6,10 +6,13 @@ The paper joins transactions of stores, which are not public; here are synthetic
 from __future__ import annotations
 
 from bench.paper.figure import Claim, Figure, Row, Scale
-from bench.paper.w_joins import Streams, row, run
+from bench.paper.w_joins import LETTER, Streams, by_letter, row, run, several, times, work
 
-WINDOW = "WINDOW 100 MILLISECONDS"
+MILLIS = 100
+WINDOW = f"WINDOW {MILLIS} MILLISECONDS"
 COUNTS = (2, 3, 4, 5, 6)
+NEARER = 0.98
+"""Two lines come nearer if one over the other falls at least to this from each point to the next."""
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -19,25 +22,44 @@ def measure(scale: Scale) -> list[Row]:
         seconds = scale.tuples(60_000) / 1000 / count
         for algorithm in ("nlw", "mw", "hw"):
             rows.append(row(run(WINDOW, streams, algorithm, seconds), algorithm, streams=count))
+        rows.append(by_letter(streams, MILLIS * 1000, seconds, streams=count))
     return rows
 
 
+def converge(ratios: list[float]) -> bool:
+    """Whether what is one over the other goes towards 1, from each point to the next."""
+    return all(1 <= b <= NEARER * a for a, b in zip(ratios, ratios[1:], strict=False))
+
+
 def claims(rows: list[Row]) -> list[Claim]:
-    work = {(r["streams"], r["algorithm"]): float(r["work_per_row"]) for r in rows}
-    time = {(r["streams"], r["algorithm"]): float(r["microseconds_per_row"]) for r in rows}
+    did, took = work(rows, "streams"), times(rows, "streams")
     counts = sorted({int(r["streams"]) for r in rows})
-    less = [work[n, "nlw"] / work[n, "mw"] for n in counts]
-    best = all(work[n, "hw"] < min(work[n, "nlw"], work[n, "mw"]) for n in counts)
-    most = counts[-1]
-    faster = min(time[most, "nlw"], time[most, "mw"]) / time[most, "hw"]
-    shown = ", ".join(f"{x:.1f}" for x in less)
+    letter = [did[n, LETTER] / did[n, "mw"] for n in counts]
+    ours = [did[n, "nlw"] / did[n, "mw"] for n in counts]
+    best = all(did[n, "hw"] < min(did[n, "nlw"], did[n, "mw"]) for n in counts)
+    time = {a: [took[n, a] for n in counts] for a in ("nlw", "mw", "hw")}
+    fastest = all(took[n, "hw"] < min(took[n, "nlw"], took[n, "mw"]) for n in counts)
+    grows = {a: t[-1] / t[0] for a, t in time.items()}
     return [
-        Claim("NLW-join and MW-join converge", f"{shown} times less work by MW-join: a test of time costs "
-              "NLW-join two comparisons, however many streams", max(less) < 4),
-        Claim("HW-join does least", "yes" if best else "no", best),
-        Claim("HW-join is the fastest with most streams", f"{faster:.2f} times as fast", faster > 1),
+        Claim("NLW-join (the paper's, to the letter) and MW-join converge as streams are added",
+              f"MW-join does {several(letter, 2)} times less work for {counts} streams", converge(letter),
+              "both test the same rows; NLW-join compares two timestamps more for each, so by work one does "
+              "not get below three times the other where windows are full"),
+        Claim("Penstock's own NLW-join and MW-join converge", f"{several(ours, 2)} times less work",
+              converge(ours), "Penstock's NLW-join compares two timestamps for each row that it tests, "
+              "however many streams"),
+        Claim("HW-join achieves the best performance: work", "least everywhere" if best else "not everywhere",
+              best),
+        Claim("HW-join achieves the best performance: time",
+              f"microseconds per row, HW {several(time['hw'])}; MW {several(time['mw'])}; NLW "
+              f"{several(time['nlw'])}", fastest),
+        Claim("HW-join is more scalable", f"from {counts[0]} to {counts[-1]} streams a row takes "
+              f"{grows['hw']:.1f} times as long, MW-join {grows['mw']:.1f}, NLW-join {grows['nlw']:.1f}",
+              grows["hw"] < min(grows["mw"], grows["nlw"])),
     ]  # fmt: skip
 
 
 FIGURE = Figure("hammad 9b", "streams of equal rates", "streams", ("work_per_row", "microseconds_per_row"),
-                measure, claims, log_y=True)  # fmt: skip
+                measure, claims, log_y=True,
+                notes=("The window of 100 ms and the 100 values were chosen with results in view: the "
+                       "paper's streams are not public.",))  # fmt: skip

@@ -46,8 +46,8 @@ class Result:
     def to_json(self) -> str:
         """As text, a row per line so that a difference can be read."""
         values = asdict(self)
-        rows = ",\n  ".join(json.dumps(r) for r in values.pop("rows"))
-        head = json.dumps(values, indent=1, ensure_ascii=False)
+        rows = ",\n  ".join(json.dumps(r, default=_plain) for r in values.pop("rows"))
+        head = json.dumps(values, indent=1, ensure_ascii=False, default=_plain)
         return f'{head[:-2]},\n "rows": [\n  {rows}\n ]\n}}\n'
 
     @staticmethod
@@ -56,6 +56,11 @@ class Result:
         values["claims"] = [Claim(**c) for c in values["claims"]]
         values["notes"] = tuple(values["notes"])
         return Result(**values)
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy's as one of Python's."""
+    return value.item()
 
 
 def result(part: Part, figure: Figure, rows: list[Row], quick: bool, seconds: float, load: float) -> Result:

@@ -10,6 +10,7 @@ from penstock.approx.models.age import AgeCurve
 from penstock.measurement import Property
 
 PERCENT = 50
+BUILT = "the trace is not public; this one is generated with latencies that were chosen to give this"
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -46,8 +47,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     best, found = float(whole[0]["best_age"]), float(learned[0]["best_age"])
     step = 1 / float(learned[0]["steps_a_second"])
     return [
-        Claim("most results come at an age of about 63 s", f"{peak:.1f} s", abs(peak - 63) <= 1),
-        Claim("the best age, k_opt, is 68.8 s", f"{best:.1f} s", abs(best - 68.8) <= 1),
+        Claim("most results come at an age of about 63 s", f"{peak:.1f} s", None, BUILT),
+        Claim("the best age, k_opt, is 68.8 s", f"{best:.1f} s", None, BUILT),
         Claim(
             "a join inside its budget learns k_opt within 3 s (our goal)",
             f"{found:.1f} s, in steps of {step:.1f} s",
@@ -57,5 +58,16 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 
 FIGURE = Figure(
-    "srivastava 5", "age curve of the WAN trace", "age", ("share_a_second",), measure, claims, by="curve"
+    "srivastava 5",
+    "age curve of the WAN trace",
+    "age",
+    ("share_a_second",),
+    measure,
+    claims,
+    by="curve",
+    notes=(
+        "The trace is simulated: 50 tuples per second of each source, matches at 59.9 to 60.1 s, a clock "
+        "that is a second off, and latencies with a long tail, such that results peak at 63 s and keeping "
+        "tuples for 69 s is best.",
+    ),
 )

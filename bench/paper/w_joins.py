@@ -7,18 +7,21 @@ thousand rows of each stream, which for four streams are up to 10^9 combinations
 shorter, and the values so many that a row matches few rows of another stream.
 
 ``ripple`` and ``xjoin`` are the paper's adapted peers: as ``nlw`` and ``hw``, but rows that are out of every
-window stay in the buffers until a purge every 10,000 rows (section 4.3).
+window stay in the buffers until a purge every 10,000 rows (section 4.3). ``nlw (to the letter)`` counts what
+the paper's own NLW-join compares (``letter_joins.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import thread_time
 
 import numpy as np
 import pyarrow as pa
 
+from bench.paper.figure import Row
+from bench.paper.letter_joins import counted
 from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.element import Int64s
@@ -36,6 +39,7 @@ PURGE = 10_000
 KEPT = 1 << 40
 TIME = TimeDomain("integer", "microseconds")
 PEERS = ("ripple", "xjoin")
+LETTER = "nlw (to the letter)"
 
 Rate = float | Callable[[int], float]
 """Rows per second, or a function of the number of the row."""
@@ -156,6 +160,28 @@ def _between(name: str, times: Int64s, values: Int64s, low: int, high: int) -> p
 def _span(batch: pa.RecordBatch) -> tuple[int, int]:
     ts = batch.column(0)
     return ts[0].as_py(), ts[-1].as_py()
+
+
+def by_letter(streams: Streams, window: int, seconds: float, /, **at: float | str) -> Row:
+    """A line of a figure: what the paper's own NLW-join compares, a tree of two-way joins; not timed."""
+    compared, tested, results = counted(streams.rows(seconds), window)
+    return {**at, "algorithm": LETTER, "work_per_row": compared + tested, "results": results}
+
+
+def work(rows: list[Row], x: str) -> dict[tuple[float | str, str], float]:
+    """By x and algorithm."""
+    return {(r[x], str(r["algorithm"])): float(r["work_per_row"]) for r in rows}
+
+
+def times(rows: list[Row], x: str) -> dict[tuple[float | str, str], float]:
+    """Microseconds by x and algorithm, of those that are timed."""
+    timed = (r for r in rows if "microseconds_per_row" in r)
+    return {(r[x], str(r["algorithm"])): float(r["microseconds_per_row"]) for r in timed}
+
+
+def several(values: Iterable[float], digits: int = 1) -> str:
+    """For people."""
+    return ", ".join(f"{v:.{digits}f}" for v in values)
 
 
 def row(outcome: Outcome, algorithm: str, **at: float | str) -> dict[str, float | int | str]:

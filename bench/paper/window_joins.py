@@ -1,7 +1,7 @@
 """Windows that are filled, probed and expired as a join of two streams does it, with every access method.
 
-The two directions of a join do not depend on each other, so each is run alone with each access method, and a
-combination costs what its directions cost. What is timed is the CPU time of the index's own calls.
+One direction alone (``seconds``), or a whole join: both windows in turns, with an access method each
+(``whole``). What is timed is the CPU time of the indexes' own calls.
 """
 
 from __future__ import annotations
@@ -114,3 +114,73 @@ def compared(way: OneWay, methods: Sequence[str], rows: int, turns: int = TURNS)
 def fastest(way: OneWay, method: str, rows: int, turns: int = TURNS) -> float:
     """Seconds a row by one method."""
     return compared(way, (method,), rows, turns)[method]
+
+
+class _Window:
+    """A full window of a whole join, with its index; ``rows`` enter and leave it in each step."""
+
+    def __init__(self, size: int, rows: float, predicate: str, method: str, seed: int) -> None:
+        self.way, self.rows = OneWay(1, 1, size, predicate), rows
+        self._random, self.store = np.random.default_rng(seed), Store(pa.schema([]), keys=1)
+        self._owed, self._life = 0.0, max(size / rows, 1.0)
+        ends = np.ceil((1 + np.arange(size)) / rows).astype(np.int64)
+        self._insert(np.zeros(size, np.int64), ends)
+        self.index = METHODS[method](self.store, (0,))
+
+    def _insert(self, starts: np.ndarray, ends: np.ndarray) -> None:
+        keys = _keys(self._random, self.way, len(starts))
+        self.store.insert(starts, ends, [(keys, np.ones(len(starts), np.bool_))], [])
+
+    def slide(self, now: int) -> tuple[int, float]:
+        """Let a step's rows enter and the oldest leave; how many came, and the index's seconds."""
+        self._owed += self.rows
+        count, first, before = int(self._owed), self.store.next, self.store.capacity
+        self._owed -= count
+        starts = np.full(count, now)
+        self._insert(starts, starts + max(int(self._life), 1))
+        self.store.expire(now)
+        if self.store.capacity != before:
+            self.index.rebuild(self.store)
+            return count, 0.0
+        began = thread_time()
+        self.index.insert(self.store, first, count)
+        return count, thread_time() - began
+
+    def probed(self, count: int, now: int) -> float:
+        """Seconds for so many rows of the other stream."""
+        return _probe(self.store, self.index, self.way, self._random, count, now + 1) if count else 0.0
+
+
+def whole(
+    rates: tuple[float, float], windows: tuple[int, int], methods: tuple[str, str], predicate: str, rows: int
+) -> tuple[np.ndarray, int]:
+    """CPU seconds of each step of a whole join, and the rows that came."""
+    total = sum(rates)
+    a, b = (
+        _Window(size, BATCH * rate / total, predicate, method, seed)
+        for seed, (size, rate, method) in enumerate(zip(windows, rates, methods, strict=True))
+    )
+    spent, counted = [], 0
+    for now in range(1, 1 + max(rows // BATCH, 10)):
+        (of_a, took_a), (of_b, took_b) = a.slide(now), b.slide(now)
+        spent.append(took_a + took_b + b.probed(of_a, now) + a.probed(of_b, now))
+        counted += of_a + of_b
+    return np.array(spent), counted
+
+
+def whole_joins(
+    rates: tuple[float, float],
+    windows: tuple[int, int],
+    methods: Sequence[tuple[str, str]],
+    predicate: str,
+    rows: int,
+    turns: int = 2,
+) -> dict[tuple[str, str], float]:
+    """Seconds a row by each pair of methods; turns as in ``compared``."""
+    found: dict[tuple[str, str], list[np.ndarray]] = {pair: [] for pair in methods}
+    counted = 1
+    for _ in range(turns):
+        for pair in methods:
+            times, counted = whole(rates, windows, pair, predicate, rows)
+            found[pair].append(times)
+    return {pair: float(np.min(times, axis=0).sum()) / counted for pair, times in found.items()}

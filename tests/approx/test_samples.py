@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from budget_feed import Run, Stream, budget_join, by_value
+from cluster_estimates import Clusters, student
 from longer import sized
 
 import penstock
-from bench.paper.estimates import Clusters, student
 from penstock import budget
 from penstock.approx import sampling
 from penstock.approx.models.age import AgeCurve

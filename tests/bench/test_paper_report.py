@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +28,7 @@ def figure(number: int, runs: list[int], bar: float = 1.0) -> Figure:
         return [{"x": x, "y": x * number, "algorithm": "a"} for x in (1, 2)]
 
     def claims(rows: list[Row]) -> list[Claim]:
-        found = float(rows[-1]["y"])
+        found = np.float64(rows[-1]["y"])
         return [Claim("y grows", f"{found}", found > bar), Claim("x is 2", "2", None, "it is set | so")]
 
     return Figure(f"kang {number}", "Title <b>", "x", ("y",), measure, claims, notes=("A setting.",))
