@@ -56,10 +56,13 @@ def test_every_entity_publishes_with_its_place_in_the_plan() -> None:
     assert {m.kind for m in found} == set(Kind) - {Kind.CACHE, Kind.QUERY}
     entities = {m.entity for m in found}
     for m in found:
-        assert not parent_of(m.entity) or parent_of(m.entity) in entities or m.kind is Kind.INPUT
+        above = parent_of(m.entity)
+        assert not above or above in entities or m.kind in (Kind.INPUT, Kind.ROOT)
     producers = {m.text for m in found.of(Property.FROM)}
     assert producers <= entities, "every queue is filled by an entity that publishes"
-    roots = {m.entity for m in found.of_kind(Kind.OPERATOR)} - producers
+    filled = {m.text for m in found.of_kind(Kind.QUEUE).of(Property.FROM)}
+    roots = {m.entity for m in found.of_kind(Kind.OPERATOR)} - filled
+    assert roots == {m.text for m in found.of_kind(Kind.ROOT).of(Property.FROM)}
     assert len(roots) == 1, "all operators but the root fill a queue"
     (join,) = found.of_operator("mjoin").of_kind(Kind.OPERATOR).by_entity()
     windows = {e for e in found.of_kind(Kind.STORE).by_entity() if e.startswith(join)}

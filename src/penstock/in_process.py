@@ -27,7 +27,7 @@ class InProcessRun:
 
     def __init__(self, plan: PhysicalPlan, tables: Mapping[str, pa.Table]) -> None:
         self._plan = plan
-        self._engines = [
+        self.engines = [
             [Engine(_with_tables(planned, tables)) for _ in range(planned.partitions)]
             for planned in plan.stages
         ]
@@ -50,8 +50,8 @@ class InProcessRun:
         return self._run([beats] * first.partitions)
 
     def _run(self, arrivals: Sequence[list[Arrival]]) -> list[pa.RecordBatch]:
-        outputs = [e.step(a) for e, a in zip(self._engines[0], arrivals, strict=True)]
-        for planned, engines in zip(self._plan.stages[1:], self._engines[1:], strict=True):
+        outputs = [e.step(a) for e, a in zip(self.engines[0], arrivals, strict=True)]
+        for planned, engines in zip(self._plan.stages[1:], self.engines[1:], strict=True):
             outputs = [e.step(_exchanged(planned, outputs, number)) for number, e in enumerate(engines)]
         return [output.only.batch for output in outputs]
 

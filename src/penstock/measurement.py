@@ -35,6 +35,7 @@ class Kind(StrEnum):
     CACHE = "cache"
     ADAPTIVE = "adaptive"
     DECISION = "decision"
+    ROOT = "root"
 
 
 class Property(StrEnum):
@@ -72,6 +73,8 @@ class Property(StrEnum):
     WAITING = "waiting", "rows", "Rows held back until their time is safe"
     STEPS = "steps", "steps", "Steps that the state contains; the same in all partitions of a stage"
     OVERFLOWED = "overflowed", "bytes", "Bytes of files on disk, which hold state beyond the memory limit"
+    SCHEDULER = "scheduler", "", "The order in which its operators run", "the scheduler"
+    SLICE_ROWS = "slice_rows", "rows", "The rows that go through its operators at once; 0 for all of a step"
     QUEUE_PEAK = "queue_peak", "elements", "The most elements that its queues held at once in the last step"
     STEP_SECONDS = "step_seconds", "seconds", "The engine's part of the last batch"
     REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"
@@ -100,7 +103,8 @@ class Property(StrEnum):
     PROBES = "probes", "probes", "Probes of stores; of an index, those now counted"
     COMPARED = "compared", "comparisons", "Timestamps that a W-join compared"
     TESTED = "tested", "tuples", "Tuples that a W-join tested by predicates or found by an index"
-    FROM = "from", "", "The operator or input that fills a queue", "its entity"
+    FROM = "from", "", "The operator or input that fills a queue, or whose output a root is", "its entity"
+    STORE = "store", "stubs", "How many stubs a store has that the operator fills or reads", "the store"
 
     # adaptive instance
     ORDER = "order", "position", "A step of the order now used, counted from 0", "the filter or input"

@@ -11,7 +11,7 @@ from penstock import cql
 from penstock.catalog import SinkDef
 from penstock.cli.main import app
 from penstock.cli.run import Program
-from penstock.cli.script import bound_queries, statements
+from penstock.cli.script import bound_queries
 from penstock.cli.session import user_error
 from penstock.errors import PenstockError
 
@@ -107,7 +107,7 @@ def test_the_statements_of_a_program(tmp_path):
 
 
 def test_statements_keep_their_places():
-    first, second = statements("DROP TABLE a; -- one; two\n\n  DROP TABLE b;\n")
+    first, second = cql.split("DROP TABLE a; -- one; two\n\n  DROP TABLE b;\n")
     assert first == "DROP TABLE a"
     assert second.index("DROP") - second.rindex("\n") == 3 and second.count("\n") == 2
 

@@ -129,6 +129,30 @@ def demo(
 
 
 @app.command()
+def serve(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE.cql]", help="Statements to run first: streams, queries.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; beyond this machine PENSTOCK_TOKEN must be set.")
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None, typer.Option(help="Another name that the server is reached by; may be repeated.")
+    ] = None,
+    allow_ddl: Annotated[
+        bool, typer.Option("--allow-ddl", help="Let clients define streams, tables and sinks.")
+    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Run the packet network, with knobs.")] = False,
+) -> None:
+    """Watch queries in a browser: plans, queues, synopses, measurements, decisions; and change them."""
+    from penstock.cli.serve import Options, run_server
+
+    with _one_line_errors():
+        run_server(Options(file, port, host, tuple(name or ()), allow_ddl, demo))
+
+
+@app.command()
 def calibrate(
     out: Annotated[
         Path | None,

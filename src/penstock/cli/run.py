@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import cql
 from penstock.catalog import SinkDef
-from penstock.cli.script import queries_of, read, statements
+from penstock.cli.script import queries_of, read
 from penstock.cli.session import Stop, local_session, stoppable, user_error
 from penstock.cli.settings import PROGRESS_S, STOP_S
 from penstock.errors import PenstockError
@@ -62,7 +62,7 @@ class Program:
 
     def statements(self) -> Iterator[cql.Statement]:
         """Its statements. A bare SELECT is an INSERT; with ``once``, no sink has a trigger of its own."""
-        parsed = [s for text in statements(read(self.paths)) for s in cql.parse(text)]
+        parsed = [s for text in cql.split(read(self.paths)) for s in cql.parse(text)]
         selects, number = sum(isinstance(s, cql.SelectStatement) for s in parsed), 0
         for statement in parsed:
             match statement:

@@ -7,12 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
-
 from penstock import cql, sysstream
 from penstock.catalog import Catalog, Input, SinkDef
-from penstock.cql.syntax.dialect import CQL
 from penstock.errors import CQLError, PenstockError
 from penstock.plan import compile
 from penstock.plan.explain import explain
@@ -60,34 +56,6 @@ def _read(path: Path) -> str:
         raise PenstockError(f"cannot read {path}: {reason}") from None
 
 
-def statements(text: str) -> list[str]:
-    r"""The statements of a text, each preceded by blanks so that errors name the place in the whole text.
-
-    >>> statements("DROP STREAM S;\nSELECT 1")
-    ['DROP STREAM S', '              \nSELECT 1']
-    """
-    try:
-        tokens = CQL().tokenize(text)
-    except SqlglotError:
-        return [text]  # a string or comment without an end: the parser reports it
-    found, start, any_token = [], 0, False
-    for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
-            if any_token:
-                found.append(_in_place(text, start, token.start))
-            start, any_token = token.end + 1, False
-        else:
-            any_token = True
-    if any_token:
-        found.append(_in_place(text, start, len(text)))
-    return found
-
-
-def _in_place(text: str, start: int, stop: int) -> str:
-    before = "".join(c if c == "\n" else " " for c in text[:start])
-    return before + text[start:stop]
-
-
 def explain_files(paths: Sequence[Path], partitions: int) -> str:
     """The plan of each query of some files."""
     queries = queries_of(paths)
@@ -117,7 +85,7 @@ def bound_queries(text: str) -> list[BoundQuery]:
     catalog, settings = Catalog(), Settings()
     catalog.add(sysstream.definition())
     queries = []
-    for part in statements(text):
+    for part in cql.split(text):
         for statement in cql.parse(part):
             match statement:
                 case cql.CreateInput() | cql.CreateTable():

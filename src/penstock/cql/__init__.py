@@ -33,6 +33,7 @@ from penstock.cql.statements import (
     schema_of,
     seconds,
 )
+from penstock.cql.syntax.parser import split
 
 __all__ = [
     "Create",
@@ -66,4 +67,5 @@ __all__ = [
     "refresh_period",
     "schema_of",
     "seconds",
+    "split",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -32,7 +32,7 @@ from penstock.cql.syntax.nodes import (
     TableDefinition,
     ViewDefinition,
 )
-from penstock.cql.syntax.parser import parse_duration, parse_expressions
+from penstock.cql.syntax.parser import parse_duration, parse_expressions, split
 from penstock.schema import TIMESTAMP, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
@@ -120,9 +120,10 @@ class Drop:
 
 @dataclass(frozen=True)
 class SelectStatement:
-    """A query, parsed and not yet bound."""
+    """A query, parsed and not yet bound; ``text`` is what was written."""
 
     expression: exp.Expr
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,20 @@ def parse(text: str) -> list[Statement]:
     >>> [type(s).__name__ for s in parse("DROP TABLE t; SELECT * FROM S [ROWS 2] -- the last two")]
     ['Drop', 'SelectStatement']
     """
-    return [statement(e) for e in parse_expressions(text)]
+    found = [statement(e) for e in parse_expressions(text)]
+    parts = split(text)
+    if len(parts) != len(found):
+        return found
+    return [_written_as(s, part) for s, part in zip(found, parts, strict=True)]
+
+
+def _written_as(found: Statement, text: str) -> Statement:
+    """A statement whose query has its text."""
+    if isinstance(found, SelectStatement):
+        return replace(found, text=text.strip())
+    if isinstance(found, Insert):
+        return replace(found, query=replace(found.query, text=text.strip()))
+    return found
 
 
 def statement(node: exp.Expr) -> Statement:

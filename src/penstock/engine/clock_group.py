@@ -149,8 +149,7 @@ class ClockGroup:
     def measure(self) -> Iterator[Reading]:
         """Late rows and disorder per input, and the measurements of the operators."""
         yield from self.inputs.measure()
-        for entity in self.graph.entities:
-            yield from entity.measure()
+        yield from self.graph.measure()
 
 
 def _top(arrivals: Sequence[Arrival]) -> int:

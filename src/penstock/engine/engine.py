@@ -393,6 +393,8 @@ class Engine:
         yield Reading(Property.BYTES, self.state_bytes())
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
+        yield Reading(Property.SCHEDULER, 0, self.stage.scheduling.scheduler)
+        yield Reading(Property.SLICE_ROWS, self.stage.scheduling.slice_rows or 0)
         yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in groups))
         yield from percentiles([r for g in groups for r in g.latency.results])
 

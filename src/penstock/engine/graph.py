@@ -22,7 +22,7 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.snapshot import Stateful
-from penstock.engine.synopses.store import Stub
+from penstock.engine.synopses.store import Store, Stub
 from penstock.errors import PenstockError
 from penstock.measurement import Kind, Property, Reading, under
 
@@ -81,6 +81,7 @@ class Entity:
         self.slice = 0
         self.consumed = self.elements = 0
         self.seconds = 0.0
+        self.stores: dict[str, Store] = {}
         self._before = (0, 0)
         self._began = self._interval = 0.0
 
@@ -169,6 +170,11 @@ class Entity:
         """As the operator's; what is made of tables alone needs no row of a stream."""
         return int(FOREVER) if self.node.is_static else self.operator.horizon()
 
+    def throughput(self) -> Iterator[Reading]:
+        """Elements emitted per second since the step before, if there was one."""
+        if self._interval:
+            yield Reading(Property.THROUGHPUT, (self.elements - self._before[1]) / self._interval)
+
     def measure(self) -> Iterator[Reading]:
         """The measurements of the operator and its input queues."""
         return under(self.id, Kind.OPERATOR, self._own())
@@ -180,11 +186,12 @@ class Entity:
         yield Reading(Property.BYTES, self.operator.bytes())
         yield Reading(Property.ELEMENTS, self.elements)
         yield Reading(Property.SECONDS, self.seconds)
-        consumed, emitted = self.consumed - self._before[0], self.elements - self._before[1]
+        consumed = self.consumed - self._before[0]
         if consumed:
-            yield Reading(Property.SELECTIVITY, emitted / consumed)
-        if self._interval:
-            yield Reading(Property.THROUGHPUT, emitted / self._interval)
+            yield Reading(Property.SELECTIVITY, (self.elements - self._before[1]) / consumed)
+        yield from self.throughput()
+        for name, store in self.stores.items():
+            yield Reading(Property.STORE, len(store.stubs), name)
         yield from self.operator.measure()
         for number, (queue, feeder) in enumerate(zip(self.inputs, self.feeders, strict=True)):
             waits = Reading(Property.ROWS, len(queue)), Reading(Property.ELEMENTS, queue.elements)
@@ -247,12 +254,31 @@ class Graph:
     def roots(self) -> list[str]:
         return list(self._roots)
 
+    def measure(self) -> Iterator[Reading]:
+        """The measurements of the operators, their queues, and the roots."""
+        for entity in self.entities:
+            yield from entity.measure()
+        for name, (entity, queue) in self._roots.items():
+            own = [Reading(Property.FROM, 0, entity.id), Reading(Property.ELEMENTS, queue.elements)]
+            yield from under(f"root/{name}", Kind.ROOT, [*own, *entity.throughput()])
+
     def _changed(self) -> None:
+        self._name_stores()
         self._synopses = {e: {id(s) for s in synopses(e.operator)} for e in self.entities}
         self._past_readers = set()
         for e in self.entities:
             if any(p.node.depends_on_past or p in self._past_readers for p in e.producers):
                 self._past_readers.add(e)
+
+    def _name_stores(self) -> None:
+        """Name the stores that operators fill or read by the operator that was built first."""
+        names: dict[int, str] = {}
+        for entity in self.entities:
+            found = [s.store if isinstance(s, Stub) else s for s in synopses(entity.operator)]
+            stores = {id(s): s for s in found if isinstance(s, Store)}
+            for number, own in enumerate(stores):
+                names.setdefault(own, entity.id if number == 0 else f"{entity.id}+{number}")
+            entity.stores = {names[own]: store for own, store in stores.items()}
 
     def _build(self, node: Node, first: int | None) -> Entity:
         key = _identity(node)

@@ -96,7 +96,14 @@ def _waits(stages: tuple[PlannedStage, ...]) -> bool:
 
 def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -> str:
     if isinstance(incoming, ExchangeInput):
-        return f"exchange {incoming.name}, {_spread(incoming.partition_by, partitions)}"
+        return f"exchange {incoming.name}, {described_input(incoming, partitions)}"
+    return f"spark    {incoming.alias}: {described_input(incoming, partitions)}"
+
+
+def described_input(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -> str:
+    """What the host does with an input of a stage: columns, filter, and where rows go."""
+    if isinstance(incoming, ExchangeInput):
+        return _spread(incoming.partition_by, partitions)
     columns = (
         ", ".join(name.removeprefix(f"{incoming.alias}.") for name, _ in incoming.columns)
         or "only timestamps"
@@ -110,7 +117,7 @@ def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -
         every = incoming.table.refresh_every
         again = "at every start" if every is None else f"every {every:g} seconds"
         parts.append(f"read {again}, whole in every partition")
-    return f"spark    {incoming.alias}: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def routed(route: Route) -> str:

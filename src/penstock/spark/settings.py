@@ -80,3 +80,5 @@ FREE_BYTES_KEPT = 128 << 20
 """Bytes of free memory that a process keeps at most."""
 MMAP_FROM_BYTES = 32 << 20
 """Bytes above which a freed allocation is returned to the system; the largest value glibc accepts."""
+MOST_ENDED = 50
+"""Queries that have ended and are still listed, with their plans."""

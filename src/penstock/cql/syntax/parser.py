@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from penstock.cql.syntax.dialect import CQL
 from penstock.cql.syntax.errors import error, from_sqlglot, unsupported
@@ -45,6 +46,34 @@ def _parsed(text: str) -> list[exp.Expr | None]:
         return dialect.parser().parse(tokens, text)
     except SqlglotError as failure:
         raise from_sqlglot(failure, text) from None
+
+
+def split(text: str) -> list[str]:
+    r"""The statements of a text, each preceded by blanks so that errors name the place in the whole text.
+
+    >>> split("DROP STREAM S;\nSELECT 1")
+    ['DROP STREAM S', '              \nSELECT 1']
+    """
+    try:
+        tokens = CQL().tokenize(text)
+    except SqlglotError:
+        return [text]  # a string or comment without an end: the parser reports it
+    found, start, any_token = [], 0, False
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if any_token:
+                found.append(_in_place(text, start, token.start))
+            start, any_token = token.end + 1, False
+        else:
+            any_token = True
+    if any_token:
+        found.append(_in_place(text, start, len(text)))
+    return found
+
+
+def _in_place(text: str, start: int, stop: int) -> str:
+    before = "".join(c if c == "\n" else " " for c in text[:start])
+    return before + text[start:stop]
 
 
 def parse_duration(text: str, clause: str) -> Duration:

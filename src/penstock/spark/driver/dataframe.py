@@ -25,6 +25,7 @@ from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query_frame import QueryFrame, Starts
+from penstock.spark.driver.started import Described
 from penstock.spark.driver.tables import QueryTables, read
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Published, Relay
@@ -33,8 +34,13 @@ from penstock.spark.resident.late_rows import Declared, LateRows
 from penstock.spark.resident.program import Downstream, Program
 
 
-def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: Any) -> DataFrame:
-    """The streaming DataFrame that runs a plan; ``engine`` replaces parts of the programs, for tests."""
+def dataframe(
+    plan: PhysicalPlan, settings: Settings | None = None, text: str = "", **engine: Any
+) -> DataFrame:
+    """The streaming DataFrame that runs a plan; ``text`` is that of its query, to be shown.
+
+    ``engine`` replaces parts of the programs, for tests.
+    """
     if not plan.stages:
         raise EngineError("a plan without stages")
     fingerprints = [fingerprint(s, number) for number, s in enumerate(plan.stages)]
@@ -56,7 +62,8 @@ def dataframe(plan: PhysicalPlan, settings: Settings | None = None, **engine: An
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
     ended = ticks_at_end(settings or Settings(), plan.time)
     held = QueryTables(first.inputs, first.stage.inputs, tables)
-    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended)
+    described = Described(text, plan.stages, plan.notes, settings or Settings())
+    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended, described)
     return QueryFrame(spark, build, starts)
 
 

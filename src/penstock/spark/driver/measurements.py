@@ -22,6 +22,7 @@ class Registry:
     def __init__(self, context: SparkContext) -> None:
         self.accumulator = context.accumulator(Published(), Latest())
         self._late: dict[str, dict[str, int]] = {}
+        self._decoded: dict[tuple[str, int, int], tuple[int, Measurements]] = {}
 
     @staticmethod
     def of(context: SparkContext) -> Registry:
@@ -32,8 +33,15 @@ class Registry:
         found: list[Measurement] = []
         for (run, stage, partition), (time, readings) in sorted(self.accumulator.value.items()):
             if run_id in (None, run):
-                found += measured(decode(readings), run, stage, partition, time)
+                found += self._of((run, stage, partition), time, readings)
         return Measurements(found)
+
+    def _of(self, place: tuple[str, int, int], time: int, readings: bytes) -> Measurements:
+        """The measurements of an engine, decoded once per step however often they are read."""
+        known = self._decoded.get(place)
+        if known is None or known[0] != time:
+            known = self._decoded[place] = time, measured(decode(readings), *place, time)
+        return known[1]
 
     def late_rows(self, run_id: str) -> dict[str, int]:
         """How many rows of each input came too late for a run, also if it has ended."""
@@ -45,6 +53,7 @@ class Registry:
         self._late[run_id] = self.late_rows(run_id)
         kept = {place: own for place, own in self.accumulator.value.items() if place[0] != run_id}
         self.accumulator.value = kept
+        self._decoded = {place: own for place, own in self._decoded.items() if place[0] != run_id}
 
 
 @lru_cache(maxsize=1)

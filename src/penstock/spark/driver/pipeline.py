@@ -235,11 +235,15 @@ class Pipeline:
 
     def __getitem__(self, name: str) -> DataFrame:
         """The results of a query as a streaming DataFrame: ``ts``, for a relation ``op``, its columns."""
+        return self.source(name).dataframe(self._spark)
+
+    def source(self, name: str) -> QueryResults:
+        """Where the results of a query are."""
         with self._lock:
             known = self._find(name)
             if known is None:
                 raise self._unknown(name)
-            return self._results(known).dataframe(self._spark)
+            return self._results(known)
 
     def queries(self) -> list[PipelineQuery]:
         """The queries, the last of each name; also those that were dropped or have failed."""

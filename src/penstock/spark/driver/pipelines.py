@@ -33,6 +33,10 @@ class Pipelines:
         self._pipelines: dict[str, Pipeline] = {}
         self._triggers: dict[str, str] = {}
 
+    def all(self) -> list[Pipeline]:
+        """The pipelines, in the order in which they were made."""
+        return list(self._pipelines.values())
+
     def pipeline(
         self,
         name: str,

@@ -25,6 +25,7 @@ from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
+from penstock.spark.driver.started import Described, StartedQueries
 from penstock.spark.driver.tables import QueryTables
 from penstock.spark.relay.fingerprint import Fingerprint
 
@@ -38,7 +39,7 @@ class Starts:
 
     ``memory``: the bytes that the query shares with others, if it does. ``grows``: the state that grows
     without end, of which a start warns. ``ended``: for how many ticks time runs on after the last row of
-    finite input (``SET penstock.at_end``); None if more may come.
+    finite input (``SET penstock.at_end``); None if more may come. ``described``: text and plan, to be shown.
     """
 
     fingerprints: tuple[Fingerprint, ...]
@@ -46,6 +47,7 @@ class Starts:
     memory: int | None = None
     grows: tuple[str, ...] = ()
     ended: int | None = None
+    described: Described | None = None
 
 
 class QueryFrame(ClassicDataFrame):
@@ -106,13 +108,14 @@ class _Writer(DataStreamWriter):
 
     def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
         self._check(_named(args, given), given)
-        return self._started(super().start(path, *args, **given))
+        return self._started(super().start(path, *args, **given), lambda: self.start(path, *args, **given))
 
     def toTable(self, tableName: str, *args: Any, **given: Any) -> StreamingQuery:
         self._check(_named(args, given), given)
-        return self._started(super().toTable(tableName, *args, **given))
+        query = super().toTable(tableName, *args, **given)
+        return self._started(query, lambda: self.toTable(tableName, *args, **given))
 
-    def _started(self, query: StreamingQuery) -> StreamingQuery:
+    def _started(self, query: StreamingQuery, again: Callable[[], StreamingQuery]) -> StreamingQuery:
         for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._commands.started(query)
@@ -121,6 +124,8 @@ class _Writer(DataStreamWriter):
             self._shared.started(self._commands, self._starts.memory)
         if self._starts.ended is not None:
             end(query, self._commands, self._starts.ended)
+        if self._starts.described is not None:
+            StartedQueries.of(self._spark.sparkContext).add(query, self._starts.described, again)
         return query
 
     def _check(self, name: str | None, given: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +53,9 @@ from penstock.spark.resident.directory import ResidentDirectory
 from penstock.spark.resident.late_rows import opened
 from penstock.spark.settings import LAST_EVENTS_MS
 from penstock.streamon.advice import Skew, skew
+
+if TYPE_CHECKING:
+    from penstock.server.serving import Server
 
 _log = logging.getLogger("penstock")
 
@@ -286,6 +289,39 @@ class Session:
         """
         return self._pipelines.pipeline(name, checkpoint, streams, split, keep, one_clock)
 
+    def pipelines(self) -> list[Pipeline]:
+        """The pipelines of this session."""
+        return self._pipelines.all()
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is registered, by name: streams, relations, tables, views, functions and sinks."""
+        return self._catalog
+
+    def plan(self, query: str) -> PhysicalPlan:
+        """The physical plan of a query, which ``explain`` writes down."""
+        return self._compile(query)
+
+    def serve(
+        self,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+        names: Sequence[str] = (),
+        allow_ddl: bool = False,
+    ) -> Server:
+        """Show this session's queries in a browser, beside whatever else the program does.
+
+        Returns at once: ``url`` of the server is the address of the page, ``stop()`` ends it. The default
+        port is 8765; 0 takes any that is free. A ``host`` that other machines can reach needs a ``token``
+        of 16 characters or more (or the variable PENSTOCK_TOKEN); ``names`` are other names by which it is
+        reached. With ``allow_ddl`` clients may define streams, tables and sinks, which read and write files.
+        """
+        from penstock.server.serving import serve
+        from penstock.server.session_backend import SessionBackend
+
+        return serve(SessionBackend(self), port, host, token, tuple(names), allow_ddl)
+
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
 
@@ -383,17 +419,17 @@ class Session:
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                return self._frame(self._compile(statement))
+                return self._frame(self._compile(statement), statement.text)
             case cql.Insert():
                 bound, sink = cql.bind_insert(statement, self._catalog)
                 plan = partial(compile, bound, self.partitions, self.settings)
-                self._inserts.start(sink, lambda: self._frame(plan()), self.settings)
+                self._inserts.start(sink, lambda: self._frame(plan(), statement.query.text), self.settings)
         return None
 
-    def _frame(self, plan: PhysicalPlan) -> DataFrame:
+    def _frame(self, plan: PhysicalPlan, text: str) -> DataFrame:
         for warning in plan.warnings:
             _log.warning("%s", warning)
-        return dataframe.dataframe(plan, self.settings)
+        return dataframe.dataframe(plan, self.settings, text)
 
     def _define(self, statement: cql.Create) -> None:
         if statement.if_taken == "keep" and self._catalog.known(statement.name):

@@ -1,0 +1,44 @@
+"""Tunables of the server."""
+
+PORT = 8765
+"""The port that ``penstock serve`` listens on, unless told otherwise."""
+SAMPLE_S = 1.0
+"""Seconds between two looks at the measurements: a batch rarely takes less, and more would cost CPU."""
+FINE_S = 300.0
+"""Seconds of history that are kept sample by sample; what is older is kept as means."""
+COARSE_STEP_S = 10.0
+"""Seconds that one mean of the older history stands for."""
+COARSE_S = 7200.0
+"""Seconds of history in all: an hour was asked for, and two let one compare with the hour before."""
+MOST_SERIES = 4000
+"""Series of history at most, each of about 20 KB when full; those not written for longest go first."""
+MOST_DECISIONS = 2000
+"""Decisions that are kept in all, the newest of every query."""
+STALE_S = 15.0
+"""Seconds after its last batch from which on a query's rates are shown as zero."""
+BUSY = 0.7
+"""The share of its time from which on an operator, partition or engine counts as what holds a query back."""
+HOST_SHARE = 0.5
+"""The share of a batch outside the engines from which on Spark counts as what holds a query back."""
+UNEVEN_STEPS = 1.5
+"""How many times the mean the slowest partition's step takes, if one partition counts as heavy."""
+MOST_BODY = 1 << 20
+"""Bytes of a request's body at most: query texts are a few kilobytes."""
+REQUESTS_PER_S = 50.0
+"""Requests per second that one client may make for long: a page makes about two."""
+REQUESTS_AT_ONCE = 200
+"""Requests that one client may make at once: a page with its assets needs some dozens."""
+MOST_CLIENTS = 1000
+"""Clients whose rate is remembered; the one that was silent for longest is forgotten first."""
+KEPT_ROWS = 10_000
+"""Result rows of a query that the server keeps for whoever looks next."""
+FEED_BATCHES = 64
+"""Batches that wait for one reader of results; a reader that is slower loses the oldest and is told so."""
+FOLLOWED_BATCHES = 20
+"""Batches before the present one that a new reader of a pipeline's query is shown."""
+FOLLOW_IDLE_S = 10.0
+"""Seconds without a reader after which a pipeline's results are no longer followed."""
+START_S = 20.0
+"""Seconds that a server may take to start or to stop."""
+SILENT_S = 5.0
+"""Seconds without progress after which an input that holds results back is called silent."""

@@ -1,0 +1,114 @@
+"""The model of a server: queries, plans, history, decisions, what holds a query back, memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from server_backends import JOIN, InProcess
+
+from penstock.errors import CatalogError, CQLError
+from penstock.server.history import Series
+from penstock.server.model import Model
+from penstock.server.settings import COARSE_S, COARSE_STEP_S, FINE_S
+
+
+@pytest.fixture
+def model() -> Model:
+    backend = InProcess()
+    backend.register("q", JOIN)
+    model = Model(backend)
+    for _ in range(4):
+        backend.step()
+        model.sample()
+    return model
+
+
+def test_a_query_with_its_numbers(model: Model) -> None:
+    (query,) = model.queries()
+    assert (query.key, query.state, query.text, query.batch_seconds) == ("q", "running", JOIN, 0.5)
+    assert query.rows_in and query.rows_in > 0 and query.rows_out and query.rows_out > 0
+    assert query.state_rows > 0 and query.state_bytes > 0 and query.lateness is not None
+    with pytest.raises(CatalogError, match="there is no query 'r'; there are: q"):
+        model.query("r")
+
+
+def test_the_plan_of_a_running_query(model: Model) -> None:
+    plan = model.plan("q")
+    kinds = {n.id: n.kind for n in plan.nodes}
+    assert {k for k in kinds.values()} >= {"source", "window", "operator", "store", "index", "result"}
+    join = plan.node("1/mjoin.7")
+    assert {o.of: o.steps for o in join.orders}.keys() == {"C", "B", "O"}
+    assert join.settings == ("filters",) and len(join.parts) == 2
+    stores = [n for n in plan.nodes if n.kind == "store"]
+    assert len(stores) == 3 and all(n.readers == (join.id,) and n.rows for n in stores)
+    ids = set(kinds)
+    assert all(e.source in ids and e.target in ids for e in plan.edges)
+    assert plan.node("1/input/C").label.endswith("by hash of C.pid") and plan.node("1/input/C").elements == 40
+    assert [(s.number, s.partitions, s.scheduler) for s in plan.stages] == [(1, 2, "fifo")]
+    one = model.plan("q", partition=0)
+    assert one.node(join.id).elements < join.elements and asdict(plan)["nodes"]
+
+
+def test_the_plan_of_a_text_has_the_names_of_the_running_one(model: Model) -> None:
+    planned = model.planned(JOIN)
+    assert not planned.running
+    assert {n.id for n in planned.nodes if n.kind == "operator"} == {
+        n.id for n in model.plan("q").nodes if n.kind == "operator"
+    }
+    with pytest.raises(CQLError) as caught:
+        model.planned("SELECT x FROM C [RANGE 1]")
+    assert (caught.value.line, caught.value.column) == (1, 8)
+
+
+def test_two_stages_are_joined_by_an_exchange() -> None:
+    backend = InProcess()
+    backend.register("q", "SELECT COUNT(*) AS n FROM C [RANGE 10]")
+    model = Model(backend)
+    backend.step()
+    model.sample()
+    plan = model.plan("q")
+    (moved,) = [e for e in plan.edges if e.kind == "exchange" and e.source.partition("/")[2] != "input/C"]
+    assert (
+        moved.source.startswith("1/") and moved.target.startswith("2/") and moved.label == "to one partition"
+    )
+    assert [n.name for n in plan.nodes if n.kind == "result"] == ["result"]
+
+
+def test_decisions_history_and_memory(model: Model) -> None:
+    made = model.decisions("q")
+    assert made and all(d.kind in ("order", "access method") and d.after for d in made)
+    assert sorted(made, key=lambda d: d.time) == made
+    busy = model.series("q", name="busy")
+    assert busy and all(0 <= v <= 1 for s in busy for v in s.values)
+    rates = model.series("q", node="1/input/C", name="throughput")
+    assert len(rates) == 1 and len(rates[0].times) >= 3
+    kept = model.memory("q")
+    assert sum(k.bytes for k in kept) <= model.query("q").state_bytes and len(kept) >= 3
+    assert any(k.name == "C [RANGE 10]" for k in kept)
+    assert model.findings("q")
+
+
+def test_a_failed_query_says_why_and_what_to_do(model: Model) -> None:
+    model.backend.fail("q", "a row of C has no timestamp")  # type: ignore[attr-defined]
+    model.sample()
+    query = model.query("q")
+    assert (query.state, query.error) == ("failed", "a row of C has no timestamp")
+    assert query.advice and query.rows_in == 0
+
+
+def test_what_is_gone_is_forgotten(model: Model) -> None:
+    assert len(model.history)
+    model.backend.drop("q")
+    model.sample()
+    assert not len(model.history) and model.queries() == []
+
+
+def test_a_series_is_bounded_and_keeps_an_hour() -> None:
+    series = Series()
+    for second in range(20_000):
+        series.add(float(second), float(second))
+    times, values = series.since(0)
+    assert len(times) <= FINE_S + COARSE_STEP_S + COARSE_S / COARSE_STEP_S + 2
+    assert times[-1] - times[0] >= 3600 and times == sorted(times)
+    assert all(abs(t - v) < 1e-6 for t, v in zip(times, values, strict=True))
