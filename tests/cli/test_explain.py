@@ -21,6 +21,13 @@ def explain(tmp_path):
     return call
 
 
+def test_draws_the_plan_of_each_query(explain, tmp_path):
+    result = explain(SCRIPT + "SELECT pid FROM C [NOW]", "--svg", str(tmp_path / "plan.svg"))
+    assert result.output.split() == [str(tmp_path / f"plan-{n}.svg") for n in (1, 2)]
+    assert "C.pid = B.pid" in (tmp_path / "plan-1.svg").read_text()
+    assert "cannot write" in explain(SCRIPT, "--svg", "/nowhere/plan.svg").output
+
+
 def test_shows_the_plan_without_spark(explain):
     result = explain(SCRIPT)
     assert result.exit_code == 0, result.output

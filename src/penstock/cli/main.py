@@ -107,12 +107,16 @@ def run(
 def explain(
     files: Files,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions to plan for.")] = 2,
+    svg: Annotated[Path | None, typer.Option(help="Draw the plans to this file instead.")] = None,
 ) -> None:
     """Show the plan of each query of CQL files, without Spark."""
-    from penstock.cli.script import explain_files
+    from penstock.cli.script import draw_files, explain_files
 
     with _one_line_errors():
-        typer.echo(explain_files(files, partitions))
+        if svg is None:
+            typer.echo(explain_files(files, partitions))
+        else:
+            typer.echo("\n".join(map(str, draw_files(files, partitions, svg))))
 
 
 @app.command()

@@ -62,6 +62,25 @@ def explain_files(paths: Sequence[Path], partitions: int) -> str:
     return "\n\n".join(explain(compile(q.query, partitions, q.settings)) for q in queries)
 
 
+def draw_files(paths: Sequence[Path], partitions: int, to: Path) -> list[Path]:
+    """Write the picture of each query's plan; where there are several, their files are numbered."""
+    from penstock.server.picture import picture
+    from penstock.server.plans import plan_view, planned_measurements
+
+    queries = queries_of(paths)
+    written = []
+    for number, q in enumerate(queries, start=1):
+        plan = compile(q.query, partitions, q.settings)
+        shown = plan_view("", planned_measurements(plan.stages), plan.stages, running=False)
+        path = to if len(queries) == 1 else to.with_stem(f"{to.stem}-{number}")
+        try:
+            path.write_text(picture(shown).svg, encoding="utf-8")
+        except OSError as error:
+            raise PenstockError(f"cannot write {path}: {error.strerror}") from None
+        written.append(path)
+    return written
+
+
 @dataclass(frozen=True)
 class BoundQuery:
     """A query of a text, the settings it is made with, and its sink, if it has one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import typer
 from penstock import cql
 from penstock.cli.script import read
 from penstock.cli.session import local_session, stoppable
-from penstock.errors import PenstockError
+from penstock.server.demo import running_demo
 from penstock.server.guard import Access
 
 
@@ -37,10 +38,10 @@ def run_server(options: Options) -> None:
         for part in cql.split(text) if text else ():
             for statement in cql.parse(part):
                 session.run(statement)
-        if options.demo:
-            raise PenstockError("the demo's page is not built yet")
         server = session.serve(options.port, options.host, names=options.names, allow_ddl=options.allow_ddl)
-        typer.echo(f"Penstock is at {server.url} (Ctrl-C stops it)")
-        while not stop.wait(0.5) and server.running:
-            pass
+        with running_demo(session, server.model.backend) if options.demo else nullcontext():
+            page = "/demo" if options.demo else ""
+            typer.echo(f"Penstock is at {server.url}{page} (Ctrl-C stops it)")
+            while not stop.wait(0.5) and server.running:
+                pass
         server.stop()

@@ -42,3 +42,36 @@ START_S = 20.0
 """Seconds that a server may take to start or to stop."""
 SILENT_S = 5.0
 """Seconds without progress after which an input that holds results back is called silent."""
+
+# graphs, playground, demo
+
+GRAPH_AWAKE_S = 5.0
+"""Seconds after somebody looked at a graph for which graphs are fed at once."""
+GRAPH_IDLE_S = 15.0
+"""Seconds between two portions that graphs are fed while nobody looks: few large ones cost less."""
+GRAPH_MOST_ROWS = 50_000
+"""Rows of SysStream that wait for graphs at most before they are fed."""
+GRAPH_MOST_SERIES = 60
+"""Series of a graph at most: more cannot be told apart."""
+GRAPH_MOST_TEXT = 20_000
+"""Characters of a graph's query at most."""
+MOST_GRAPHS = 24
+"""Graphs of a server at most, each an engine that runs in it."""
+CHART_SPANS_S = (300.0, 900.0, 3600.0)
+"""Seconds that a graph shows, at first the shortest."""
+PLAY_MOST_TEXT = 20_000
+"""Characters of a query that is tried."""
+PLAY_MOST_ROWS = 300
+"""Rows that a query is tried on: more cannot be drawn, and a join of four inputs stays within a second."""
+PLAY_MOST_CHANGES = 400
+"""Changes of a result that are drawn."""
+DEMO_FILE_S = 0.5
+"""Seconds of the clock between two files of packets."""
+DEMO_SPEED = 60.0
+"""How many seconds of stream time pass per second of the clock."""
+DEMO_RATE = 2_000.0
+"""Packets per second of the clock on the customer's link of the demo."""
+SHOWN_DECISIONS = 100
+"""Decisions on their page, the newest."""
+SHOWN_BESIDE = 8
+"""Operators, stores or decisions beside a plan, so that they need no scrolling."""

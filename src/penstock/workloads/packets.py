@@ -77,7 +77,7 @@ class PacketWorkload:
     def slice(self, number: int) -> dict[str, pa.Table]:
         """The packets of every link in one slice, in order of time; the same for the same seed and number."""
         links = {"C": self._on_c(number), "B": self._on_b(number), "O": self._on_o(number)}
-        return {name: _table(links[name]) for name in LINKS}
+        return {name: as_table(links[name]) for name in LINKS}
 
     def slices(self, count: int, first: int = 0) -> Iterator[dict[str, pa.Table]]:
         return (self.slice(n) for n in range(first, first + count))
@@ -88,11 +88,11 @@ class PacketWorkload:
     def _on_b(self, number: int) -> Packets:
         from_c = self._arriving(number, self._c_to_b, salt=2)
         others = round(self.rate * self.slice_seconds * (_ON_B - _GOES_ON))
-        return _by_time(from_c, self._entering(number, others, first_pid=_FIRST_FOREIGN, salt=3))
+        return by_time(from_c, self._entering(number, others, first_pid=_FIRST_FOREIGN, salt=3))
 
     def _on_o(self, number: int) -> Packets:
         from_b = self._arriving(number, self._b_to_o, salt=4)
-        return _by_time(from_b, self._arriving(number, self._c_to_o, salt=5))
+        return by_time(from_b, self._arriving(number, self._c_to_o, salt=5))
 
     def _c_to_b(self, number: int) -> Packets:
         packets = self._on_c(number)
@@ -117,10 +117,10 @@ class PacketWorkload:
 
     def _entering(self, number: int, count: int, first_pid: int, salt: int) -> Packets:
         """Packets that enter the network in a slice, at random times."""
-        rng = self._rng(number, salt)
-        us = number * self._slice_us + np.sort(rng.integers(0, self._slice_us, count))
-        pid = first_pid + np.arange(number * count, (number + 1) * count, dtype=np.int64)
-        return Packets(pid, rng.choice(_SIZES, count, p=_SIZE_SHARES), us)
+        start = number * self._slice_us
+        return entering(
+            self._rng(number, salt), count, first_pid + number * count, start, start + self._slice_us
+        )
 
     def _arriving(self, number: int, sent: Callable[[int], Packets], salt: int) -> Packets:
         """What was sent over a hop, in this slice or the one before, and arrives in this one."""
@@ -129,19 +129,28 @@ class PacketWorkload:
             packets = sent(n)
             latency = self._rng(n, salt).integers(*_LATENCY_US, len(packets.us))
             parts.append(packets._replace(us=packets.us + latency))
-        arrived = _by_time(*parts)
+        arrived = by_time(*parts)
         return arrived.where(arrived.us // self._slice_us == number)
 
     def _rng(self, number: int, salt: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, number, salt))
 
 
-def _by_time(*parts: Packets) -> Packets:
+def entering(rng: np.random.Generator, count: int, first_pid: int, start: int, end: int) -> Packets:
+    """Packets that enter between two times, at random, in order of time."""
+    us = start + np.sort(rng.integers(0, end - start, count))
+    pid = first_pid + np.arange(count, dtype=np.int64)
+    return Packets(pid, rng.choice(_SIZES, count, p=_SIZE_SHARES), us)
+
+
+def by_time(*parts: Packets) -> Packets:
+    """Packets together, in order of time."""
     pid, size, us = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(us, kind="stable")
     return Packets(pid[order], size[order], us[order])
 
 
-def _table(packets: Packets) -> pa.Table:
+def as_table(packets: Packets) -> pa.Table:
+    """Packets as rows."""
     ts = pa.array(EPOCH + packets.us).cast(TIMESTAMP)
     return pa.table([pa.array(packets.pid), pa.array(packets.size), ts], schema=SCHEMA)

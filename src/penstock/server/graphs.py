@@ -1,0 +1,240 @@
+"""Graphs of running queries, each fed by a continuous query in CQL over SysStream.
+
+The server runs these queries itself, each in an engine of this process, on the measurements that its model
+looks at: they cost no Spark query, and the same text works in ``ps.sql``. The columns that are texts name a
+series, the others are its values. What is measured while nobody looks is fed in larger portions.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock import cql, sysstream
+from penstock.catalog import Catalog
+from penstock.engine.stage import SIGN, TS
+from penstock.errors import CatalogError, PenstockError
+from penstock.in_process import InProcessRun
+from penstock.plan.compile import compile
+from penstock.server.history import Series
+from penstock.server.model import Model
+from penstock.server.settings import (
+    GRAPH_AWAKE_S,
+    GRAPH_IDLE_S,
+    GRAPH_MOST_ROWS,
+    GRAPH_MOST_SERIES,
+    GRAPH_MOST_TEXT,
+    MOST_GRAPHS,
+    SAMPLE_S,
+)
+
+_log = logging.getLogger("penstock")
+
+STANDARD: dict[str, tuple[str, str]] = {
+    "Rows received per second": (
+        "rows/s",
+        "SELECT query, entity, SUM(value) AS rows FROM SysStream [NOW]\n"
+        "WHERE kind = 'input' AND property = 'throughput' AND stage = 1\nGROUP BY query, entity",
+    ),
+    "Elements that wait in queues": (
+        "elements",
+        "SELECT query, SUM(value) AS elements FROM SysStream [NOW]\n"
+        "WHERE kind = 'engine' AND property IN ('waiting', 'queue_peak')\nGROUP BY query",
+    ),
+    "Selectivity of joins and filters": (
+        "ratio",
+        "SELECT query, entity, AVG(value) AS selectivity FROM SysStream [RANGE 10 SECONDS]\n"
+        "WHERE property = 'selectivity' AND (entity LIKE '%join%' OR entity LIKE 'select%')\n"
+        "GROUP BY query, entity",
+    ),
+    "Memory": (
+        "MB",
+        "SELECT query, SUM(value) / 1000000 AS megabytes FROM SysStream [NOW]\n"
+        "WHERE kind = 'engine' AND property = 'bytes'\nGROUP BY query",
+    ),
+    "Latency of results": (
+        "seconds",
+        "SELECT query, text, MAX(value) AS seconds FROM SysStream [NOW]\n"
+        "WHERE kind = 'engine' AND property = 'latency'\nGROUP BY query, text",
+    ),
+    "Recall under a budget": (
+        "share",
+        "SELECT query, property, AVG(value) AS recall FROM SysStream [NOW]\n"
+        "WHERE property IN ('measured_recall', 'expected_recall')\nGROUP BY query, property",
+    ),
+}
+"""The graphs that there are at first: unit and text by title."""
+PINNED = ("Rows received per second", "Memory")
+
+
+@dataclass
+class Graph:
+    """A graph: its query, and the series that it has so far. ``error`` says why it stopped."""
+
+    title: str
+    text: str
+    unit: str = ""
+    pinned: bool = False
+    error: str = ""
+    series: dict[str, Series] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._run, self._names, self._values, self._is_relation = _started(self.text)
+        self._rows: dict[tuple[object, ...], int] = {}
+
+    def feed(self, rows: pa.RecordBatch, instants: Sequence[int]) -> None:
+        """Take in rows of SysStream, in order of time, up to the end of each instant."""
+        if self.error:
+            return
+        try:
+            for ts in instants:
+                part = rows.filter(pc.equal(rows.column(0), ts))
+                found = [*self._run.step({sysstream.NAME: part}), *self._run.end(ts)]
+                self._take(found, ts / 1e6)
+        except PenstockError as error:
+            self.error = " ".join(str(error).split())
+
+    def _take(self, found: Iterable[pa.RecordBatch], seconds: float) -> None:
+        """The result after an instant: of a relation all rows that are in it, of a stream its new rows."""
+        now = self._rows if self._is_relation else {}
+        for batch in found:
+            signs = batch.column(SIGN).to_pylist() if SIGN in batch.schema.names else [1] * batch.num_rows
+            columns = [batch.column(n).to_pylist() for n in (*self._names, *self._values)]
+            for sign, *values in zip(signs, *columns, strict=True):
+                key = tuple(values)
+                now[key] = now.get(key, 0) + sign
+                if not now[key]:
+                    del now[key]
+        for row in now:
+            self._add(row, seconds)
+
+    def _add(self, row: tuple[object, ...], seconds: float) -> None:
+        name = " · ".join(str(v) for v in row[: len(self._names)] if v not in (None, ""))
+        for column, value in zip(self._values, row[len(self._names) :], strict=True):
+            label = f"{name} · {column}".strip(" ·") if len(self._values) > 1 or not name else name
+            if isinstance(value, int | float) and (
+                label in self.series or len(self.series) < GRAPH_MOST_SERIES
+            ):
+                self.series.setdefault(label, Series()).add(seconds, float(value))
+
+
+def _started(text: str) -> tuple[InProcessRun, list[str], list[str], bool]:
+    """An engine for a query over SysStream, and the columns of its result that are names and values."""
+    if len(text) > GRAPH_MOST_TEXT:
+        raise CatalogError(f"the text has more than {GRAPH_MOST_TEXT:,} characters")
+    catalog = Catalog()
+    catalog.add(sysstream.definition())
+    statements = cql.parse(text)
+    if len(statements) != 1 or not isinstance(statements[0], cql.SelectStatement):
+        raise CatalogError("write one query over SysStream: a SELECT, or ISTREAM of one")
+    plan = compile(cql.bind(statements[0], catalog), 1)
+    names = [f.name for f in plan.schema if pa.types.is_string(f.type)]
+    values = [f.name for f in plan.schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)]
+    if not values:
+        raise CatalogError("a graph needs a column with numbers: select one, such as AVG(value)")
+    return InProcessRun(plan, {}), names, values, plan.kind == "relation"
+
+
+class Graphs:
+    """All graphs of a server, and what they are fed with."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._graphs: dict[str, Graph] = {}
+        self._lock = threading.Lock()
+        self._seen: dict[str, int] = {}
+        self._waiting: list[pa.Table] = []
+        self._looked = self._fed = 0.0
+        self._last = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        for title, (unit, text) in STANDARD.items():
+            self._graphs[title] = Graph(title, text, unit, title in PINNED)
+
+    def watch(self) -> Graphs:
+        """Follow the model in a thread that does not keep the process alive."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="penstock-graphs", daemon=True)
+            self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._stop.wait(SAMPLE_S):
+            try:
+                self.sample()
+            except Exception:  # a query may end while it is looked at; the next look is right again
+                _log.debug("the graphs could not be fed", exc_info=True)
+
+    def close(self) -> None:
+        """Stop following."""
+        self._stop.set()
+
+    def sample(self, now: float | None = None) -> None:
+        """Take in what was measured since the last look, and feed it if somebody looks or enough waits."""
+        now = time.time() if now is None else now
+        self._collect(now)
+        rows = sum(t.num_rows for t in self._waiting)
+        idle = now - self._looked > GRAPH_AWAKE_S
+        if rows and (not idle or now - self._fed > GRAPH_IDLE_S or rows > GRAPH_MOST_ROWS):
+            self.feed(now)
+
+    def _collect(self, now: float) -> None:
+        for query in self._model.queries():
+            if query.kind == "member" or not query.run:
+                continue
+            found = self._model.measurements(query.key)
+            latest = max((m.time for m in found), default=0)
+            if latest and self._seen.get(query.run) != latest:
+                self._seen[query.run] = latest
+                self._last = max(int(now * 1e6), self._last + 1)
+                self._waiting.append(sysstream.rows(found, query.name, self._last))
+        while sum(t.num_rows for t in self._waiting) > 2 * GRAPH_MOST_ROWS:
+            self._waiting.pop(0)
+
+    def feed(self, now: float) -> None:
+        """Feed what waits to every graph."""
+        if not self._waiting:
+            return
+        table, self._waiting, self._fed = pa.concat_tables(self._waiting), [], now
+        batch = table.combine_chunks().to_batches()[0]
+        ts = batch.column("ts").cast(pa.int64())
+        rows = pa.RecordBatch.from_arrays([ts, *batch.columns], [TS, *batch.schema.names])
+        instants = pc.unique(ts).to_pylist()
+        with self._lock:
+            for graph in self._graphs.values():
+                graph.feed(rows, instants)
+
+    def look(self) -> None:
+        """Somebody looks at graphs now."""
+        now = time.time()
+        if now - self._looked > GRAPH_AWAKE_S:
+            self.feed(now)
+        self._looked = now
+
+    def all(self) -> list[Graph]:
+        """The graphs in their order."""
+        return list(self._graphs.values())
+
+    def add(self, title: str, text: str, unit: str = "") -> Graph:
+        """A new graph; mistakes in its text are a CQLError with its place."""
+        if not title.strip():
+            raise CatalogError("the graph needs a title")
+        if len(self._graphs) >= MOST_GRAPHS and title not in self._graphs:
+            raise CatalogError(f"there are {MOST_GRAPHS} graphs already; remove one first")
+        made = Graph(title.strip(), text, unit)
+        with self._lock:
+            before = self._graphs.get(made.title)
+            made.pinned = before.pinned if before else False
+            self._graphs[made.title] = made
+        return made
+
+    def remove(self, title: str) -> None:
+        """Remove a graph."""
+        with self._lock:
+            self._graphs.pop(title, None)
