@@ -66,11 +66,18 @@ export default {
   props: { value: String, label: String, items: Array },
   mounted() {
     this.waiting = null;
+    const tell = () => {
+      clearTimeout(this.waiting);
+      this.waiting = null;
+      this.$emit("text", this.editor.state.doc.toString());
+    };
     const changed = CM.EditorView.updateListener.of((update) => {
       if (!update.docChanged || this.setting) return;
       clearTimeout(this.waiting);
-      this.waiting = setTimeout(() => this.$emit("text", this.editor.state.doc.toString()), 250);
+      this.waiting = setTimeout(tell, 250);
     });
+    // Who leaves the editor to press a button means the text that is there now.
+    const left = CM.EditorView.domEventHandlers({ blur: () => void (this.waiting && tell()) });
     const run = CM.keymap.of([{ key: "Mod-Enter", run: () => (this.$emit("run", this.editor.state.doc.toString()), true) }]);
     const source = (context) => {
       const word = context.matchBefore(/[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_0-9]*)?|\[[A-Z ]*/i);
@@ -98,6 +105,7 @@ export default {
           CM.EditorView.contentAttributes.of({ "aria-label": this.label || "CQL" }),
           errors,
           changed,
+          left,
         ],
       }),
     });

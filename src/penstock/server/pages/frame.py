@@ -115,7 +115,12 @@ def field(
     """A field to write in."""
     made = element("input", "field")
     made._props |= {"type": kind, "aria-label": label, "placeholder": label, "value": value}
-    made.on(event, lambda e: on_change(str(e.args)), js_handler="(e) => emit(e.target.value)")
+
+    def changed(e: Any) -> None:
+        made._props["value"] = str(e.args)  # or a later change of the page would write the first one back
+        on_change(str(e.args))
+
+    made.on(event, changed, js_handler="(e) => emit(e.target.value)")
     return made
 
 

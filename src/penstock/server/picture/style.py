@@ -10,7 +10,7 @@ LIGHT = {
     "ground": "#f6f8fa",
     "flow": "#7fa6c9",
     "accent": "#0b6e99",
-    "warm": "#b45309",
+    "warm": "#a34a07",
     "shade": "#e8eef3",
 }
 DARK = {

@@ -1,0 +1,290 @@
+"""The pages in a real browser: each shows what a known run must show, on wide and narrow windows."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from server_backends import JOIN, InProcess
+
+import penstock
+from penstock.measurement import Measurements
+from penstock.server.backend import Run
+from penstock.server.serving import Server, serve
+
+CHROMIUM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+HOSTILE = "<img src=x onerror=hacked()>"
+EIGHT = (
+    "SELECT C1.pid FROM C [RANGE 5] AS C1, B [RANGE 5] AS B1, O [RANGE 5] AS O1, C [RANGE 6] AS C2, "
+    "B [RANGE 6] AS B2, O [RANGE 6] AS O2, C [RANGE 7] AS C3, B [RANGE 7] AS B3 WHERE C1.pid = B1.pid AND "
+    "C1.pid = O1.pid AND C1.pid = C2.pid AND C1.pid = B2.pid AND C1.pid = O2.pid AND C1.pid = C3.pid AND "
+    "C1.pid = B3.pid AND C1.size > 58"
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
+]
+
+
+class Fed(InProcess):
+    """A backend whose rows come from a thread of its own; only running queries are measured."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.RLock()
+
+    def step(self) -> None:
+        with self.lock:
+            super().step()
+
+    def runs(self) -> list[Run]:
+        with self.lock:
+            return super().runs()
+
+    def measurements(self) -> Measurements:
+        with self.lock:
+            every = self.queries
+            self.queries = {n: q for n, q in every.items() if self.states[n] == "running"}
+            try:
+                return super().measurements()
+            finally:
+                self.queries = every
+
+    def register(self, name: str, text: str, pipeline: str | None = None) -> str:
+        with self.lock:
+            return super().register(name, text, pipeline)
+
+    def drop(self, key: str) -> None:
+        with self.lock:
+            super().drop(key)
+
+
+@pytest.fixture(scope="module")
+def backend() -> InProcess:
+    made = Fed()
+    made.register("traffic", JOIN)
+    made.register(HOSTILE, f"SELECT pid AS `{HOSTILE}` FROM C [RANGE 3]")
+    made.register("eight", EIGHT)
+    made.register("broken", "SELECT pid FROM C [NOW]")
+    made.fail("broken", f"the sum of size does not fit a BIGINT {HOSTILE}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(backend: InProcess) -> Iterator[Server]:
+    stopped = threading.Event()
+
+    def feed() -> None:
+        while not stopped.wait(0.3):
+            if backend.at < 20:
+                backend.step()
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    made = serve(backend, port=0)
+    yield made
+    stopped.set()
+    thread.join()
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: make sets it up")
+    with sync_api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+class Window:
+    """A window of the browser that notes what goes wrong in it."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.page = browser.new_page(**options)
+        self.url, self.wrong = url, []
+        self.page.on("pageerror", lambda e: self.wrong.append(str(e)))
+        self.page.on(
+            "console", lambda m: self.wrong.append(m.text) if m.type == "error" and "x" != m.text else None
+        )
+
+    def open(self, path: str) -> Any:
+        self.page.goto(f"{self.url}{path}")
+        self.page.wait_for_selector("main")
+        return self.page
+
+
+def write(editor: Any, text: str) -> None:
+    """Replace the text of an editor as a user does."""
+    editor.click()
+    editor.press("Control+a")
+    editor.page.keyboard.insert_text(text)
+
+
+@pytest.fixture
+def window(browser: Any, server: Server) -> Iterator[Window]:
+    made = Window(browser, server.url, viewport={"width": 1300, "height": 900})
+    yield made
+    made.page.close()
+    assert not made.wrong
+
+
+def test_queries_are_listed_with_what_went_wrong(window: Window) -> None:
+    page = window.open("/")
+    row = page.locator("tr", has_text="traffic").first
+    row.locator("text=running").wait_for()
+    page.wait_for_function("document.querySelector('tbody tr').innerText.includes('/s')")
+    assert "the sum of size does not fit" in page.locator(".alert").inner_text()
+    page.get_by_label("Find a query").fill("broken")
+    page.wait_for_function("document.querySelectorAll('tbody tr:not(.more)').length == 1")
+
+
+def test_a_query_is_registered_stopped_and_dropped(window: Window, backend: InProcess) -> None:
+    page = window.open("/")
+    page.get_by_role("button", name="New query").click()
+    page.get_by_label("Name").fill("mine")
+    page.get_by_label("Name").blur()
+    editor = page.get_by_label("Text of the new query")
+    write(editor, "SELECT nothing FROM C [NOW]")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.locator(".cql-error-line", has_text="nothing").wait_for()
+    write(editor, "SELECT size FROM C [NOW]")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("button", name="Stop mine").click()
+    page.get_by_role("button", name="Start mine").wait_for()
+    assert backend.states["mine"] == "stopped"
+    page.get_by_role("button", name="Drop mine").click()
+    page.wait_for_function("!document.body.innerText.includes('mine')")
+
+
+def test_the_plan_is_drawn_and_its_parts_answer(window: Window, server: Server) -> None:
+    page = window.open("/plan?query=traffic")
+    box = page.locator('[data-box="1/mjoin.7"]')
+    box.wait_for()
+    drawn = page.locator("[data-box]").count()
+    plan = server.model.plan("traffic")
+    assert drawn == len([n for n in plan.nodes if n.kind not in ("index", "cache")])
+    assert "What holds it back".upper() in page.locator(".plan-side").inner_text().upper()
+    box.focus()
+    page.keyboard.press("Enter")
+    page.locator(".plan-side", has_text="order of C").wait_for()
+    assert "selected" in (box.get_attribute("class") or "")
+    page.get_by_label("Find in the plan").fill("aggregate")
+    page.wait_for_function("document.querySelectorAll('.box.dim').length > 5")
+    assert "dim" not in (page.locator('[data-box^="1/aggregate"]').get_attribute("class") or "")
+
+
+def test_numbers_change_in_place(window: Window, backend: InProcess) -> None:
+    backend.at = 0
+    page = window.open("/plan?query=traffic")
+    page.locator('[data-box="1/mjoin.7"]').wait_for()
+    page.evaluate("document.querySelector('[data-box]').marked = true")
+    before = page.locator("svg.plan").text_content()
+    page.wait_for_function("t => document.querySelector('svg.plan').textContent != t", arg=before)
+    assert page.evaluate("document.querySelector('[data-box]').marked")
+
+
+def test_an_eight_way_join_and_many_queries_answer(window: Window, backend: InProcess) -> None:
+    page = window.open("/plan?query=eight")
+    page.locator('[data-box^="1/mjoin"]').wait_for()
+    page.get_by_role("button", name="Zoom in").click()
+    page.keyboard.press("0")
+    for n in range(200):
+        backend.register(f"many{n:03}", "SELECT pid FROM C [NOW]")
+        backend.stop(f"many{n:03}")
+    page = window.open("/")
+    page.wait_for_function("document.querySelectorAll('tbody tr').length > 200")
+    page.get_by_label("Find a query").fill("many199")
+    page.wait_for_function("document.querySelectorAll('tbody tr').length == 1")
+    for n in range(200):
+        backend.drop(f"many{n:03}")
+
+
+def test_graphs_show_their_queries(window: Window) -> None:
+    page = window.open("/graphs")
+    page.locator("canvas").first.wait_for()
+    card = page.get_by_label("Memory", exact=True).first
+    card.get_by_role("button", name="Query").click()
+    card.locator(".cql-editor", has_text="SysStream").wait_for()
+    write(card.locator(".cm-content"), "SELECT nothing FROM SysStream [NOW]")
+    card.get_by_role("button", name="Apply").click()
+    card.locator(".cql-error-line", has_text="nothing").wait_for()
+
+
+def test_decisions_stand_on_a_time_line(window: Window, server: Server) -> None:
+    server.model.set("traffic", {"filters": "sweep"})
+    page = window.open("/decisions")
+    made = page.locator(".made", has_text="Knob filters")
+    made.wait_for()
+    assert "sweep" in made.inner_text()
+
+
+def test_an_error_stands_under_its_place_and_results_are_those_of_evaluate(window: Window) -> None:
+    page = window.open("/try")
+    page.get_by_role("button", name="SELECT v FROM S [RANGE 2]", exact=True).click()
+    page.locator("text=relation, 8 changes").wait_for()
+    expected = penstock.evaluate(
+        "SELECT v FROM S [RANGE 2]",
+        {"S": [(1, {"v": 10}), (2, {"v": 20}), (4, {"v": 30}), (5, {"v": 40})]},
+        until=9,
+    )
+    shown = page.locator("table.sheet").last.locator("tbody tr").all_inner_texts()
+    words = {"+": "enters", "-": "leaves"}
+    assert [s.split() for s in shown] == [[str(ts), words[sign], str(row["v"])] for ts, sign, row in expected]
+    assert page.locator("svg.lanes g.window rect").count() == 4
+    editor = page.get_by_label("Query to try")
+    write(editor, "SELECT v,\n  size FROM S [RANGE 2]")
+    error = page.locator(".cql-error-line", has_text="size")
+    error.wait_for()
+    wrong = page.locator(".cql-error").bounding_box()
+    assert (
+        page.locator(".cql-error").inner_text() == "size" and wrong and error.bounding_box()["y"] > wrong["y"]
+    )
+    write(editor, "SELECT v FROM S [NOW]")
+    error.wait_for(state="detached")
+
+
+def test_streams_and_columns_are_completed(window: Window) -> None:
+    page = window.open("/try")
+    page.locator("text=stream, 2 rows").wait_for()
+    editor = page.get_by_label("Query to try")
+    write(editor, "SELECT C.")
+    page.keyboard.type("s")
+    page.locator(".cm-tooltip-autocomplete li", has_text="size").wait_for()
+
+
+@pytest.mark.parametrize("path", ["/", f"/plan?query={HOSTILE}", "/decisions", "/graphs", "/try"])
+def test_no_text_of_a_query_runs(browser: Any, server: Server, path: str) -> None:
+    window = Window(browser, server.url, color_scheme="dark", viewport={"width": 420, "height": 800})
+    page = window.page
+    page.add_init_script("window.hacked = () => { window.was_hacked = true }")
+    window.open(path)
+    page.wait_for_timeout(700)
+    assert not page.evaluate("window.was_hacked || document.querySelectorAll('main img').length")
+    assert page.evaluate("document.body.classList.contains('body--dark')")
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth"), "scrolls sideways"
+    page.close()
+    assert not window.wrong
+
+
+def test_a_closed_tab_leaves_nothing_behind(browser: Any, server: Server) -> None:
+    from nicegui import Client
+
+    for _ in range(3):
+        window = Window(browser, server.url)
+        window.open("/plan?query=traffic").wait_for_selector("[data-box]")
+        window.page.close()
+    deadline = time.monotonic() + 20
+    while Client.instances and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert len(Client.instances) <= 1
