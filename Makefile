@@ -1,6 +1,6 @@
 # Every target sets up what it needs: the virtual environment in .venv from requirements.lock, and Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast long fuzz faults environment check lint types bench lock hooks clean python java
+.PHONY: help demo serve test test-fast long fuzz faults environment check lint types bench lock hooks clean python java
 
 BIN := .venv/bin
 MINUTES ?= 5
@@ -25,6 +25,9 @@ java: python
 
 demo: java  ## the network-monitoring query on generated packets, live (ARGS="--seconds 60")
 	@$(BIN)/penstock demo $(ARGS)
+
+serve: java  ## the same in a browser, with knobs (ARGS="--port 9000")
+	@$(BIN)/penstock serve --demo $(ARGS)
 
 test: java  ## all tests: those without Spark beside those with it
 	@sh scripts/test.sh $(ARGS)

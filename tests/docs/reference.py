@@ -12,12 +12,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import penstock
@@ -26,22 +24,10 @@ from penstock.catalog import FunctionDef
 from penstock.plan import compile
 from penstock.plan.logical import ToStream
 from penstock.schema import TimeDomain
+from penstock.server.examples import PART, Inputs, read_inputs
 
 WIDTH = 105
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INPUT = re.compile(r"(\w+) \((.*?)\):(.*)", re.DOTALL)
-ELEMENT = re.compile(r"([+-]?)(\((?:'[^']*'|[^()'])*\)|'[^']*'|[^\s()@]+)(?:@(\d+))?")
-PART = re.compile(r"\s*((?:(?!-- )\S.*\n|[ ]+.*\n)+)((?:-- .*\n)*)")
-VALUE = re.compile(r"'[^']*'|[^,\s][^,]*")
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The rows of an ``input`` block as ``penstock.evaluate`` takes them."""
-
-    rows: dict[str, list[Any]] = field(default_factory=dict)
-    schemas: dict[str, str] = field(default_factory=dict)
-    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,46 +76,6 @@ def examples(page: str) -> Iterator[Example]:
                 start, end = (block.start(2) + place for place in part.span(2))
                 line = page.count("\n", 0, block.start(2) + part.start(1)) + 1
                 yield Example(line, part[1], inputs, dict(functions), part[2], (start, end))
-
-
-def read_inputs(text: str) -> Inputs:
-    """An ``input`` block."""
-    inputs, until = Inputs(), None
-    for line in re.split(r"\n(?=\S)", text.strip()):
-        if line.startswith("until: "):
-            until = int(line.removeprefix("until: "))
-            continue
-        match = INPUT.fullmatch(line)
-        assert match, f"not an input: {line}"
-        name, schema, elements = match.groups()
-        types = cql.schema_of(schema)
-        inputs.schemas[name] = schema
-        inputs.rows[name] = [read_element(e, types) for e in ELEMENT.finditer(elements)]
-    return Inputs(inputs.rows, inputs.schemas, until)
-
-
-def read_element(match: re.Match[str], schema: pa.Schema) -> Any:
-    sign, body, ts = match.groups()
-    values = VALUE.findall(body[1:-1] if body.startswith("(") else body)
-    pairs = zip(schema, values, strict=True)
-    row = {column.name: read_value(text.strip(), column.type) for column, text in pairs}
-    if ts is None:
-        return row
-    return (int(ts), sign, row) if sign else (int(ts), row)
-
-
-def read_value(text: str, type_: pa.DataType) -> Any:
-    if text == "NULL":
-        return None
-    text = text.strip("'")
-    if pa.types.is_boolean(type_):
-        return text == "true"
-    if pa.types.is_timestamp(type_):
-        return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
-    if pa.types.is_date(type_):
-        return dt.date.fromisoformat(text)
-    readers = ((pa.types.is_integer, int), (pa.types.is_floating, float), (pa.types.is_decimal, Decimal))
-    return next((read(text) for test, read in readers if test(type_)), text)
 
 
 def outcome(example: Example) -> list[str]:

@@ -36,7 +36,14 @@ class Decisions:
                     if number > self._seen.get(place, 0):
                         self._seen[place] = number
                         self._add(query, place, number, made)
+                self._first_orders(run, stage, partition, engine)
                 self._methods(query, run, stage, partition, engine)
+
+    def _first_orders(self, run: str, stage: int, partition: int, engine: Measurements) -> None:
+        """Note the orders before any decision, so that the first one is known to have changed them."""
+        for path, own in engine.of_kind(Kind.ADAPTIVE).by_entity().items():
+            if own.has(Property.ORDER):
+                self._plans.setdefault((run, stage, partition, path), ", ".join(own.texts(Property.ORDER)))
 
     def _add(self, query: str, place: tuple[str, int, int, str], number: int, made: Measurements) -> None:
         _, stage, partition, path = place

@@ -89,7 +89,7 @@ def _reason(d: DecisionView) -> str:
         shares = d.kind == "order"
         numbers = [f"{n} {v:.0%}" if shares else f"{n} {v:.3g}" for n, v in d.statistics.items()]
         parts.append(("dropped by " if shares else "costs: ") + ", ".join(numbers))
-    if d.gain:
+    if 0 < d.gain < 1:  # of the first order that is chosen the gain is not known
         parts.append(f"expected to save {d.gain:.0%}")
     if d.at_tuple:
         parts.append(f"after {d.at_tuple:,} tuples")

@@ -20,6 +20,7 @@ from penstock.server.picture.settings import (
     CHAR_WIDTH,
     FOLD_FROM,
     HOT,
+    LAYER_GAP,
     MARGIN,
     NOTE_HEIGHT,
     ORDER_HEIGHT,
@@ -153,8 +154,10 @@ def _flow(flow: Flow, points: list[tuple[float, float]], values: Values, scene: 
     yield f'<g class="flow {flow.kind}" data-from="{_attribute(flow.source)}" '
     yield f'data-to="{_attribute(flow.target)}"><title>{_attribute(words)}</title>'
     yield f'<path d="{_curve(points)}" stroke-width="{wide}" data-wide="{live}|width"/>'
-    (x1, y1), (x2, y2) = points[-2:] if flow.kind == "exchange" else points[:2]
+    (x1, y1), (x2, y2) = points[:2]
     x, y = (x1 + x2) / 2, (y1 + y2) / 2
+    if flow.kind == "exchange":  # just above its target, where no other flow ends
+        x, y = points[-1][0], points[-1][1] - LAYER_GAP / 2
     if flow.kind == "queue":
         waits = values.get(f"{key}|waits", "")
         full = " full" if waits else ""

@@ -15,6 +15,8 @@ from statistics import fmean
 
 from penstock.server.picture.settings import GAP, LAYER_GAP, NEAR_GAP, PASSING_WIDTH, SWEEPS
 
+PASSING = "\0"
+"""In the names of nodes for edges that pass a layer."""
 Size = tuple[float, float]
 Edge = tuple[str, str]
 
@@ -96,7 +98,7 @@ def _with_passing(
     links: Links = {n: ([], []) for n in nodes}
     passing: dict[Edge, list[str]] = {}
     for a, b in edges:
-        chain = [a, *(f"{a}\0{b}\0{at}" for at in range(level[a] + 1, level[b])), b]
+        chain = [a, *(f"{a}{PASSING}{b}{PASSING}{at}" for at in range(level[a] + 1, level[b])), b]
         passing[a, b] = chain[1:-1]
         for at, n in enumerate(chain[1:-1], start=level[a] + 1):
             rows[at].append(n)
@@ -153,16 +155,23 @@ def _placed(rows: Sequence[Sequence[str]], links: Links, width: Mapping[str, flo
         side = sweep % 2
         for row in rows if side == 0 else reversed(rows):
             wanted = [fmean([x[m] for m in links[n][side] or links[n][1 - side]] or [x[n]]) for n in row]
-            x.update(zip(row, _spread(wanted, [width[n] for n in row]), strict=True))
+            x.update(zip(row, _spread(wanted, _offsets(row, width)), strict=True))
     left = min((x[n] - width[n] / 2 for n in x), default=0.0)
     return {n: at - left for n, at in x.items()}
 
 
-def _spread(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
-    """The places nearest to those wanted that keep the order and do not overlap."""
+def _offsets(row: Sequence[str], width: Mapping[str, float]) -> list[float]:
+    """How far each node is from the first, if they stand as close as they may."""
     offsets = [0.0]
-    for a, b in zip(widths, widths[1:], strict=False):
-        offsets.append(offsets[-1] + (a + b) / 2 + GAP)
+    for a, b in zip(row, row[1:], strict=False):
+        passing = (PASSING in a) + (PASSING in b)
+        gap = (GAP, GAP / 2, 0.0)[passing]
+        offsets.append(offsets[-1] + (width[a] + width[b]) / 2 + gap)
+    return offsets
+
+
+def _spread(wanted: Sequence[float], offsets: Sequence[float]) -> list[float]:
+    """The places nearest to those wanted that keep the order and do not overlap."""
     pools: list[tuple[float, int]] = []
     for want, offset in zip(wanted, offsets, strict=False):
         mean, size = want - offset, 1
