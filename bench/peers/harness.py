@@ -128,13 +128,17 @@ def measure(
     warmup: int,
     batches: int,
     engines: Callable[[], int] | None = None,
+    mode: str = "append",
+    watch: Callable[[int], None] | None = None,
 ) -> Measured:
     """Run into a sink that discards, and take so many batches after those that warm up.
 
-    ``engines`` says how many bytes are held outside of Spark's state stores.
+    ``engines`` says how many bytes are held outside of state stores; ``watch`` is told again and again
+    how many batches have ended.
     """
     query = (
         frame.writeStream.format("noop")
+        .outputMode(mode)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
@@ -142,7 +146,10 @@ def measure(
     held = 0
     while not _ended(query, warmup + batches):
         held = max(held, engines() if engines else 0)
-        if len(_with_input(query)) >= warmup + batches:
+        ended = len(_with_input(query))
+        if watch:
+            watch(ended)
+        if ended >= warmup + batches:
             query.stop()
     progress = _with_input(query)[: warmup + batches]
     disk = _bytes_below(checkpoint / "state")

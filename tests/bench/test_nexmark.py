@@ -12,7 +12,12 @@ from typer.testing import CliRunner
 
 import penstock
 from bench.nexmark.answers import BY_ARRIVAL, EXAMPLES, QUERIES, SQL, answer, cql, net
+from bench.nexmark.document import PAGE, kept, page
+from bench.nexmark.spark_frames import FRAMES, WITHOUT
 from penstock.cli.main import app
+from penstock.cql import split
+from penstock.spark.driver.session import Session
+from penstock.workloads.files import StreamDirectory, write_slices
 from penstock.workloads.nexmark import DDL, NexmarkWorkload, side_input
 
 SCHEMAS = {**DDL, "side_input": "key BIGINT, value STRING"}
@@ -48,6 +53,34 @@ def test_on_the_engine(query: str) -> None:
     assert net([(op, tuple(row.values())) for _, op, row in changes]) == wanted
 
 
+@pytest.mark.spark
+@pytest.mark.long
+def test_as_one_pipeline_on_spark(spark: Any, tmp_path: Path) -> None:
+    queries = [q for q in QUERIES if q != BY_ARRIVAL]
+    session = Session(spark, 2)
+    write_slices(tmp_path, NexmarkWorkload(rate=50, events=2_000).slices(3))
+    StreamDirectory(tmp_path / "side_input").append(side_input())
+    for text in split((EXAMPLES / "streams.cql").read_text().replace("'data/", f"'{tmp_path}/")):
+        session.sql(text)
+    session.sql("SET penstock.at_end = 'complete'")
+    pipeline = session.pipeline("nexmark", checkpoint=str(tmp_path / "state"), streams=list(DDL))
+    for query in queries:
+        pipeline.register(query, cql(query))
+    pipeline.start()
+    pipeline.awaitTermination()
+    _, until = elements()
+    for query in queries:
+        rows: list[Any] = []
+        frame = pipeline[query]
+        head = 2 if "op" in frame.columns[:2] else 1
+        writer = frame.writeStream.foreachBatch(lambda batch, _, rows=rows: rows.extend(batch.collect()))
+        where = writer.option("checkpointLocation", str(tmp_path / f"read-{query}"))
+        where.trigger(availableNow=True).start().awaitTermination()
+        found = net([(row[1] if head == 2 else "+", tuple(row)[head:]) for row in rows])
+        assert found == answer(generated(), query, until), query
+    session.close()
+
+
 def test_every_query_has_a_text_and_an_answer() -> None:
     assert {p.stem for p in EXAMPLES.glob("q*.cql")} == set(QUERIES) == set(SQL)
 
@@ -62,3 +95,12 @@ def test_queries_are_explained_after_their_streams(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(app, ["explain", files[0], str(wrong)])
     assert result.exit_code == 2
     assert f"{wrong}, line 2, column 8:" in " ".join(result.output.split())
+
+
+def test_the_page_shows_the_queries_that_run() -> None:
+    assert PAGE.read_text() == page(kept()), "run python -m bench.nexmark.document"
+
+
+@pytest.mark.parametrize("query", sorted(SQL))
+def test_spark_has_the_query_or_a_reason(query: str) -> None:
+    assert (query in FRAMES) != (query in WITHOUT)

@@ -1,0 +1,166 @@
+"""The queries of NEXMark on Penstock and on Spark Structured Streaming, on the same files.
+
+First every query's results over a finite input are compared with DuckDB's, those of Spark as well where it
+can express the query. Then both run over more files into a sink that discards: the first batches warm up, and
+of the others the table shows events per second (by the median batch) and CPU seconds per million events, of
+all processes.
+
+    penstock bench nexmark [--queries q3,q5] [--events 200000] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import penstock
+from bench.nexmark.answers import QUERIES
+from bench.nexmark.spark_frames import FRAMES, UPDATED, WITHOUT
+from bench.nexmark.verify import BATCHES, ROCKSDB, VERIFIED, Files, verify
+from bench.peers.harness import local_spark, measure, spark_settings
+from bench.peers.processes import cpu_seconds, mark, memory_bytes
+from penstock.workloads.nexmark import NexmarkWorkload
+
+CORES = 2
+Found = dict[str, dict[str, Any]]
+
+
+def main(argv: list[str] | None = None) -> None:
+    options = _options(argv)
+    console = Console(stderr=options.json or options.markdown)
+    mark()
+    with tempfile.TemporaryDirectory(prefix="penstock-nexmark-") as directory:
+        spark = local_spark(CORES, Path(directory) / "spark.log")
+        try:
+            result = _run(spark, Path(directory), options, console)
+        finally:
+            spark.stop()
+    console.print(_table(result, options))
+    if options.json:
+        print(json.dumps({"events": options.events, "queries": result}, indent=2))
+    elif options.markdown:
+        print(markdown(result))
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="penstock bench nexmark", description=(__doc__ or "").split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--queries", default=",".join(QUERIES), help="of q0 to q22, by commas (default: all)")
+    add(
+        "--events",
+        type=int,
+        default=200_000,
+        help="persons, auctions and bids in a batch (default %(default)s)",
+    )
+    add("--rate", type=int, default=20_000, help="events per second of stream time (default %(default)s)")
+    add("--warmup", type=int, default=3, help="batches before those that count (default %(default)s)")
+    add("--batches", type=int, default=4, help="batches that count (default %(default)s)")
+    add("--alone", action="store_true", help="Penstock without Spark's own queries")
+    add("--json", action="store_true", help="print JSON on standard output, the table on standard error")
+    add("--markdown", action="store_true", help="print the table of the documentation")
+    options = parser.parse_args(argv)
+    options.queries = options.queries.split(",")
+    for query in options.queries:
+        if query not in QUERIES:
+            parser.error(f"there is no query {query!r}; NEXMark has q0 to q22")
+    return options
+
+
+def _run(spark: SparkSession, root: Path, options: argparse.Namespace, console: Console) -> dict[str, Found]:
+    session = penstock.connect(spark)
+    small = Files.written(spark, root / "small", VERIFIED, BATCHES)
+    workload = NexmarkWorkload(options.rate, options.events)
+    large = Files.written(spark, root / "large", workload, options.warmup + options.batches)
+    result: dict[str, Found] = {}
+    for number, query in enumerate(options.queries, 1):
+        session.sql("SET penstock.at_end = 'complete'")
+        verified = verify(small, session, query)
+        session.sql("SET penstock.at_end = 'none'")
+        found = {
+            "penstock": _measured(large.on_penstock(session, query), large.root, query, "append", options)
+        }
+        if query in FRAMES and not options.alone:
+            mode = "update" if query in UPDATED else "append"
+            with spark_settings(spark, ROCKSDB):
+                found["spark"] = _measured(large.on_spark(query), large.root, f"spark-{query}", mode, options)
+        result[query] = found
+        said = (
+            f"results as DuckDB's: {', '.join(verified)}" if verified else "windows by arrival: not compared"
+        )
+        rates = ", ".join(f"{name} {f['events_per_second']:,} events/s" for name, f in found.items())
+        console.print(f"{query} ({number} of {len(options.queries)}): {rates}; {said}", highlight=False)
+    return result
+
+
+def _measured(
+    frame: DataFrame, root: Path, name: str, mode: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    used = [0.0, 0.0]
+
+    def watch(batches: int) -> None:
+        # Up to the first batch that counts, again and again; then to the end.
+        if batches <= options.warmup:
+            used[0] = cpu_seconds()
+        used[1] = cpu_seconds()
+
+    run = measure(
+        name, frame, root / f"checkpoint-{name}", options.warmup, options.batches, mode=mode, watch=watch
+    )
+    return {
+        "events_per_second": round(options.events / run.median_ms * 1000),
+        "batch_ms": run.batch_ms,
+        "cpu_per_million": round((used[1] - used[0]) / (options.events * options.batches) * 1e6, 2),
+        "memory_bytes": memory_bytes(),
+        "results": run.results,
+    }
+
+
+def _ratio(found: Found, key: str) -> float | None:
+    return found["spark"][key] / found["penstock"][key] if "spark" in found else None
+
+
+def _cells(query: str, found: Found) -> list[str]:
+    ours, theirs = found["penstock"], found.get("spark")
+    speed, cpu = _ratio(found, "events_per_second"), _ratio(found, "cpu_per_million")
+    return [
+        query,
+        f"{ours['events_per_second']:,}",
+        f"{theirs['events_per_second']:,}" if theirs else WITHOUT.get(query, ""),
+        f"{1 / speed:.1f}" if speed else "",
+        f"{ours['cpu_per_million']:.1f}",
+        f"{theirs['cpu_per_million']:.1f}" if theirs else "",
+        f"{cpu:.1f}" if cpu else "",
+    ]
+
+
+HEADS = ("query", "events/s", "Spark events/s", "times", "CPU s per million", "Spark's", "times")
+
+
+def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
+    table = Table(
+        title=f"NEXMark, batches of {options.events:,} events, local[{CORES}]", title_justify="left"
+    )
+    for head in HEADS:
+        table.add_column(head, justify="left" if head == "query" else "right")
+    for query, found in result.items():
+        table.add_row(*_cells(query, found))
+    return table
+
+
+def markdown(result: dict[str, Found]) -> str:
+    """The table of the documentation."""
+    lines = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    return "\n".join(lines + [f"| {' | '.join(_cells(q, found))} |" for q, found in result.items()])
+
+
+if __name__ == "__main__":
+    main()
