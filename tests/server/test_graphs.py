@@ -23,15 +23,14 @@ def watched() -> tuple[InProcess, Model, Graphs]:
 def test_a_graph_has_what_its_query_returns(watched: tuple[InProcess, Model, Graphs]) -> None:
     backend, model, graphs = watched
     expected = []
+    memory = next(g for g in graphs.all() if g.title == "Memory")
     for n in range(4):
+        memory.looked = 1000.0 + n
         backend.step()
         model.sample()
-        graphs.look()
         graphs.sample(1000.0 + n)
-        graphs.feed(1000.0 + n)
         bytes_ = model.measurements("q").of_kind(Kind.ENGINE).total(Property.BYTES)
         expected.append((1000.0 + n, bytes_ / 1e6))
-    memory = next(g for g in graphs.all() if g.title == "Memory")
     assert not [g.error for g in graphs.all() if g.error] and len(graphs.all()) == len(STANDARD)
     times, values = memory.series["q"].since(0)
     assert times == [t for t, _ in expected] and memory.pinned
@@ -40,15 +39,33 @@ def test_a_graph_has_what_its_query_returns(watched: tuple[InProcess, Model, Gra
 
 def test_what_is_measured_while_nobody_looks_is_fed_later(watched: tuple[InProcess, Model, Graphs]) -> None:
     backend, model, graphs = watched
-    graphs._fed = 1000.0
+    memory = next(g for g in graphs.all() if g.title == "Memory")
+    memory.fed = 1000.0
     for n in range(3):
         backend.step()
         model.sample()
         graphs.sample(1000.0 + n)
-    memory = next(g for g in graphs.all() if g.title == "Memory")
     assert not memory.series
     graphs.sample(1001.0 + GRAPH_IDLE_S)
     assert len(memory.series["q"].since(0)[0]) == 3
+
+
+def test_many_instants_at_once_give_the_same_as_one_by_one(watched: tuple[InProcess, Model, Graphs]) -> None:
+    backend, model, graphs = watched
+    text = (
+        "SELECT entity, AVG(value) AS v FROM SysStream [RANGE 2 SECONDS] WHERE property = 'elements' "
+        "GROUP BY entity"
+    )
+    one, many = graphs.add("one", text), graphs.add("many", text)
+    many.fed = 1000.0
+    for n in range(5):
+        one.looked = 1000.0 + n
+        backend.step()
+        model.sample()
+        graphs.sample(1000.0 + n)
+    graphs.feed(many, 1005.0)
+    assert {n: s.since(0) for n, s in one.series.items()} == {n: s.since(0) for n, s in many.series.items()}
+    assert len(one.series) > 5
 
 
 def test_graphs_are_added_changed_and_removed(watched: tuple[InProcess, Model, Graphs]) -> None:
@@ -61,7 +78,6 @@ def test_graphs_are_added_changed_and_removed(watched: tuple[InProcess, Model, G
     backend.step()
     model.sample()
     graphs.sample(1000.0)
-    graphs.feed(1000.0)
     assert made.series.keys() == {"q · partition", "q · n"}
     for n in range(MOST_GRAPHS - len(graphs.all())):
         graphs.add(f"g{n}", "SELECT value FROM SysStream [NOW]")
@@ -77,7 +93,6 @@ def test_a_graph_keeps_few_series(watched: tuple[InProcess, Model, Graphs]) -> N
     backend.step()
     model.sample()
     graphs.sample(1000.0)
-    graphs.feed(1000.0)
     assert len(made.series) == GRAPH_MOST_SERIES
 
 

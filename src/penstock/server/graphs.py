@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ from penstock.server.model import Model
 from penstock.server.settings import (
     GRAPH_AWAKE_S,
     GRAPH_IDLE_S,
-    GRAPH_MOST_ROWS,
+    GRAPH_MOST_PORTIONS,
     GRAPH_MOST_SERIES,
     GRAPH_MOST_TEXT,
     MOST_GRAPHS,
@@ -75,7 +76,11 @@ PINNED = ("Rows received per second", "Memory")
 
 @dataclass
 class Graph:
-    """A graph: its query, and the series that it has so far. ``error`` says why it stopped."""
+    """A graph: its query, and the series that it has so far. ``error`` says why it stopped.
+
+    ``looked`` and ``fed`` are when somebody looked at it and when it was fed; ``next``: the number of the
+    first portion of rows that it was not fed yet.
+    """
 
     title: str
     text: str
@@ -87,32 +92,42 @@ class Graph:
     def __post_init__(self) -> None:
         self._run, self._names, self._values, self._is_relation = _started(self.text)
         self._rows: dict[tuple[object, ...], int] = {}
+        self.looked = self.fed = 0.0
+        self.next = 0
 
-    def feed(self, rows: pa.RecordBatch, instants: Sequence[int]) -> None:
-        """Take in rows of SysStream, in order of time, up to the end of each instant."""
-        if self.error:
+    def feed(self, rows: pa.RecordBatch) -> None:
+        """Take in rows of SysStream, in order of time, up to the end of the last instant."""
+        if self.error or not rows.num_rows:
             return
+        instants = pc.unique(rows.column(0)).to_pylist()
         try:
-            for ts in instants:
-                part = rows.filter(pc.equal(rows.column(0), ts))
-                found = [*self._run.step({sysstream.NAME: part}), *self._run.end(ts)]
-                self._take(found, ts / 1e6)
+            found = [*self._run.step({sysstream.NAME: rows}), *self._run.end(instants[-1])]
         except PenstockError as error:
             self.error = " ".join(str(error).split())
+            return
+        self._take(found, instants)
 
-    def _take(self, found: Iterable[pa.RecordBatch], seconds: float) -> None:
-        """The result after an instant: of a relation all rows that are in it, of a stream its new rows."""
-        now = self._rows if self._is_relation else {}
-        for batch in found:
-            signs = batch.column(SIGN).to_pylist() if SIGN in batch.schema.names else [1] * batch.num_rows
-            columns = [batch.column(n).to_pylist() for n in (*self._names, *self._values)]
-            for sign, *values in zip(signs, *columns, strict=True):
-                key = tuple(values)
-                now[key] = now.get(key, 0) + sign
-                if not now[key]:
-                    del now[key]
-        for row in now:
-            self._add(row, seconds)
+    def _take(self, found: Iterable[pa.RecordBatch], instants: Sequence[int]) -> None:
+        """The result at each instant: of a relation all rows that are in it, of a stream its new rows."""
+        changes = [change for batch in found for change in self._changes(batch)]
+        changes.sort(key=lambda change: change[0])
+        at = 0
+        for ts in instants:
+            now = self._rows if self._is_relation else {}
+            while at < len(changes) and changes[at][0] <= ts:
+                _, sign, row = changes[at]
+                now[row] = now.get(row, 0) + sign
+                if not now[row]:
+                    del now[row]
+                at += 1
+            for row in now:
+                self._add(row, ts / 1e6)
+
+    def _changes(self, batch: pa.RecordBatch) -> Iterable[tuple[int, int, tuple[object, ...]]]:
+        signs = batch.column(SIGN).to_pylist() if SIGN in batch.schema.names else [1] * batch.num_rows
+        columns = [batch.column(n).to_pylist() for n in (*self._names, *self._values)]
+        for ts, sign, *values in zip(batch.column(TS).to_pylist(), signs, *columns, strict=True):
+            yield ts, sign, tuple(values)
 
     def _add(self, row: tuple[object, ...], seconds: float) -> None:
         name = " · ".join(str(v) for v in row[: len(self._names)] if v not in (None, ""))
@@ -141,6 +156,14 @@ def _started(text: str) -> tuple[InProcessRun, list[str], list[str], bool]:
     return InProcessRun(plan, {}), names, values, plan.kind == "relation"
 
 
+def _portion(rows: pa.Table) -> pa.RecordBatch:
+    """Rows of SysStream with their time in ticks first."""
+    batch = rows.combine_chunks().to_batches()[0]
+    return pa.RecordBatch.from_arrays(
+        [batch.column("ts").cast(pa.int64()), *batch.columns], [TS, *batch.schema.names]
+    )
+
+
 class Graphs:
     """All graphs of a server, and what they are fed with."""
 
@@ -149,8 +172,8 @@ class Graphs:
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
-        self._waiting: list[pa.Table] = []
-        self._looked = self._fed = 0.0
+        self._portions: deque[tuple[int, pa.RecordBatch]] = deque()
+        self._count = 0
         self._last = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -176,13 +199,16 @@ class Graphs:
         self._stop.set()
 
     def sample(self, now: float | None = None) -> None:
-        """Take in what was measured since the last look, and feed it if somebody looks or enough waits."""
+        """Take in what was measured since the last look; feed graphs that are looked at, or wait long."""
         now = time.time() if now is None else now
         self._collect(now)
-        rows = sum(t.num_rows for t in self._waiting)
-        idle = now - self._looked > GRAPH_AWAKE_S
-        if rows and (not idle or now - self._fed > GRAPH_IDLE_S or rows > GRAPH_MOST_ROWS):
-            self.feed(now)
+        for graph in self.all():
+            awake = now - graph.looked <= GRAPH_AWAKE_S
+            if awake or now - graph.fed > GRAPH_IDLE_S or len(self._portions) >= GRAPH_MOST_PORTIONS:
+                self.feed(graph, now)
+        least = min((g.next for g in self.all()), default=self._count)
+        while self._portions and (self._portions[0][0] < least or len(self._portions) > GRAPH_MOST_PORTIONS):
+            self._portions.popleft()
 
     def _collect(self, now: float) -> None:
         for query in self._model.queries():
@@ -193,29 +219,23 @@ class Graphs:
             if latest and self._seen.get(query.run) != latest:
                 self._seen[query.run] = latest
                 self._last = max(int(now * 1e6), self._last + 1)
-                self._waiting.append(sysstream.rows(found, query.name, self._last))
-        while sum(t.num_rows for t in self._waiting) > 2 * GRAPH_MOST_ROWS:
-            self._waiting.pop(0)
+                self._portions.append((self._count, _portion(sysstream.rows(found, query.name, self._last))))
+                self._count += 1
 
-    def feed(self, now: float) -> None:
-        """Feed what waits to every graph."""
-        if not self._waiting:
-            return
-        table, self._waiting, self._fed = pa.concat_tables(self._waiting), [], now
-        batch = table.combine_chunks().to_batches()[0]
-        ts = batch.column("ts").cast(pa.int64())
-        rows = pa.RecordBatch.from_arrays([ts, *batch.columns], [TS, *batch.schema.names])
-        instants = pc.unique(ts).to_pylist()
+    def feed(self, graph: Graph, now: float) -> None:
+        """Feed a graph what it was not fed yet."""
         with self._lock:
-            for graph in self._graphs.values():
-                graph.feed(rows, instants)
+            waiting = [rows for number, rows in self._portions if number >= graph.next]
+            graph.next, graph.fed = self._count, now
+            if waiting:
+                graph.feed(pa.Table.from_batches(waiting).combine_chunks().to_batches()[0])
 
-    def look(self) -> None:
-        """Somebody looks at graphs now."""
+    def look(self, graph: Graph) -> None:
+        """Somebody looks at a graph now."""
         now = time.time()
-        if now - self._looked > GRAPH_AWAKE_S:
-            self.feed(now)
-        self._looked = now
+        if now - graph.looked > GRAPH_AWAKE_S:
+            self.feed(graph, now)
+        graph.looked = now
 
     def all(self) -> list[Graph]:
         """The graphs in their order."""
@@ -228,6 +248,7 @@ class Graphs:
         if len(self._graphs) >= MOST_GRAPHS and title not in self._graphs:
             raise CatalogError(f"there are {MOST_GRAPHS} graphs already; remove one first")
         made = Graph(title.strip(), text, unit)
+        made.next = self._count
         with self._lock:
             before = self._graphs.get(made.title)
             made.pinned = before.pinned if before else False

@@ -46,6 +46,7 @@ class Model:
         self._runs: dict[str, Run] = {}
         self._measured: dict[str, Measurements] = {}
         self._times: dict[str, int] = {}
+        self._plans: dict[tuple[str, int | None], tuple[int, PlanView]] = {}
         self._silence = Silence()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -100,6 +101,8 @@ class Model:
             self.history.forget(set(names))
             self.log.forget(set(names))
             self.version += changed
+            if changed:
+                self._plans.clear()
 
     # views
 
@@ -138,6 +141,12 @@ class Model:
 
     def plan(self, key: str, partition: int | None = None) -> PlanView:
         """The plan of a query, with numbers of all partitions or of one."""
+        known = self._plans.get((key, partition))
+        if known is None or known[0] != self.version:
+            known = self._plans[key, partition] = self.version, self._plan(key, partition)
+        return known[1]
+
+    def _plan(self, key: str, partition: int | None) -> PlanView:
         r = self._run(key)
         found = self._measured.get(r.run, Measurements())
         if not found:

@@ -49,8 +49,8 @@ GRAPH_AWAKE_S = 5.0
 """Seconds after somebody looked at a graph for which graphs are fed at once."""
 GRAPH_IDLE_S = 15.0
 """Seconds between two portions that graphs are fed while nobody looks: few large ones cost less."""
-GRAPH_MOST_ROWS = 50_000
-"""Rows of SysStream that wait for graphs at most before they are fed."""
+GRAPH_MOST_PORTIONS = 200
+"""Batches of queries whose measurements wait for graphs at most, each of some hundreds of rows."""
 GRAPH_MOST_SERIES = 60
 """Series of a graph at most: more cannot be told apart."""
 GRAPH_MOST_TEXT = 20_000

@@ -56,7 +56,7 @@ class GraphCard:
 
     def look(self) -> None:
         """Draw what is new."""
-        self._graphs.look()
+        self._graphs.look(self.graph)
         since = time.time() - self._span
         shown = {name: series.since(since) for name, series in list(self.graph.series.items())}
         last = {name: (len(times), times[-1] if times else 0) for name, (times, _) in shown.items()}
