@@ -23,6 +23,7 @@ class Skip(Exception):
 def check(case: Case, expected: list[oracle.Change] | None = None, **how: Any) -> None:
     """``penstock.evaluate`` gives the oracle's changes, in the order of time and net per instant."""
     expected = expect(case) if expected is None else expected
+    how = {**how, "constraints": case.constraints}
     actual = penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, **how)
     actual = without_bounds(actual, case)
     compare(actual, expected, case, f"{case}\n{how or ''}")

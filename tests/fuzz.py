@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from checking import Skip  # noqa: E402
 from pipelines import pipeline  # noqa: E402
 from strategies import Choices  # noqa: E402
-from trials import any_trial, evaluated, hold, hosted  # noqa: E402
+from trials import any_trial, constrained, evaluated, hold, hosted  # noqa: E402
 
 
 def any_kind(choices: Choices, depth: int | None = None) -> Any:
@@ -26,7 +26,13 @@ def any_kind(choices: Choices, depth: int | None = None) -> Any:
     return pipeline(choices, depth) if choices.chance(5) else any_trial(choices, depth)
 
 
-KINDS = {"any": any_kind, "evaluated": evaluated, "hosted": hosted, "pipeline": pipeline}
+KINDS = {
+    "any": any_kind,
+    "evaluated": evaluated,
+    "hosted": hosted,
+    "pipeline": pipeline,
+    "constrained": constrained,
+}
 
 
 def main() -> int:

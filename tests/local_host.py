@@ -18,6 +18,7 @@ import pyarrow as pa
 from strategies import Case
 
 from penstock.catalog import Input, InputOptions, TableDef
+from penstock.cql.inputs import constraints_of
 from penstock.cql.query import bind, define_view
 from penstock.cql.statements import CreateView, parse
 from penstock.engine.command import Command
@@ -225,7 +226,8 @@ def definition(name: str, schema: str, case: Case, manner: Manner) -> Input | Ta
     heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
     time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
     order = {"skew": manner.skew, "adaptive": manner.adaptive, "arrival": bool(manner.times)}
-    return Input(name, fields, InputOptions(time, heavy=tuple(heavy), **order), kind)
+    obeyed = constraints_of(case.constraints.get(name, ""), name, fields, time, kind)
+    return Input(name, fields, InputOptions(time, heavy=tuple(heavy), constraints=obeyed, **order), kind)
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:

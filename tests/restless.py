@@ -14,7 +14,7 @@ from caches import AnyCaches
 
 from penstock.engine import conjunction
 from penstock.engine.graph import Entity
-from penstock.engine.joins import drop_probing, inputs, operator, pipeline
+from penstock.engine.joins import drop_probing, inputs, k_mon, operator, pipeline
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.operators import w_join
 from penstock.engine.operators.mjoin import MJoin
@@ -126,6 +126,8 @@ def any_tree(self: Builder, flat: MJoin, inputs: Any) -> Tree | None:
 
 
 EAGER_ADAPTIVE = partial(AdaptiveCaches, thresholds=EAGER_CACHES)
+
+
 @contextmanager
 def _cached_by(chosen: Any) -> Iterator[None]:
     """Joins with caches that ``chosen`` chooses, whatever the settings say."""
@@ -146,7 +148,14 @@ JOINS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 @contextmanager
 def planned_by(planner: str, joins: str = "as set") -> Iterator[None]:
     """Let every operator that starts meanwhile be planned by one of ``PLANNERS`` and ``JOINS``."""
-    with JOINS[joins](), _ordered_by(planner):
+    with JOINS[joins](), _ordered_by(planner), collecting_always():
+        yield
+
+
+@contextmanager
+def collecting_always() -> Iterator[None]:
+    """Let joins with constraints look for rows to drop after every row."""
+    with patch.object(k_mon, "COLLECT_ROWS", 0), patch.object(k_mon, "COLLECT_SHARE", 0.0):
         yield
 
 

@@ -88,3 +88,9 @@ def test_regressions(name: str) -> None:
 def test_regressions_in_steps(name: str, partitions: int) -> None:
     for before in ("rebuild", "snapshot, rebuild"):
         check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.3, 0.55, 0.8), before=(before,) * 5))
+
+
+@some(0.3)
+@given(seeds)
+def test_constraints_that_hold(seed: int) -> None:
+    hold(seed, trials.constrained)

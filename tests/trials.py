@@ -13,6 +13,7 @@ from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
 from restless import JOINS, PLANNERS, planned_by
 from strategies import Case, Choices, draw_case, draw_long_case, draw_w_join, minimal
+from strategies.constraints import draw_tree_join, obeying
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
 
@@ -32,6 +33,7 @@ case = Case(
     {schemas!r},
     {until!r},
     {unit!r},
+    {constraints!r},
 )
 with planned_by({planner!r}, {joins!r}):
     {check}
@@ -79,6 +81,7 @@ class Trial:
             schemas=case.schemas,
             until=case.until,
             unit=case.unit,
+            constraints=case.constraints,
             planner=self.planner,
             joins=self.joins,
             check=call,
@@ -150,6 +153,18 @@ def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
         yield {name: choices.pick(*VALUES[type_]) for name, type_ in types.items()}
 
 
+def constrained(choices: Choices, depth: int | None = None) -> Trial:
+    """A join of streams that obey what is declared of them, in steps, rebuilt in between, its rows late."""
+    case = draw_tree_join(choices) if choices.chance(2) else obeying(choices, draw_case(choices, depth))
+    manner, planner = manner_of(choices), choices.pick("as set", "restless")
+    if choices.chance(4):
+        return Trial(case, None, choices.pick(1, 2, 3, 4), choices.pick(3, 1, 5), planner)
+    if choices.chance(3) and not any("ROWS" in text for text in case.constraints.values()):
+        skew = choices.pick(1, 2, 4)
+        return Trial(_late(choices, case, skew), replace(manner, skew=skew), planner=planner)
+    return Trial(case, manner, planner=planner)
+
+
 def long(choices: Choices) -> Trial:
     """A case over long streams."""
     return Trial(draw_long_case(choices), manner_of(choices), 1, 3, *_planned(choices))
@@ -166,7 +181,7 @@ def w_joined(choices: Choices, depth: int | None = None) -> Trial:
 
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
     """One of them all."""
-    draw = choices.pick(evaluated, hosted, hosted, refreshed, w_joined)
+    draw = choices.pick(evaluated, hosted, hosted, refreshed, w_joined, constrained)
     return draw(choices, depth)
 
 

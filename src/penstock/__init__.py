@@ -59,8 +59,9 @@ def evaluate(
     partitions: int = 1,
     batches: int = 3,
     functions: Mapping[str, Function] | None = None,
+    constraints: Mapping[str, str] | None = None,
 ) -> list[Change]:
     """All changes of a query's result over finite inputs; see :func:`penstock.evaluation.evaluate`."""
     from penstock.evaluation import evaluate
 
-    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches, functions)
+    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches, functions, constraints)

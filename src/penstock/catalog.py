@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.constraint import Constraints
 from penstock.errors import CatalogError
 from penstock.schema import RESERVED, TimeDomain, sql_name
 
@@ -22,9 +23,9 @@ class InputOptions:
     ``adaptive`` the bound of disorder follows the disorder seen and is at most ``skew``. Rows whose
     ``heartbeat`` column is true only advance the time.
 
-    The last three decide to which partitions rows are sent, never what a query returns: ``rate`` in rows per
+    Three decide to which partitions rows are sent, never what a query returns: ``rate`` in rows per
     second; ``partitioned_by``, columns whose equal values come from one partition of the source; ``heavy``,
-    per column the values that a large share of the rows have.
+    per column the values that a large share of the rows have. By ``constraints``, joins keep less.
     """
 
     time: TimeDomain = TimeDomain()
@@ -39,6 +40,7 @@ class InputOptions:
     heavy: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     adaptive: bool = False
     arrival: bool = False
+    constraints: Constraints = Constraints()
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,21 @@ def described(definition: Input) -> dict[str, str]:
     idle = f", idle after {options.idle_after} ticks" if options.idle_after is not None else ""
     found = {options.timestamp: f"the timestamp{time}{late}{idle}"} if options.timestamp else {}
     heavy = {column: f"heavy: {', '.join(map(str, values))}" for column, values in options.heavy}
-    return {**heavy, **found}
+    told = {**heavy, **found}
+    for column, what in _constrained(options.constraints):
+        told[column] = ", ".join(filter(None, [told.get(column), what]))
+    return told
+
+
+def _constrained(declared: Constraints) -> Iterator[tuple[str, str]]:
+    """The constraints that each column is part of."""
+    for column in declared.primary_key:
+        yield column, "primary key" if len(declared.primary_key) == 1 else "part of the primary key"
+    for reference in declared.references:
+        for column, theirs in zip(reference.columns, reference.target_columns, strict=True):
+            yield column, f"refers to {reference.target}.{theirs} within {reference.within}"
+    for arrival in declared.arrivals:
+        yield arrival.column, f"{arrival.kind} within {arrival.within}"
 
 
 def _check_names(definition: Input | TableDef) -> None:

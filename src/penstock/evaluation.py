@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Integral
 from typing import Any
@@ -55,16 +55,24 @@ class Finite:
     streams: dict[str, pa.Table]
     tables: dict[str, pa.Table]
     time: TimeDomain
+    constraints: Mapping[str, str] = field(default_factory=dict)
 
     def catalog(self) -> Catalog:
         """The catalog of the inputs; elements carry their time, and their sign, beside the row."""
         found = Catalog()
         for name, rows in self.streams.items():
             kind = "relation" if SIGN in rows.schema.names else "stream"
-            found.add(Input(name, own_columns(rows.schema), InputOptions(self.time), kind))
+            found.add(Input(name, own_columns(rows.schema), self.options(name), kind))
         for name, rows in self.tables.items():
             found.add(TableDef(name, rows.schema))
         return found
+
+    def options(self, name: str) -> InputOptions:
+        """The options of a stream or relation."""
+        rows, text = self.streams[name].schema, self.constraints.get(name, "")
+        kind = "relation" if SIGN in rows.names else "stream"
+        obeyed = language.constraints_of(text, name, own_columns(rows), self.time, kind)
+        return InputOptions(self.time, constraints=obeyed)
 
     def last_instant(self, until: int | None) -> int | None:
         """Where time ends: ``until``, or the last timestamp of any stream if that is later."""
@@ -96,6 +104,7 @@ def evaluate(
     partitions: int = 1,
     batches: int = 3,
     functions: Mapping[str, Function] | None = None,
+    constraints: Mapping[str, str] | None = None,
 ) -> list[Change]:
     """All changes of a query's result over finite inputs, ordered by time, net per instant.
 
@@ -105,7 +114,7 @@ def evaluate(
     ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is the number of micro-batches, which does
     not change the result. ``functions`` are user functions as ``Session.create_function`` takes them: a
     function and the type that it returns, by name; or the arguments of ``Session.create_aggregate``, as a
-    dict.
+    dict. ``constraints`` are those that inputs obey, as in CREATE STREAM: ``{"S": "PRIMARY KEY (a)"}``.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
@@ -114,7 +123,7 @@ def evaluate(
     check_count("batches", batches)
     if until is not None and not _is_instant(until):
         raise CatalogError(f"until={until!r} is not an instant; it must be a whole number below 2^61")
-    finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit))
+    finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit), constraints or {})
     own = [
         language.define_aggregate(name, **function)
         if isinstance(function, dict)
@@ -179,11 +188,18 @@ def _values(column: pa.Array, name: str) -> list[Any]:
         raise DataError(f"column {name!r} has a time outside the years 1 to 9999; {instead}") from None
 
 
-def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str], time: TimeDomain) -> Finite:
+def read_inputs(
+    inputs: Mapping[str, Sequence[Any]],
+    schemas: Mapping[str, str],
+    time: TimeDomain,
+    constraints: Mapping[str, str] | None = None,
+) -> Finite:
     """Classify inputs as streams, relations and tables, infer their types, and sort by time."""
-    unknown = [name for name in schemas if name not in inputs]
-    if unknown:
-        raise CatalogError(f"schemas names {unknown[0]!r}, which is not among the inputs {', '.join(inputs)}")
+    constraints = constraints or {}
+    for argument, names in (("schemas", schemas), ("constraints", constraints)):
+        if unknown := [name for name in names if name not in inputs]:
+            among = f"which is not among the inputs {', '.join(inputs)}"
+            raise CatalogError(f"{argument} names {unknown[0]!r}, {among}")
     streams: dict[str, pa.Table] = {}
     tables: dict[str, pa.Table] = {}
     for name, rows in inputs.items():
@@ -194,7 +210,9 @@ def read_inputs(inputs: Mapping[str, Sequence[Any]], schemas: Mapping[str, str],
             tables[name] = _table(name, rows, schema)
         else:
             streams[name] = _stream(name, rows, schema)
-    return Finite(streams, tables, time)
+    if of_table := [name for name in constraints if name in tables]:
+        raise CatalogError(f"constraints names {of_table[0]!r}, which is a table; they are for streams")
+    return Finite(streams, tables, time, constraints)
 
 
 def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.Table:

@@ -130,6 +130,12 @@ class Property(StrEnum):
     MAINTENANCE = "maintenance", "seconds per tuple", "What keeping a cache complete takes, in the same unit"
     STATE = "state", "caches", "Candidates of the caches in a state", "used, profiled or unused"
 
+    # constraints of a join, and its stores under them
+    DROPPED = "dropped", "rows", "Rows that constraints let a join drop before their end", "the reason"
+    COMPONENT = "component", "rows", "Rows after the last collection (thesis 6.3)", "Yes, No or Unknown"
+    COLLECTIONS = "collections", "times", "How often rows were looked at for those to drop"
+    VIOLATIONS = "violations", "rows", "Rows seen to violate a constraint", "the constraint"
+
     # decision
     DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"
     GAIN = "gain", "share", "The share of the cost that it saves"

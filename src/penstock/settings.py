@@ -35,6 +35,7 @@ class Settings:
     without equality may be spread by time. ``memory_limit``: the bytes of state that an engine holds in
     memory; the rest is in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
+    ``constraints``: by which constraints of their streams joins drop rows: none (off) or those declared.
     ``trigger``: when the queries of INSERT INTO run, if their sink does not say it;
     ``checkpoint``: the directory that has a checkpoint for each such sink, by its name. ``sysstream``: the
     directory through which measurements go to SysStream; ``sysstream_every``: the seconds between two
@@ -51,6 +52,7 @@ class Settings:
     memory: int | None = None
     weight: float = 1.0
     sharing: str = "on"
+    constraints: str = "declared"
     scheduler: str = "fifo"
     slice_rows: int | None = None
     cache_memory: int | None = 64 << 20
@@ -175,6 +177,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "sharing": ("on", "off"),
+    "constraints": ("declared", "off"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
     "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -19,13 +19,15 @@ class Case:
     schemas: dict[str, str]
     until: int | None = None
     unit: str = "seconds"
+    constraints: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rows = ",\n".join(f"        {name!r}: {elements!r}" for name, elements in self.inputs.items())
         inputs = re.sub(r"\b(nan|inf)\b", r"float('\1')", "{\n" + rows + ",\n    }")
         return (
             f"penstock.evaluate(\n    {self.cql!r},\n    {inputs},\n"
-            f"    schemas={self.schemas!r},\n    until={self.until!r},\n)"
+            f"    schemas={self.schemas!r},\n    until={self.until!r},\n"
+            f"    constraints={self.constraints!r},\n)"
         )
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

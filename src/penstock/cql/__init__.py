@@ -4,12 +4,13 @@
 ``bind_insert(statement, catalog)`` the plan of INSERT INTO and its sink,
 ``define_view(statement, catalog)`` the catalog's entry of a view or of a stream defined by a query,
 ``define_function(name, function, returns)`` that of a user's function, ``define_aggregate`` that of an
-aggregate, ``input_options`` the checked options of a stream or relation declared in Python. Every mistake in
-CQL is a :class:`~penstock.errors.CQLError` with line and column.
+aggregate, ``input_options`` the checked options of a stream or relation declared in Python, and
+``constraints_of(text, ...)`` its constraints. Every mistake in CQL is a
+:class:`~penstock.errors.CQLError` with line and column.
 """
 
 from penstock.cql.expressions.user_functions import define_aggregate, define_function
-from penstock.cql.inputs import input_options
+from penstock.cql.inputs import constraints_of, input_options
 from penstock.cql.pipelines import CreatePipeline, DropQuery, PipelineStatement, RegisterQuery, SwitchPipeline
 from penstock.cql.query import bind, bind_insert, bind_registration, define_view
 from penstock.cql.statements import (
@@ -59,6 +60,7 @@ __all__ = [
     "bind",
     "bind_insert",
     "bind_registration",
+    "constraints_of",
     "define_aggregate",
     "define_function",
     "define_view",

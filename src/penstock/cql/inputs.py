@@ -16,11 +16,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog import InputOptions
+from penstock.constraint import Constraints
+from penstock.cql.declared_constraints import OPTIONS as CONSTRAINTS
+from penstock.cql.declared_constraints import declared_constraints
 from penstock.cql.settings import AUTO_DISORDER
 from penstock.cql.syntax.duration import ticks
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import Duration, InputDefinition
-from penstock.cql.syntax.parser import parse_duration
+from penstock.cql.syntax.parser import parse_duration, parse_expressions
 from penstock.errors import CatalogError, CQLError
 from penstock.functions import types
 from penstock.schema import TICKS_PER_SECOND, TIMESTAMP_TIME, TimeDomain, sql_name
@@ -46,6 +49,19 @@ def input_options(kind: str, name: str, schema: pa.Schema, **given: Any) -> Inpu
         raise CatalogError(f"{kind} {name!r}: {_in_python(message)}") from None
 
 
+def constraints_of(text: str, name: str, schema: pa.Schema, time: TimeDomain, kind: str) -> Constraints:
+    """The constraints of an input as DDL writes them.
+
+    >>> seconds = TimeDomain("integer", "seconds")
+    >>> str(constraints_of("PRIMARY KEY (A)", "S", pa.schema([("a", pa.int64())]), seconds, "stream"))
+    'PRIMARY KEY (a)'
+    """
+    (node,) = parse_expressions(f"CREATE STREAM s {text}")
+    if not isinstance(node, InputDefinition) or set(node.args) - {"this", "kind", "columns", *CONSTRAINTS}:
+        raise CatalogError(f"constraints of {name!r} are clauses such as PRIMARY KEY (a), not {text!r}")
+    return declared_constraints(node.args, _Declared(schema, time), kind)
+
+
 def _adapted(disorder: Any) -> dict[str, Any]:
     """What ``disorder="auto"`` and ``"auto up to 1 minute"`` declare."""
     found = re.fullmatch(r"auto(?:\s+up\s+to\s+(.+))?", str(disorder).strip(), re.IGNORECASE)
@@ -54,7 +70,8 @@ def _adapted(disorder: Any) -> dict[str, Any]:
 
 ARGUMENTS = {
     "TIMESTAMP BY": "timestamp", "CHANGE BY": "change", "DISORDER": "disorder", "IDLE AFTER": "idle_after",
-    "HEARTBEAT BY": "heartbeat",
+    "HEARTBEAT BY": "heartbeat", "PRIMARY KEY": "primary_key", "REFERENCES": "references",
+    "CLUSTERED BY": "clustered_by", "ORDERED BY": "ordered_by",
     "ON BAD ROWS": "bad_rows", "PARTITIONED BY": "partitioned_by", "HEAVY": "heavy", "RATE": "rate",
     "CREATE RELATION": "create_relation", "ERROR or COUNT": "'error' or 'count'",
 }  # fmt: skip
@@ -109,7 +126,8 @@ def _checked(
         timestamp, time = column.name, _time(column, given["timestamp"], given.get("unit"))
     source = _Declared(schema, time)
     checked = {o: check(given[o], source) for o, check in CHECKS.items() if given.get(o) is not None}
-    options = InputOptions(time, timestamp, arrival=arrival, **checked)
+    constraints = declared_constraints(given, source, kind)
+    options = InputOptions(time, timestamp, arrival=arrival, constraints=constraints, **checked)
     if kind == "relation" and {f.name for f in schema} <= {timestamp, options.change, options.heartbeat}:
         raise error(f"relation '{name}' has no column but its time and its changes", at)
     return options

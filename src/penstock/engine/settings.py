@@ -47,3 +47,7 @@ CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
 LATENCY_ARRIVALS = 64
 """Arrivals whose time is remembered while results wait for time to pass them: each is compared with them."""
+COLLECT_ROWS = 256
+"""Rows that arrive at a join with constraints before it looks for rows to drop."""
+COLLECT_SHARE = 0.25
+"""The same, as a part of the rows that it keeps: looking at all of them then costs each arrival the same."""

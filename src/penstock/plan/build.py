@@ -8,14 +8,15 @@ that some operator reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.engine.element import Pattern
-from penstock.engine.operator import Node
+from penstock.engine.joins.join_constraints import JoinConstraints
+from penstock.engine.operator import Node, with_inputs
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.expire import Expire
 from penstock.engine.operators.identify import Identify
@@ -23,10 +24,12 @@ from penstock.engine.operators.look_up import LookUp
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
+from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import SOURCE, StageInput
 from penstock.expression import Column, Expression
 from penstock.plan import logical
+from penstock.plan.constraints import counted, labels, numbered, with_counts
 from penstock.plan.facts import Named
 from penstock.plan.join_graph import JoinGraph, join_graph
 from penstock.plan.join_trees import Traffic, Tree, as_tree, best_tree, window_rows
@@ -65,6 +68,10 @@ class Builder:
     constants: dict[str, pa.Table] = field(default_factory=dict)
     owner: str = ""
     """The query of a pipeline, whose tables are its own."""
+    counting: set[int] = field(default_factory=set)
+    """The numbers of streams all of whose rows are counted: the host filters none of them."""
+    sources: dict[int, Source] = field(default_factory=dict)
+    """The nodes of streams, by number."""
 
     def build(self, node: logical.Logical, needed: Needed) -> Node:
         """Operators whose output has at least the needed columns."""
@@ -99,7 +106,13 @@ class Builder:
         self.stage_inputs += _checked_keys(name, route)
         taken = stream_input(pa.schema(fields), source)
         self.stage_inputs.append(taken)
-        return Source(name, taken.schema, changes, grows=changes is Pattern.APPEND)
+        built = Source(name, taken.schema, changes, grows=changes is Pattern.APPEND)
+        self.sources[node.number] = built
+        return built
+
+    def filters_in_host(self, leaf: logical.Logical) -> bool:
+        """Whether a filter right above a leaf may be left to the host."""
+        return self.host_filters and not (isinstance(leaf, logical.Source) and leaf.number in self.counting)
 
     def table(self, node: logical.TableSource, needed: Needed, filter: Expression | None = None) -> Node:
         name = self._new_name(self._owned(node.alias))
@@ -132,7 +145,7 @@ class Builder:
 
     def _new_name(self, alias: str) -> str:
         taken = {i.name for i in self.stage_inputs}
-        return next(n for n in _numbered(alias) if n not in taken)
+        return next(n for n in numbered(alias) if n not in taken)
 
     # shared by several operators
 
@@ -142,16 +155,40 @@ class Builder:
         inputs: Sequence[logical.Logical],
         conjuncts: Sequence[Expression],
         output: tuple[str, ...],
+        constraints: JoinConstraints | None = None,
     ) -> Node:
         """The join of built inputs, labelled as the logical inputs are."""
         join = self.join_of(parts, inputs, conjuncts, output)
+        if constraints is not None and constraints.useful:
+            return self._constrained(join, inputs, constraints)
         if len(parts) == 2:
-            return BinaryJoin(**join)
+            return BinaryJoin(**join, constraints=constraints)
         tree = self._tree(MJoin(**join), inputs)
         if tree is None:
-            return MJoin(**join, cache_memory=self.cache_memory if self.join == "adaptive" else None)
+            caches = self.cache_memory if self.join == "adaptive" else None
+            return MJoin(**join, constraints=constraints, cache_memory=caches)
         keyed = self._keyed(parts, join_graph([p.schema.names for p in parts], conjuncts))
         return as_tree(MJoin(**{**join, "parts": tuple(keyed)}), tree, self._identified)
+
+    def _constrained(
+        self, join: dict[str, Any], inputs: Sequence[logical.Logical], found: JoinConstraints
+    ) -> Node:
+        """The join by its constraints: windows that it alone reads, and the streams that it counts."""
+        rows = {i: inputs[i].stream_rows for i in counted(found)}
+        numbers = {i: r.source.number for i, r in sorted(rows.items()) if r is not None}
+        own = {i: self._own_column(n) for i, n in numbers.items()}
+        found = with_counts(found, inputs, own)
+        told = repr((join["labels"], join["classes"], join["residual"], join["output"], found))
+        reader = blake2b(told.encode(), digest_size=4).hexdigest()
+        parts = tuple(_read_by(p, f"{reader}.{i}") for i, p in enumerate(join["parts"]))
+        kind = BinaryJoin if len(parts) == 2 else MJoin
+        counts = tuple(self.sources[n] for n in numbers.values())
+        return kind(**{**join, "parts": parts}, constraints=found, counts=counts)
+
+    def _own_column(self, number: int) -> str | None:
+        """The column that marks the partition's own rows of a stream."""
+        sends_places = self.routes.get(number, Route()).places is not None
+        return own_column(self.sources[number].input) if sends_places else None
 
     def _tree(self, flat: MJoin, inputs: Sequence[logical.Logical]) -> Tree | None:
         """The tree of a join's moving inputs that costs least; None for one operator."""
@@ -199,7 +236,7 @@ class Builder:
         graph = join_graph([p.schema.names for p in parts], conjuncts)
         return {
             "parts": tuple(self._identified(self._keyed(parts, graph))),
-            "labels": tuple(_labels(inputs)),
+            "labels": tuple(labels(inputs)),
             "classes": graph.classes,
             "residual": graph.residual,
             "output": output,
@@ -238,6 +275,14 @@ class Builder:
     def changing(self, node: Node) -> Node:
         """The node with − elements, for consumers that work on changes where ends are known."""
         return Expire(node) if node.pattern is Pattern.EXPIRING else node
+
+
+def _read_by(part: Node, reader: str) -> Node:
+    """An input of a join whose window only that join reads."""
+    if isinstance(part, SeqWindow):
+        return replace(part, reader=reader)
+    passed = isinstance(part, Project | Select | Expire)
+    return with_inputs(part, lambda below: _read_by(below, reader)) if passed else part
 
 
 def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:
@@ -279,24 +324,3 @@ def _declared(node: logical.Logical) -> bool:
     """Whether all streams below a node have a declared rate."""
     sources = [leaf for leaf in logical.leaves(node) if isinstance(leaf, logical.Source)]
     return bool(sources) and all(leaf.definition.options.rate for leaf in sources)
-
-
-def _labels(nodes: Sequence[logical.Logical]) -> list[str]:
-    """Distinct labels of the inputs of a join."""
-    labels: list[str] = []
-    for node in nodes:
-        name = _label(node)
-        labels.append(next(n for n in _numbered(name) if n not in labels))
-    return labels
-
-
-def _label(node: logical.Logical) -> str:
-    """The qualifier of the columns; without one in the query, the only stream or table below."""
-    named = node.schema.names[0].rpartition(".")[0] if node.schema.names else ""
-    leaves = logical.leaves(node)
-    return leaves[0].alias if len(leaves) == 1 and (not named or named.startswith("#")) else named or "?"
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """A name, and names like it: ``C``, ``C (2)``, ``C (3)``."""
-    return (name if n == 1 else f"{name} ({n})" for n in count(1))

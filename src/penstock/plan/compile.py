@@ -37,7 +37,8 @@ def compile(
     rates: Mapping[str, float] | None = None,
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
-    root, settings = optimized(query), settings or Settings()
+    settings = settings or Settings()
+    root = optimized(query, settings.constraints)
     scheme = _spread(query, root, partitions, rates, settings)
     stages = _waiting(tuple(_Compiler(query, root, scheme, settings).stages()))
     kind = "stream" if root.is_stream else "relation"
@@ -45,12 +46,18 @@ def compile(
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
 
 
-def optimized(query: logical.Query) -> logical.Logical:
-    """The optimized plan of a query, its streams numbered."""
+def optimized(query: logical.Query, constraints: str = "off") -> logical.Logical:
+    """The optimized plan of a query, its streams numbered. ``constraints``: which of them joins exploit."""
     root = optimize(query.root)
     if is_sampled(root):
         root, _ = sampled(root)
+    elif not any(budgets(root)):  # a budget decides by itself which rows are kept
+        root = logical.rewrite(root, partial(_obeying, constraints))
     return logical.numbered(root)
+
+
+def _obeying(constraints: str, node: logical.Logical) -> logical.Logical:
+    return replace(node, obeyed=constraints) if isinstance(node, logical.Join) else node
 
 
 def built(

@@ -23,6 +23,7 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.engine.operators.w_join import WJoin
 from penstock.engine.stage import Scheduling
+from penstock.plan.explain_constraints import explain_constraints
 from penstock.plan.growth import growing
 from penstock.plan.join_trees import window_rows
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
@@ -175,6 +176,8 @@ def tree(
         yield f"{indent}  [{node.filters} orders the {what} while it runs]"
     elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static" and not details:
         yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
+    if isinstance(node, MJoin):
+        yield from (f"{indent}  [{line}]" for line in explain_constraints(node))
     if isinstance(node, MJoin) and node.may_cache:
         yield f"{indent}  [a-caching chooses caches of subresults while it runs]"
     for below in node.inputs:

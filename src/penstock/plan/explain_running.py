@@ -20,7 +20,7 @@ from statistics import fmean
 
 from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
 from penstock.plan.settings import CURVE_BARS, SHOWN_DECISIONS, SHOWN_OVERHEAD_FROM_S
-from penstock.streamon.advice import late, skew
+from penstock.streamon.advice import late, skew, violated
 from penstock.streamon.framework import PROCESSING
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -39,6 +39,7 @@ def explain_running(found: Measurements) -> str:
     lines = [line for place, engine in found.by_engine().items() for line in _engine(*place[1:], engine)]
     lines += _inputs(found)
     lines += [f"late: {sentence}" for sentence in late(found).values()]
+    lines += [f"constraint: {sentence}" for sentence in violated(found).values()]
     lines += [f"skew: {input.advice}" for input in skew(found) if input.advice]
     return "\n".join(lines) or NOTHING
 
@@ -86,6 +87,7 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
     yield from (f"    index on {_index(own)}" for own in indexes)
     yield from _caches(found)
     yield from _budget(entity, found)
+    yield from _constraints(found)
 
 
 def _caches(found: Measurements) -> Iterator[str]:
@@ -166,6 +168,15 @@ def _budget(entity: str, found: Measurements) -> Iterator[str]:
     for m in windows.of(Property.SHED):
         lost.setdefault(m.text, {})[name_of(m.entity)] = m.value
     yield from (f"      {cause}: {_listed(rows)}" for cause, rows in lost.items() if any(rows.values()))
+
+
+def _constraints(found: Measurements) -> Iterator[str]:
+    """Of a join with constraints: the rows of each window by component, and those dropped early."""
+    for entity, own in found.of_kind(Kind.STORE).by_entity().items():
+        if own.has(Property.COMPONENT):
+            dropped = [f"{why} {n:,.0f}" for why, n in own.values(Property.DROPPED).items()]
+            kept = _listed(own.values(Property.COMPONENT))
+            yield f"    {name_of(entity)} by component: {kept}; dropped: {', '.join(dropped)}"
 
 
 def _listed(values: Mapping[str, float]) -> str:

@@ -180,6 +180,7 @@ def _stored(window: SeqWindow) -> SeqWindow:
         return window
     by_time = window.kind == "range" and window.size is not None
     own = () if by_time else (window.size, window.partition_by, window.keep)
+    own = (*own, window.reader)
     digest = blake2b(repr((window.input, by_time, own)).encode(), digest_size=4).hexdigest()
     return replace(window, store=f"{_stream_of(window.input)} {digest}")
 

@@ -123,3 +123,19 @@ def _late(name: str, rows: int, kept: bool, disorder: int) -> str:
         f"{rows:,} {came.format(repr(name))} left out: declare a larger DISORDER "
         f"(up to {disorder:,} ticks were seen) or AUTO, or {others} rows by {by}"
     )
+
+
+def violated(found: Measurements) -> dict[tuple[str, str], str]:
+    """A sentence per query and declared constraint that rows were seen to violate."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for m in found.of(Property.VIOLATIONS):
+        counts[m.query, m.text] += int(m.value)
+    return {place: _violated(place[1], rows) for place, rows in sorted(counts.items()) if rows}
+
+
+def _violated(constraint: str, rows: int) -> str:
+    times = "once" if rows == 1 else f"{rows:,} times"
+    return (
+        f"a declared constraint was seen violated {times}: {constraint}. Results may be missing; declare a "
+        "larger k, or SET penstock.constraints = 'off'"
+    )

@@ -76,7 +76,7 @@ class Joined:
         _check_linked(self, every)
         parts = tuple(i.node for i in self.inputs)
         if self.between is not None:
-            return WJoin(parts, every, bool(self.crossed), self.between)
+            return WJoin(parts, every, bool(self.crossed), between=self.between)
         return Join(parts, every, cross=bool(self.crossed))
 
 

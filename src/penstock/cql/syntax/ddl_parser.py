@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 from penstock.cql.settings import AUTO_DISORDER
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import (
+    ArrivalOrder,
     DropDefinition,
     Duration,
     DurationPart,
@@ -24,6 +25,8 @@ from penstock.cql.syntax.nodes import (
     InputDefinition,
     Insertion,
     Inspection,
+    KeyReference,
+    RowCount,
     Setting,
     SinkDefinition,
     Source,
@@ -279,6 +282,42 @@ class DDLParser(SparkParser):
         values = HeavyValues(this=column, expressions=self._parse_wrapped_csv(self._parse_unary))
         return [self.expression(values)]
 
+    # constraints
+
+    def _parse_key_reference(self) -> list[KeyReference]:
+        columns = self._parse_field_names()
+        if not columns or not self._match_text_seq("REFERENCES"):
+            raise error("a reference is written as FOREIGN KEY (a) REFERENCES S (b)", self._prev)
+        return self._parse_referred(columns)
+
+    def _parse_referred(self, columns: list[exp.Expr] | None = None) -> list[KeyReference]:
+        start = self._prev
+        target = self._parse_defined_name("REFERENCES")
+        named = self._match(TokenType.L_PAREN, advance=False)
+        theirs = self._parse_field_names() if named else []
+        if not theirs:
+            raise error("REFERENCES takes a stream and its columns", start, "write REFERENCES S (column)")
+        within = self._parse_adherence()
+        found = KeyReference(this=target, columns=columns or theirs, expressions=theirs, within=within)
+        return [self.expression(found, start)]
+
+    def _parse_arrival_order(self) -> list[ArrivalOrder]:
+        start = self._prev
+        columns = self._parse_field_names() if self._match(TokenType.L_PAREN, advance=False) else []
+        if len(columns) != 1:
+            raise error("CLUSTERED BY and ORDERED BY take one column in parentheses", start)
+        return [self.expression(ArrivalOrder(this=columns[0], within=self._parse_adherence()), start)]
+
+    def _parse_adherence(self) -> exp.Expr | None:
+        """``WITHIN n ROWS`` or ``WITHIN`` a length of time, if it is there."""
+        if not self._match_text_seq("WITHIN"):
+            return None
+        if self._next is None or self._next.text.upper() not in ("ROWS", "ROW"):
+            return self._parse_duration("WITHIN")
+        number = self._parse_signed_number("WITHIN")
+        self._advance()
+        return self.expression(RowCount(this=number))
+
     # sinks
 
     def _parse_sink_definition(self, start: Token, name: exp.Expr) -> SinkDefinition:
@@ -393,6 +432,11 @@ INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None
     ("RATE",): _option("rate", DDLParser._parse_rate),
     ("PARTITIONED BY",): _option("partitioned_by", DDLParser._parse_field_names),
     ("HEAVY",): _option("heavy", DDLParser._parse_heavy),
+    ("PRIMARY KEY",): _option("primary_key", DDLParser._parse_field_names),
+    ("FOREIGN KEY",): _option("references", DDLParser._parse_key_reference),
+    ("REFERENCES",): _option("references", DDLParser._parse_referred),
+    ("CLUSTERED", "BY"): _option("clustered_by", DDLParser._parse_arrival_order),
+    ("ORDERED", "BY"): _option("ordered_by", DDLParser._parse_arrival_order),
     ("FROM",): _option("source", DDLParser._parse_input_source),
 }
 """The clauses of CREATE STREAM and CREATE RELATION, in any order."""

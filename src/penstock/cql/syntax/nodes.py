@@ -72,7 +72,29 @@ class InputDefinition(exp.Expression):
         "unit": False,
         "if_taken": False,
         **{option.name: False for option in fields(InputOptions)},
+        **dict.fromkeys(("primary_key", "references", "clustered_by", "ordered_by"), False),
     }
+
+
+class KeyReference(exp.Expression):
+    """FOREIGN KEY (``columns``) REFERENCES ``this`` (``expressions``) WITHIN ``within``.
+
+    Without columns they have the names of those that are referred to.
+    """
+
+    arg_types = {"this": True, "columns": False, "expressions": True, "within": False}
+
+
+class ArrivalOrder(exp.Expression):
+    """CLUSTERED BY or ORDERED BY one column, ``this``."""
+
+    arg_types = {"this": True, "within": False}
+
+
+class RowCount(exp.Expression):
+    """A number of rows, where a length of time may stand too."""
+
+    arg_types = {"this": True}
 
 
 class HeavyValues(exp.Expression):

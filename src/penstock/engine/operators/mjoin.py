@@ -37,7 +37,9 @@ from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
+from penstock.engine.joins.constrained import ConstrainedJoin
 from penstock.engine.joins.inputs import KeyClass
+from penstock.engine.joins.join_constraints import JoinConstraints
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.operator import Growth, Node, Operator, StartContext
 from penstock.expression import Expression, columns
@@ -53,7 +55,8 @@ class MJoin(Node):
 
     ``filters`` is the algorithm that orders the probes; ``chooser`` has the costs of access methods.
     ``budget`` is that of a join of two windows, if it has one. ``cache_memory``: the bytes for caches of
-    subresults, None for a join without.
+    subresults, None for a join without. ``constraints``: what the inputs obey, by which rows are dropped
+    early; ``counts``: the streams whose rows are counted for it.
     """
 
     parts: tuple[Node, ...]
@@ -66,12 +69,14 @@ class MJoin(Node):
     chooser: Chooser | None = field(default=None, repr=False, compare=False)
     budget: JoinBudget | None = None
     cache_memory: int | None = field(default=None, repr=False, compare=False)
+    constraints: JoinConstraints | None = None
+    counts: tuple[Node, ...] = ()
 
     name = "mjoin"
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        return self.parts
+        return (*self.parts, *self.counts)
 
     @property
     def schema(self) -> pa.Schema:
@@ -82,8 +87,8 @@ class MJoin(Node):
 
     @property
     def waits(self) -> bool:
-        """The decisions of some budgets depend on the order of rows."""
-        return self.budget is not None and self.budget.waits
+        """The decisions of some budgets depend on the order of rows, and so do places of rows."""
+        return bool(self.counts) or (self.budget is not None and self.budget.waits)
 
     @cached_property
     def moving(self) -> tuple[int, ...]:
@@ -116,8 +121,13 @@ class MJoin(Node):
         return all(self.parts[i].accumulates for i in self.moving)
 
     def growth(self) -> Iterator[Growth]:
-        stored = [self.parts[i] for i in self.moving if i != self.passing]
-        return (Growth(p, "every row") for p in stored if p.accumulates)
+        """Every row of an input without a window, or those that constraints do not let it drop."""
+        stored = [i for i in self.moving if i != self.passing and self.parts[i].accumulates]
+        if not self.obeys:
+            return (Growth(self.parts[i], "every row") for i in stored)
+        assert self.constraints is not None
+        free = [i for i in stored if not self.constraints.bounded(i) or self.pattern is Pattern.CHANGING]
+        return (Growth(self.parts[i], "the rows that constraints do not let it drop") for i in free)
 
     @property
     def pattern(self) -> Pattern:
@@ -135,9 +145,15 @@ class MJoin(Node):
         return (self._linked() > 2 or bool(own)) and self.filters != "static"
 
     @property
+    def obeys(self) -> bool:
+        """Whether constraints let it drop rows."""
+        return self.constraints is not None and self.constraints.useful
+
+    @property
     def may_cache(self) -> bool:
         """Whether there are subresults that caches may hold: of two inputs, for a third that is linked."""
-        return self.cache_memory is not None and self.budget is None and self._linked() > 2
+        exact = self.budget is None and not self.obeys
+        return self.cache_memory is not None and exact and self._linked() > 2
 
     def _linked(self) -> int:
         """The largest number of inputs that equalities link with each other."""
@@ -154,4 +170,6 @@ class MJoin(Node):
         return said if self.budget is None else f"{said}, {self.budget}"
 
     def start(self, context: StartContext) -> Operator:
+        if self.constraints is not None and self.obeys:
+            return ConstrainedJoin(self, context.stores, self.constraints)
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self, self.budget)

@@ -35,7 +35,8 @@ class SeqWindow(Unary):
 
     ``keep``: predicates; a row window stores only the rows that satisfy them all. The ``first`` ones come
     first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read.
-    Time windows of all sizes over the same rows share one.
+    Time windows of all sizes over the same rows share one. ``reader``: the join that has the store for itself
+    since it drops rows of it.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class SeqWindow(Unary):
     filters: str = field(default="a-greedy", repr=False)
     first: int = 0
     store: str = ""
+    reader: str = ""
 
     name = "seq-window"
 

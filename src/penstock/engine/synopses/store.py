@@ -113,6 +113,7 @@ class Store(Stateful):
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
+        self._marks: Int64s | None = None
         # (first row id after it, smallest start in it) of every insertion that still has live rows.
         self._insertions: deque[tuple[int, int]] = deque()
 
@@ -139,6 +140,20 @@ class Store(Stateful):
             self.keys.append(np.zeros(self.capacity, np.int64))
             self.key_valid.append(np.zeros(self.capacity, np.bool_))
         return self._key_of[wanted]
+
+    def mark_rows(self) -> None:
+        """Keep a mark with every row, which is 0 at first: a number for its reader's use."""
+        if self._marks is None:
+            self._marks = np.zeros(self.capacity, np.int64)
+
+    def mark(self, rids: Int64s, marks: Int64s) -> None:
+        """Set the marks of rows."""
+        assert self._marks is not None
+        self._marks[rids & self.mask] = marks
+
+    def marks_of(self, rids: Int64s) -> Int64s:
+        assert self._marks is not None
+        return self._marks[rids & self.mask]
 
     def insert(
         self,
@@ -176,6 +191,8 @@ class Store(Stateful):
             column.append(first, array)
         if self._ended:
             ring_put(self._ended_early, first, np.zeros(count, np.bool_))
+        if self._marks is not None:
+            ring_put(self._marks, first, np.zeros(count, np.int64))
         self.next += count
         if count:
             self._insertions.append((self.next, int(starts.min())))
@@ -196,6 +213,8 @@ class Store(Stateful):
             column.resize(self.base, self.next, capacity)
         if self._ended:
             self._ended_early = ring_resized(self._ended_early, self.base, self.next, capacity)
+        if self._marks is not None:
+            self._marks = ring_resized(self._marks, self.base, self.next, capacity)
         self.capacity = capacity
         for index in self._indexes.values():
             index.rebuild(self)
@@ -273,8 +292,11 @@ class Store(Stateful):
         lives = self.lives[slots]
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
         columns = [c.gather(live) for c in self._columns.values()]
+        marks = None if self._marks is None else self.marks_of(live)
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
+        if marks is not None:
+            self.mark(np.arange(first, self.next), marks)
         self._ended = 0
         self.moves += 1
         self._forget(first)
@@ -294,6 +316,7 @@ class Store(Stateful):
             "inserted": self.inserted,
             "insertions": list(self._insertions),
             "ended": ring_run(self._ended_early, first, count) if self._ended else None,
+            **({} if self._marks is None else {"marks": ring_run(self._marks, first, count)}),
         }
 
     def _load(self, state: dict[str, State]) -> None:
@@ -302,6 +325,8 @@ class Store(Stateful):
         starts, ends = np.ascontiguousarray(state["lives"].T)
         columns = [state["columns"][name] for name in self._columns]
         self._put(starts, ends, self._keys_of(state), columns)
+        if self._marks is not None:
+            self.mark(np.arange(self.base, self.next), state["marks"])
         self.inserted = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
@@ -345,6 +370,7 @@ class Store(Stateful):
 
     def nbytes(self) -> int:
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
+        own += 0 if self._marks is None else self._marks.nbytes
         return (
             own
             + sum(c.nbytes() for c in self._columns.values())
@@ -371,7 +397,7 @@ class Stub(Stateful):
         since: int = int(BEFORE_TIME),
     ) -> None:
         """``keys``: the keys by which it looks up rows."""
-        self.store, self._longer, self._since = store, longer, since
+        self.store, self.longer, self._since = store, longer, since
         self.columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
         self.keys = [store.key_of(k) for k in keys]
         self.frontier = self.due_from = store.next
@@ -387,11 +413,11 @@ class Stub(Stateful):
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""
-        return View(min_end, self.frontier, self._longer, self._since)
+        return View(min_end, self.frontier, self.longer, self._since)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
         starts, ends = self.store.life(rids)
-        return starts, ends + self._longer if self._longer else ends
+        return starts, ends + self.longer if self.longer else ends
 
     def key(self, number: int, rids: Int64s) -> tuple[Int64s, Bools]:
         """One of its keys, and where it is not NULL."""
@@ -410,10 +436,9 @@ class Stub(Stateful):
         return self.seen(np.arange(first, self.due_from))
 
     def seen(self, rids: Int64s) -> Int64s:
-        """Those of the rows that it sees."""
-        if self._since == BEFORE_TIME:
-            return rids
-        return rids[self.store.life(rids)[0] >= self._since]
+        """Those of the rows that it sees, without dropped ones."""
+        starts = self.store.life(rids)[0]
+        return rids[(starts >= self._since) & (starts < FOREVER)]
 
     def advance(self, now: int) -> None:
         """End a step: rows that end before ``now`` are no longer needed."""
@@ -423,4 +448,4 @@ class Stub(Stateful):
 
     def _last_end(self, now: int) -> int:
         """The latest stored end of rows that end before ``now`` in its view."""
-        return min(max(int(now) - 1 - self._longer, int(BEFORE_TIME)), int(FOREVER) - 1)
+        return min(max(int(now) - 1 - self.longer, int(BEFORE_TIME)), int(FOREVER) - 1)

@@ -26,7 +26,7 @@ from penstock.plan.estimates import (
     double,
 )
 from penstock.plan.facts import Named, Origins, origins_of, reads
-from penstock.plan.logical.operator import Logical, Needed, Unary
+from penstock.plan.logical.operator import Logical, Needed, Unary, UniqueKey
 from penstock.plan.logical.project import Project
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class Aggregate(Unary):
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([(name, e.type) for name, e in (*self.keys, *self.calls)])
+
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        return ((tuple(name for name, _ in self.keys), False),) if self.keys else ()
 
     def describe(self) -> str:
         by = [f"BY {', '.join(str(e) for _, e in self.keys)}"] if self.keys else []

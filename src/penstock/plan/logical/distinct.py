@@ -11,7 +11,7 @@ from penstock.engine.operators import duplicate_eliminate, single
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.estimates import Estimated, SampleError, Sampling
-from penstock.plan.logical.operator import Logical, Needed, Unary, grows_if
+from penstock.plan.logical.operator import Logical, Needed, Unary, UniqueKey, grows_if
 from penstock.plan.logical.project import renamed
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class Distinct(Unary):
     @property
     def is_momentary(self) -> bool:
         return self.input.is_momentary
+
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        return ((tuple(self.schema.names), False),)
 
     @property
     def meets_by(self) -> tuple[Expression, ...]:

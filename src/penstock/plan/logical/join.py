@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.engine.element import Pattern
+from penstock.engine.joins.join_constraints import JoinConstraints
 from penstock.expression import Column, Expression
+from penstock.plan.constraints import join_constraints, labels, lifting, place_columns, routed
 from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
 from penstock.plan.estimates import Estimated, Sampling, beside
 from penstock.plan.facts import Origin, equality, origin, reads
 from penstock.plan.join_graph import join_graph
 from penstock.plan.logical.operator import Logical, Needed, combined
 from penstock.plan.logical.select import conjunction_text
+from penstock.plan.logical.sources import sources
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
 
+BY_TIME = " by time"
+"""Ends the name of a way to exploit constraints that counts no rows."""
 EqualKeys = dict[int, Expression]
 """For inputs of a join by number: the expressions that the join makes equal."""
 
@@ -64,11 +69,15 @@ class AnyJoin(Logical):
 
 @dataclass(frozen=True)
 class Join(AnyJoin):
-    """Inner join of any number of relations; ``cross`` if the user asked for a cross product by name."""
+    """Inner join of any number of relations; ``cross`` if the user asked for a cross product by name.
+
+    ``obeyed``: which constraints it exploits, as ``SET penstock.constraints`` has it.
+    """
 
     parts: tuple[Logical, ...]
     conjuncts: tuple[Expression, ...] = ()
     cross: bool = False
+    obeyed: str = "off"
 
     @property
     def inputs(self) -> tuple[Logical, ...]:
@@ -76,6 +85,14 @@ class Join(AnyJoin):
 
     def with_inputs(self, *inputs: Logical) -> Logical:
         return replace(self, parts=inputs)
+
+    @cached_property
+    def constraints(self) -> JoinConstraints | None:
+        """What its inputs obey that it may exploit."""
+        if self.obeyed == "off":
+            return None
+        by_time = self.obeyed.endswith(BY_TIME)
+        return join_constraints(self.parts, labels(self.parts), self.conjuncts, by_time)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -110,6 +127,8 @@ class Join(AnyJoin):
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """One input split and the others everywhere, or several split by keys that the join makes equal."""
+        if self.constraints is not None:
+            distribution.places |= self._counted(below, self.constraints)
         split = [k for k, s in enumerate(below) if not s.everywhere]
         if len(split) > 1:
             return Spread(keys=self.aligned(below, "no key is common to all streams of the join"))
@@ -119,10 +138,23 @@ class Join(AnyJoin):
             return below[k]
         return Spread(keys=tuple(h.union(*(c.values() for c in classes if c.get(k) in h)) for h in keys))
 
+    def _counted(self, below: Sequence[Spread], found: JoinConstraints) -> dict[int, tuple[str, ...]]:
+        """The streams whose places every coordinate needs, since it has only a part of their rows."""
+        everywhere = {leaf.number for part, s in zip(self.parts, below, strict=True) if s.everywhere
+                      for leaf in sources(part)}  # fmt: skip
+        return {n: c for n, c in place_columns(self.parts, found).items() if n not in everywhere}
+
     def build(self, context: Builder, needed: Needed) -> Node:
-        inputs, lifted = zip(*(i.lifted(context.host_filters) for i in self.parts), strict=True)
+        found = self.constraints and routed(self.constraints, self.parts, context.routes)
+        if found is not None:
+            context.counting |= place_columns(self.parts, found).keys()
+        lifts = lifting(found) if found is not None else frozenset()
+        apart = [
+            p.unfiltered() if i in lifts else p.lifted(context.host_filters) for i, p in enumerate(self.parts)
+        ]
+        inputs, lifted = zip(*apart, strict=True)
         conjuncts = (*self.conjuncts, *(c for own in lifted for c in own))
         wanted = {*needed, *reads(conjuncts)}
         parts = [context.build(i, wanted) for i in inputs]
         output = tuple(f.name for i in inputs for f in i.schema if f.name in needed)
-        return context.joined(parts, inputs, conjuncts, output)
+        return context.joined(parts, inputs, conjuncts, output, found)

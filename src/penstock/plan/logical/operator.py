@@ -12,7 +12,7 @@ alias under which their source appears (``"C.pid"``); the topmost project gives 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,10 +28,27 @@ from penstock.schema import TimeDomain
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.logical.sources import StreamSource
     from penstock.plan.logical.window import Window
 
 Needed = Collection[str]
 """The columns of an operator's output that someone reads."""
+
+
+UniqueKey = tuple[tuple[str, ...], bool]
+"""Columns of a key, and whether a key is never used again; if not, no two rows have it at any instant."""
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """Rows of a stream: its columns by their names here, the filters they passed, and the size of their row
+    window, if they are in one that is not partitioned.
+    """
+
+    source: StreamSource
+    names: Mapping[str, str]
+    filters: tuple[Expression, ...] = ()
+    window_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,18 @@ class Logical(ABC):
         """The most ticks for which a row stays in the relation; None if no bound is known."""
         return None
 
+    # what its rows obey
+
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        """Columns in which no two of its rows agree."""
+        return ()
+
+    @property
+    def stream_rows(self) -> StreamRows | None:
+        """The stream whose rows its rows are, each from its timestamp on; None if they are not."""
+        return None
+
     # budgets and samples
 
     @property
@@ -186,6 +215,10 @@ class Logical(ABC):
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
         """As an input of a join: the operator without the predicates that the join may test, and those."""
+        return self, ()
+
+    def unfiltered(self) -> tuple[Logical, tuple[Expression, ...]]:
+        """The operator without the predicates that rows of a stream must pass, and those."""
         return self, ()
 
     @abstractmethod

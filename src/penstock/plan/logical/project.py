@@ -14,7 +14,7 @@ from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread
 from penstock.plan.estimates import Estimated, Sampling
 from penstock.plan.facts import Named, Origins, origins_of, reads
-from penstock.plan.logical.operator import Logical, Needed, PerRow
+from penstock.plan.logical.operator import Logical, Needed, PerRow, StreamRows, UniqueKey
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -44,6 +44,25 @@ class Project(PerRow):
     @property
     def origins(self) -> Origins:
         return origins_of(self.columns, self.input.origins)
+
+    def _renamed(self) -> dict[str, str]:
+        """By column below that is shown as it is, its name here."""
+        return {e.name: name for name, e in self.columns if isinstance(e, Column)}
+
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        """Those of which it shows all columns."""
+        names = self._renamed()
+        shown = [k for k in self.input.unique_keys if names.keys() >= set(k[0])]
+        return tuple((tuple(names[c] for c in columns), lasting) for columns, lasting in shown)
+
+    @property
+    def stream_rows(self) -> StreamRows | None:
+        rows = self.input.stream_rows
+        if rows is None:
+            return None
+        shown = {name: rows.names[c] for c, name in self._renamed().items() if c in rows.names}
+        return replace(rows, names=shown)
 
     @property
     def bounds(self) -> frozenset[str]:

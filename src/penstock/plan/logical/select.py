@@ -10,7 +10,7 @@ from penstock.engine.operators import select
 from penstock.expression import Expression
 from penstock.plan.estimates import Estimated, Sampling
 from penstock.plan.facts import conjunction, for_host, reads
-from penstock.plan.logical.operator import Needed, PerRow
+from penstock.plan.logical.operator import Needed, PerRow, StreamRows, UniqueKey
 from penstock.plan.logical.sources import FilteredByHost
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ class Select(PerRow):
     def describe(self) -> str:
         return f"Select {conjunction_text(self.conjuncts)}"
 
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        return self.input.unique_keys
+
+    @property
+    def stream_rows(self) -> StreamRows | None:
+        rows = self.input.stream_rows
+        return rows and replace(rows, filters=(*rows.filters, *self.conjuncts))
+
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """A filter of sampled rows, or of groups by estimates (HAVING), which is approximate."""
         (rows,) = below
@@ -35,7 +44,7 @@ class Select(PerRow):
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """Predicates right above a stream or table are left to the host if it can evaluate them."""
-        if not (isinstance(self.input, FilteredByHost) and context.host_filters):
+        if not (isinstance(self.input, FilteredByHost) and context.filters_in_host(self.input)):
             below = context.build(self.input, {*needed, *reads(self.conjuncts)})
             return select.Select(below, self.conjuncts, context.filters)
         host = for_host(self.conjuncts)

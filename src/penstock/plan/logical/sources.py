@@ -17,7 +17,7 @@ from penstock.engine.operators import identify, select, stamp
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
 from penstock.plan.facts import Origins
-from penstock.plan.logical.operator import Leaf, Logical, Needed, rewrite, walk
+from penstock.plan.logical.operator import Leaf, Logical, Needed, UniqueKey, rewrite, walk
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -52,6 +52,10 @@ class Source(Leaf):
     @property
     def origins(self) -> Origins:
         return {f.name: (self.number, Column(f.name, f.type)) for f in self.schema}
+
+    def own_name(self, column: str) -> str:
+        """A column without the alias."""
+        return column.removeprefix(f"{self.alias}.")
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return distribution.leaf(self.number)
@@ -97,6 +101,11 @@ class RelationSource(Source):
 
     def describe(self) -> str:
         return f"Relation {self.called(self.definition.name)}"
+
+    @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        key = self.definition.options.constraints.primary_key
+        return ((tuple(f"{self.alias}.{c}" for c in key), False),) if key else ()
 
     def build(self, context: Builder, needed: Needed) -> Node:
         # Every column is needed to know which row leaves.

@@ -44,6 +44,11 @@ class WJoin(Join):
         return " ".join(["W-join", conjunction_text(self.conjuncts)]).strip()
 
     @property
+    def constraints(self) -> None:
+        """None: the windows between the streams say how long a row is kept."""
+        return None
+
+    @property
     def takes_slices(self) -> bool:
         return self.sliceable
 

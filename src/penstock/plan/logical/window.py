@@ -12,7 +12,7 @@ from penstock.expression import Column, Expression, columns
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import for_host, reads
-from penstock.plan.logical.operator import Logical, Needed, Unary
+from penstock.plan.logical.operator import Logical, Needed, StreamRows, Unary, UniqueKey
 from penstock.plan.logical.select import Select
 from penstock.plan.logical.sources import StreamSource
 
@@ -111,6 +111,28 @@ class Window(Unary):
         return f"{source.alias}.{source.definition.options.timestamp}" in shown
 
     @property
+    def unique_keys(self) -> tuple[UniqueKey, ...]:
+        """The primary key of the stream; a window of one row per partition has one row for each."""
+        declared = self.source.definition.options.constraints.primary_key if self.source else ()
+        keys: list[UniqueKey] = []
+        if declared and self.source and self.spec.kind in ("rows", "range"):
+            keys.append((tuple(f"{self.source.alias}.{c}" for c in declared), True))
+        if self.spec.kind == "rows" and self.spec.size == 1 and self.spec.partition_by:
+            keys.append((self.spec.partition_by, False))
+        return tuple(keys)
+
+    @property
+    def stream_rows(self) -> StreamRows | None:
+        """The rows of the registered stream below, unless the window moves in steps."""
+        source, spec = self.source, self.spec
+        if source is None or spec.slide is not None or spec.kind not in ("rows", "range"):
+            return None
+        below = self.input.conjuncts if isinstance(self.input, Select) else ()
+        rows = spec.size if spec.kind == "rows" and not spec.partition_by else None
+        names = {f"{source.alias}.{c}": c for c in source.definition.schema.names}
+        return StreamRows(source, names, (*below, *self.keep), rows)
+
+    @property
     def is_momentary(self) -> bool:
         """``[NOW]``, unless it is over a derived stream, whose rows may come at instants without input."""
         return self.spec.is_now and self.source is not None
@@ -147,6 +169,11 @@ class Window(Unary):
         filters = self.input.conjuncts if isinstance(self.input, Select) else ()
         distribution.places[self.source.number] = tuple(sorted({*self.spec.partition_by, *reads(filters)}))
         return spread
+
+    def unfiltered(self) -> tuple[Logical, tuple[Expression, ...]]:
+        if self.spec.by_rows or not isinstance(self.input, Select):
+            return self, ()
+        return replace(self, input=self.input.input), self.input.conjuncts
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
         """For ``[NOW]``, the predicates that the host does not evaluate.

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
+from penstock.catalog import Catalog, FunctionDef, Input, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.evaluation import Change, Finite, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
@@ -61,7 +62,8 @@ def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
         source = InputFrame(reader.parquet(str(root / name)), F.col(TS), sign)
         kind = "stream" if sign is None else "relation"
         schema = own_columns(rows.schema)
-        found.add(Input(name, schema, InputOptions(finite.time, heartbeat=HEARTBEAT), kind, source))
+        options = replace(finite.options(name), heartbeat=HEARTBEAT)
+        found.add(Input(name, schema, options, kind, source))
     for name, rows in finite.tables.items():
         found.add(TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows))))
     return found

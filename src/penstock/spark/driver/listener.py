@@ -24,7 +24,7 @@ from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.sysstream import Publishers
 from penstock.spark.resident import connection
 from penstock.spark.settings import ADVICE_INTERVAL_S
-from penstock.streamon.advice import held_back, late, skew
+from penstock.streamon.advice import held_back, late, skew, violated
 
 _log = logging.getLogger("penstock")
 
@@ -87,6 +87,7 @@ class EndEngines(StreamingQueryListener):
         # Of SysStream, whose rows are few and of few queries, nothing is to be split.
         uneven = [s for s in skew(found) if s.advice and s.input != sysstream.NAME]
         unevenly = {("skew", s.query, s.input): s.advice for s in uneven}
+        unevenly |= {("violated", *place): told for place, told in violated(found).items()}
         return unevenly | {("late", *place): told for place, told in late(found).items()}
 
     def _silent(self, runs: Iterable[str]) -> dict[Place, str]:

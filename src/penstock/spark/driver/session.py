@@ -109,6 +109,10 @@ class Session:
         heavy: Mapping[str, Sequence[Any]] | None = None,
         skew: str | int | dt.timedelta | None = None,
         replace: bool = False,
+        primary_key: str | Sequence[str] = (),
+        references: Mapping[Any, tuple[Any, ...]] | None = None,
+        clustered_by: Mapping[str, str] | str | None = None,
+        ordered_by: Mapping[str, str] | str | None = None,
     ) -> None:
         """Register a streaming DataFrame under a name.
 
@@ -122,6 +126,11 @@ class Session:
 
         How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
         ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
+
+        Constraints that the stream obeys let joins keep less: no two rows share a ``primary_key``; by
+        ``references={"pid": ("B", "pid", "2 seconds")}`` the row of B that joins comes no later; equal values
+        of a column are ``clustered_by``, and values are ``ordered_by``, at most as far from it as given:
+        ``{"pid": "500 rows"}``.
         """
         options = {
             "timestamp": timestamp,
@@ -133,6 +142,10 @@ class Session:
             "rate": rate,
             "partitioned_by": partitioned_by,
             "heavy": heavy,
+            "primary_key": primary_key,
+            "references": references,
+            "clustered_by": clustered_by,
+            "ordered_by": ordered_by,
         }
         self._catalog.add(sources.create_input("stream", name, df, **options), _if_taken(replace))
 
@@ -152,11 +165,13 @@ class Session:
         heavy: Mapping[str, Sequence[Any]] | None = None,
         skew: str | int | dt.timedelta | None = None,
         replace: bool = False,
+        primary_key: str | Sequence[str] = (),
     ) -> None:
         """Register a relation by the streaming DataFrame of its changes.
 
         Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
-        are as for a stream. The relation's columns are all but the timestamp and the change.
+        are as for a stream. The relation's columns are all but the timestamp and the change. No two of its
+        rows share a ``primary_key`` at any instant.
         """
         options = {
             "timestamp": timestamp,
@@ -169,6 +184,7 @@ class Session:
             "rate": rate,
             "partitioned_by": partitioned_by,
             "heavy": heavy,
+            "primary_key": primary_key,
         }
         self._catalog.add(sources.create_input("relation", name, df, **options), _if_taken(replace))
 

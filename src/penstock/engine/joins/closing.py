@@ -1,0 +1,171 @@
+"""What closes rows of a join: the state of each constraint that its inputs obey (thesis 6.6.2 to 6.8.6).
+
+Places count the rows of a whole stream, of which all with timestamps before the query's time are there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.constraint import Within
+from penstock.engine.element import BEFORE_TIME, Bools, Int64s
+from penstock.engine.snapshot import Stateful
+
+NONE = np.iinfo(np.int64).min
+"""Below every key."""
+
+
+class Places(Stateful):
+    """Counts a stream's rows: ``count`` so far, and the timestamps of the last ``reach`` + 1."""
+
+    saved = ("count", "_recent")
+
+    def __init__(self, reach: int) -> None:
+        self.count, self._reach = 0, reach
+        self._recent = np.empty(0, np.int64)
+
+    def see(self, ts: Int64s) -> Int64s:
+        """Count rows in order; returns their places, the first of which is 1."""
+        places = np.arange(self.count + 1, self.count + len(ts) + 1)
+        self.count += len(ts)
+        kept = len(ts) + self._reach + 1
+        self._recent = np.concatenate([self._recent, ts])[-kept:]
+        return places
+
+    def settle(self) -> None:
+        """Forget the rows of the step that are further back than the last."""
+        self._recent = self._recent[-(self._reach + 1) :].copy()
+
+    def since(self, k: int, now: int) -> int:
+        """The instant before which a row has at least k later rows of the stream; ``now`` for k = 0."""
+        if k == 0:
+            return now
+        return int(self._recent[-k]) if len(self._recent) >= k else int(BEFORE_TIME)
+
+    def between(self, after: Int64s, up_to: Int64s) -> Int64s:
+        """At least how many rows have timestamps after one instant, up to one of those at another."""
+        known = self._recent
+        return np.searchsorted(known, up_to, "left") + 1 - np.searchsorted(known, after, "right")
+
+    def nbytes(self) -> int:
+        return self._recent.nbytes
+
+
+class Order(Stateful):
+    """OA(k) of a column: ``least`` is the key that no row still to come is below.
+
+    A row fixes it once more than k rows, or k ticks, have passed.
+    """
+
+    saved = ("least", "violations", "_at", "_keys")
+
+    def __init__(self, within: Within) -> None:
+        self._within = within
+        self.least, self.violations = int(NONE), 0
+        self._at, self._keys = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def see(self, at: Int64s, keys: Int64s) -> None:
+        """Rows by their places or timestamps, and their keys."""
+        self.violations += int((keys < self.least).sum())
+        self._at, self._keys = np.concatenate([self._at, at]), np.concatenate([self._keys, keys])
+
+    def settle(self, count: int, now: int) -> None:
+        """All rows up to place ``count``, and all with timestamps before ``now``, are there."""
+        k = self._within.k
+        fixed = self._at <= count - k if self._within.by_rows else self._at < max(now - k, int(BEFORE_TIME))
+        if fixed.any():
+            self.least = max(self.least, int(self._keys[fixed].max()))
+            waits = ~fixed & (self._keys > self.least)
+            self._at, self._keys = self._at[waits], self._keys[waits]
+
+    def closed(self, keys: Int64s) -> Bools:
+        return keys < self.least
+
+    def nbytes(self) -> int:
+        return self._at.nbytes + self._keys.nbytes
+
+
+class Clusters(Stateful):
+    """CA(k) of a column: CA-Aux, by key where its cluster began and how many rows of it came.
+
+    A cluster is over when more than k rows of other keys came after its first row, or k ticks passed.
+    """
+
+    saved = ("violations", "_keys", "_first", "_rows")
+
+    def __init__(self, within: Within) -> None:
+        self._within, self.violations = within, 0
+        self._keys = self._first = self._rows = np.empty(0, np.int64)
+
+    def see(self, at: Int64s, keys: Int64s) -> None:
+        """Rows by their places or timestamps, and their keys."""
+        self._violated(at, keys)
+        keys, at = np.concatenate([self._keys, keys]), np.concatenate([self._first, at])
+        rows = np.concatenate([self._rows, np.ones(len(at) - len(self._rows), np.int64)])
+        self._keys, group = np.unique(keys, return_inverse=True)
+        self._first = np.full(len(self._keys), np.iinfo(np.int64).max)
+        np.minimum.at(self._first, group, at)
+        self._rows = np.zeros(len(self._keys), np.int64)
+        np.add.at(self._rows, group, rows)
+
+    def _violated(self, at: Int64s, keys: Int64s) -> None:
+        """Count rows of clusters that were over when they came."""
+        if not len(self._keys):
+            return
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        apart = at - self._first[place]
+        if self._within.by_rows:
+            apart = apart - self._rows[place] - _ranks(keys)
+        self.violations += int(((self._keys[place] == keys) & (apart > self._within.k)).sum())
+
+    def over(self, count: int, now: int) -> Int64s:
+        """The keys whose clusters are over, given the rows so far and the time."""
+        if not self._within.by_rows:
+            return self._keys[self._first < max(now - self._within.k, int(BEFORE_TIME))]
+        return self._keys[count - self._first - (self._rows - 1) > self._within.k]
+
+    def forget(self, keys: Int64s) -> None:
+        """Drop clusters that are over and marked with the rows they close."""
+        kept = ~np.isin(self._keys, keys)
+        self._keys, self._first, self._rows = self._keys[kept], self._first[kept], self._rows[kept]
+
+    def nbytes(self) -> int:
+        return self._keys.nbytes + self._first.nbytes + self._rows.nbytes
+
+
+def _ranks(keys: Int64s) -> Int64s:
+    """How many equal keys are before each."""
+    order = np.argsort(keys, kind="stable")
+    places = np.arange(len(keys))
+    first = np.r_[True, keys[order][1:] != keys[order][:-1]][: len(keys)]
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+    return ranks
+
+
+class Keys(Stateful):
+    """The No component of an input: keys by which rows may refer to it in vain, until they expire."""
+
+    saved = ("_keys", "_ends")
+
+    def __init__(self, columns: int) -> None:
+        self._keys, self._ends = np.empty((0, columns), np.int64), np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self._keys
+
+    def add(self, keys: np.ndarray, ends: Int64s) -> None:
+        self._keys, self._ends = np.concatenate([self._keys, keys]), np.concatenate([self._ends, ends])
+
+    def keep(self, needed: Bools, now: int) -> None:
+        """Keep those that are needed and have not expired."""
+        kept = needed & (self._ends > now)
+        if not kept.all():
+            self._keys, self._ends = np.ascontiguousarray(self._keys[kept]), self._ends[kept]
+
+    def nbytes(self) -> int:
+        return self._keys.nbytes + self._ends.nbytes

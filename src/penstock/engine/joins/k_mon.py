@@ -1,0 +1,399 @@
+"""k-Mon: a retention policy of a join's stores, by what its inputs are known to obey (thesis chapter 6).
+
+A row is dropped when no result still to come contains it. With *closed* as in ``join_constraints``:
+
+* A row of i is *dead* (the thesis's No) if it is closed toward an input j and no row kept of j joins it: each
+  of its results would need such a row. A row that fails a filter of its input is dead, too.
+* It is *finished* (the Yes of a root, theorem 6.3.5, and C1 to C3 of theorem 6.7.1) if along a tree of the
+  join graph it is closed toward every input next to it, and so are the rows of those that join it, away from
+  it. The first row still to come of any further result, on the way through the tree from the row, would have
+  to join a row that is closed toward its input.
+
+A dropped row is in no result to come, so leaving it out changes none of these conclusions. Both hold for any
+join graph; directed trees of many-one joins are those for which the thesis gives guarantees.
+
+If results are ended by their rows (row windows), a finished row is kept: only dead rows are in no result.
+
+The key of a dead row of j is kept in j's No component if rows still to come could wait for it in vain
+(``JoinConstraints.needs_no``). Rows are marked with the inputs that they are closed toward, since what told
+it may be forgotten: the row that had their key, a cluster that is over.
+
+Garbage is collected in phases, when as many rows came as are kept, or nearly (``COLLECT_SHARE``): all rows
+are looked at together, so a row costs the same however many are kept. What is kept is a function of the steps
+of the input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.engine.conjunction import passes_all
+from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
+from penstock.engine.joins.closing import Clusters, Keys, Order, Places
+from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.join_constraints import InputArrival, InputKey, JoinConstraints
+from penstock.engine.joins.tuples import Tuples
+from penstock.engine.kernels.membership import among, repeats
+from penstock.engine.operator import Clock
+from penstock.engine.settings import COLLECT_ROWS, COLLECT_SHARE
+from penstock.engine.snapshot import Stateful
+from penstock.engine.synopses.store import KeyOf
+from penstock.errors import DataError
+from penstock.measurement import Kind, Property, Reading, under
+
+_TESTED, _SEEN = 1 << 61, 1 << 62
+"""Marks of rows: passed the filters of their input; looked at for a repeated key. Lower bits are inputs."""
+NO, YES = "no further match", "all results found"
+"""Why a row was dropped."""
+
+
+@dataclass
+class _Rows:
+    """The rows kept of one input, and their marks; ``alive``: those that are not dropped."""
+
+    rows: Int64s
+    starts: Int64s
+    ends: Int64s
+    marks: Int64s
+    alive: Bools
+
+    def closed(self, j: int) -> Bools:
+        return (self.marks >> j) & 1 == 1
+
+    def close(self, j: int, which: Bools) -> None:
+        self.marks |= which.astype(np.int64) << j
+
+
+class KMon(Stateful):
+    """Drops rows of a join's ``inputs`` by its ``constraints``; ``changing``: results are ended by rows."""
+
+    saved = ("_places", "_orders", "_clusters", "_no", "_arrived", "_kept", "_violations", "_dropped")
+
+    def __init__(self, inputs: JoinInputs, constraints: JoinConstraints, changing: bool) -> None:
+        self._inputs, self._of, self._changing = inputs, constraints, changing
+        for stub in inputs.stubs:
+            stub.store.mark_rows()
+        self._places = [Places(self._reach(c.input)) for c in constraints.counted]
+        self._orders = [Order(a.within) for a in self._arrivals("ordered")]
+        self._clusters = [Clusters(a.within) for a in self._arrivals("clustered")]
+        self._relied_on = [
+            next((k for i in range(len(inputs)) if (k := self._relied(i, j)) is not None), None)
+            for j in range(len(inputs))
+        ]
+        self._no = [Keys(len(k.classes) if k else 1) for k in self._relied_on]
+        self._arrived = self._kept = self.collections = 0
+        self._violations = [0] * (len(constraints.keys) + len(constraints.references))
+        self._dropped = [[0, 0] for _ in range(len(inputs))]
+        self._components: list[Counter[str]] = [Counter() for _ in range(len(inputs))]
+
+    def _relied(self, i: int, j: int) -> InputKey | None:
+        return self._of.key_of(i, j, lasting=True) if i != j and self._of.needs_no(i, j) else None
+
+    def _reach(self, j: int) -> int:
+        return max((r.within.k for r in self._of.references if r.child == j and r.within.by_rows), default=0)
+
+    def _arrivals(self, kind: str) -> list[InputArrival]:
+        return [a for a in self._of.arrivals if a.kind == kind]
+
+    # what arrives
+
+    def count(self, chunks: Sequence[Chunk]) -> None:
+        """Take in all rows of the streams that are counted, in timestamp order."""
+        for counted, places, chunk in zip(self._of.counted, self._places, chunks, strict=True):
+            at = places.see(chunk.ts)
+            columns = dict(counted.columns)
+            own = np.ones(len(chunk), np.bool_)
+            if counted.own is not None:
+                own = np.asarray(chunk.column(counted.own).fill_null(False))
+            for arrival, seen in self._trackers():
+                if arrival.input == counted.input and arrival.within.by_rows:
+                    keys, valid = KeyOf("value", columns[arrival.of_class]).of(
+                        chunk.column(columns[arrival.of_class])
+                    )
+                    seen.see(at[own & valid], keys[own & valid])
+
+    def arrived(self, i: int, rows: Int64s) -> None:
+        """Take in new rows of input i."""
+        self._arrived += len(rows)
+        for arrival, seen in self._trackers():
+            if arrival.input == i and not arrival.within.by_rows and len(rows):
+                keys, valid = self._inputs.key(i, arrival.of_class, rows)
+                seen.see(self._inputs.life(i, rows)[0][valid], keys[valid])
+
+    def _trackers(self) -> Iterator[tuple[InputArrival, Order | Clusters]]:
+        yield from zip(self._arrivals("ordered"), self._orders, strict=True)
+        yield from zip(self._arrivals("clustered"), self._clusters, strict=True)
+
+    def found(self, tuples: Tuples) -> None:
+        """Look at results for rows that came later than references allow."""
+        if not len(tuples):
+            return
+        for number, r in enumerate(self._of.references, start=len(self._of.keys)):
+            parent = self._inputs.life(r.parent, tuples.rows[r.parent])[0]
+            child = self._inputs.life(r.child, tuples.rows[r.child])[0]
+            late = child > parent
+            if r.within.by_rows:
+                late &= self._place(r.child).between(parent, child) > r.within.k
+            else:
+                late &= child - parent > r.within.k
+            self._violations[number] += int(late.sum())
+
+    def _place(self, j: int) -> Places:
+        return next(p for c, p in zip(self._of.counted, self._places, strict=True) if c.input == j)
+
+    def settle(self, clock: Clock) -> None:
+        """End a step; collect garbage if enough rows came."""
+        counts = {c.input: p.count for c, p in zip(self._of.counted, self._places, strict=True)}
+        for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
+            order.settle(counts.get(arrival.input, 0), clock.now)
+        if self._arrived >= max(COLLECT_ROWS, COLLECT_SHARE * self._kept):
+            self.collect(clock.now)
+        for places in self._places:
+            places.settle()
+
+    # garbage collection
+
+    def collect(self, now: int) -> None:
+        """Drop every row that is in no result to come."""
+        held = [self._held(i, now) for i in range(len(self._inputs))]
+        self._find_repeats(held)
+        self._test(held)
+        self._close(held, now)
+        self._kill(held)
+        finished = self._finished(held) if not self._changing and self._of.connected else None
+        self._count_components(held)
+        for i, of in enumerate(held):
+            done = of.alive & finished[i] if finished is not None else np.zeros(len(of.rows), np.bool_)
+            self._remember(i, of, held, now)
+            self._drop(i, of, done)
+        self._arrived, self._kept = 0, sum(int(of.alive.sum()) for of in held)
+        self.collections += 1
+
+    def _held(self, i: int, now: int) -> _Rows:
+        """The rows of an input whose − elements, if there are such, are still to come."""
+        stub = self._inputs.stubs[i]
+        rows = stub.store.alive(_before(now, stub.longer + 1))
+        rows = rows[rows < stub.frontier]
+        starts, ends = stub.life(rows)
+        alive = np.zeros(len(rows), np.bool_)
+        alive[np.searchsorted(rows, self._inputs.usable(i, rows))] = True
+        return _Rows(rows, starts, ends, stub.store.marks_of(rows), alive)
+
+    def _keys(self, i: int, classes: Sequence[int], rows: Int64s) -> np.ndarray:
+        columns = [self._inputs.key(i, c, rows)[0] for c in classes]
+        return np.ascontiguousarray(np.stack(columns, axis=1))
+
+    def _find_repeats(self, held: Sequence[_Rows]) -> None:
+        """Count rows that have the key of another, where none may."""
+        for number, key in enumerate(self._of.keys):
+            of = held[key.input]
+            new = of.alive & (of.marks & _SEEN == 0)
+            if key.lasting and new.any():
+                again = np.zeros(len(of.rows), np.bool_)
+                again[of.alive] = repeats(self._keys(key.input, key.classes, of.rows[of.alive]))
+                self._violations[number] += int((again & new).sum())
+        for of in held:
+            of.marks |= _SEEN
+
+    def _test(self, held: Sequence[_Rows]) -> None:
+        """Rows that fail the filters of their input are dead."""
+        for i, of in enumerate(held):
+            if not self._inputs.own(i):
+                continue
+            at = np.flatnonzero(of.alive & (of.marks & _TESTED == 0))
+            try:
+                passed = passes_all(self._inputs.own(i), self._inputs.stubs[i].gather, of.rows[at])
+            except DataError:  # the row whose results report it, if it has any
+                continue
+            of.alive[at] = passed
+            of.marks[at] |= _TESTED
+
+    def _close(self, held: Sequence[_Rows], now: int) -> None:
+        """Mark rows with the inputs that they are closed toward."""
+        over = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
+        for i, j in self._of.pairs:
+            of = held[i]
+            for r in self._of.references_of(i, j):
+                k = r.within.k
+                before = self._place(j).since(k, now) if r.within.by_rows else _before(now, k)
+                of.close(j, of.starts < before)
+            for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
+                if arrival in self._of.arrivals_at(i, j):
+                    of.close(j, order.closed(self._inputs.key(i, arrival.of_class, of.rows)[0]))
+            for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
+                if arrival in self._of.arrivals_at(i, j):
+                    of.close(j, np.isin(self._inputs.key(i, arrival.of_class, of.rows)[0], keys))
+            self._close_by_key(i, j, held)
+        self._forget_no(over, now)
+        for (_, clusters), keys in zip(self._of_kind("clustered"), over, strict=True):
+            clusters.forget(keys)
+
+    def _of_kind(self, kind: str) -> list[tuple[InputArrival, Clusters]]:
+        return list(zip(self._arrivals(kind), self._clusters, strict=True))
+
+    def _count_of(self, arrival: InputArrival) -> int:
+        return self._place(arrival.input).count if arrival.within.by_rows else 0
+
+    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+        """The row of j with their key has arrived: no other comes."""
+        key = self._of.key_of(i, j, lasting=True)
+        of = held[i]
+        if key is None or not len(of.rows) or not self._exact(key.classes):
+            return
+        own = self._keys(i, key.classes, of.rows)
+        of.close(j, among(self._keys(j, key.classes, held[j].rows), own))
+        if len(self._no[j]) and self._relied_on[j] == key:
+            of.alive &= ~among(self._no[j].keys, own)
+
+    def _exact(self, classes: Sequence[int]) -> bool:
+        """Hashed keys may be equal without the values being so: that two rows join is not certain."""
+        return all(self._inputs.exact[c] for c in classes)
+
+    def _kill(self, held: Sequence[_Rows]) -> None:
+        """Rows that are closed toward an input in which nothing joins them are dead, to the fixpoint."""
+        pending = [p for p in self._of.pairs if self._of.closes(*p)]
+        while pending:
+            i, j = pending.pop(0)
+            of = held[i]
+            asking = np.flatnonzero(of.alive & of.closed(j))
+            if not len(asking):
+                continue
+            joined = self._joined(i, of.rows[asking], j, held[j].rows[held[j].alive])
+            if joined.all():
+                continue
+            of.alive[asking[~joined]] = False
+            pending += [p for p in self._of.pairs if p[1] == i and self._of.closes(*p) and p not in pending]
+
+    def _joined(self, i: int, rows: Int64s, j: int, others: Int64s) -> Bools:
+        """Which rows of i have equal keys with some of these rows of j."""
+        classes = self._of.shared(i, j)
+        return among(self._keys(j, classes, others), self._keys(i, classes, rows))
+
+    def _finished(self, held: Sequence[_Rows]) -> list[Bools]:
+        """Rows with no further result: closed along the tree in all directions."""
+        away: dict[tuple[int, int], Bools] = {}
+
+        def open_toward(i: int, j: int) -> Bools:
+            """Rows of i with results to come from j's side: not closed, or joining a row that is open."""
+            open_rows = held[j].alive & ~side(j, i)
+            found = ~held[i].closed(j)
+            asking = np.flatnonzero(held[i].alive & ~found)
+            found[asking] = self._joined(i, held[i].rows[asking], j, held[j].rows[open_rows])
+            return found
+
+        def side(i: int, apart_from: int) -> Bools:
+            """Rows of i that are closed in all directions but one."""
+            if (i, apart_from) not in away:
+                away[i, apart_from] = np.ones(len(held[i].rows), np.bool_)
+                for j in self._of.beside(i):
+                    if j != apart_from:
+                        away[i, apart_from] &= ~open_toward(i, j)
+            return away[i, apart_from]
+
+        return [side(i, -1) for i in range(len(held))]
+
+    # what remains
+
+    def _remember(self, j: int, of: _Rows, held: Sequence[_Rows], now: int) -> None:
+        """Keep the keys of dead rows that rows to come may have."""
+        key = self._relied_on[j]
+        if key is None or not self._exact(key.classes):
+            return
+        dead = ~of.alive & (of.marks & _SEEN > 0)
+        parents = [i for i in range(len(held)) if self._relied(i, j) is not None]
+        awaited = np.logical_or.reduce([~of.closed(i) for i in parents])
+        at = np.flatnonzero(dead & awaited)
+        usable = np.isin(of.rows[at], self._inputs.usable(j, of.rows[at]))
+        at = at[usable]
+        rows = self._of.rows[j] if self._of.rows else None
+        arrivals = self._inputs.stubs[j].store.inserted
+        ends = of.ends[at] if rows is None else np.full(len(at), arrivals + rows)
+        self._no[j].add(self._keys(j, key.classes, of.rows[at]), ends)
+
+    def _forget_no(self, over: Sequence[Int64s], now: int) -> None:
+        """Drop keys of No components that have expired, or that no row to come has."""
+        for j, no in enumerate(self._no):
+            key = self._relied_on[j]
+            if key is None or not len(no):
+                continue
+            parents = [i for i in range(len(self._no)) if self._relied(i, j) is not None]
+            awaited = np.zeros(len(no), np.bool_)
+            for i in parents:
+                gone = np.zeros(len(no), np.bool_)
+                for place, c in enumerate(key.classes):
+                    for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
+                        if arrival.input == i and arrival.of_class == c:
+                            gone |= order.closed(no.keys[:, place])
+                    for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
+                        if arrival.input == i and arrival.of_class == c:
+                            gone |= np.isin(no.keys[:, place], keys)
+                awaited |= ~gone
+            by_rows = bool(self._of.rows) and self._of.rows[j] is not None
+            no.keep(awaited, self._inputs.stubs[j].store.inserted if by_rows else now)
+
+    def _drop(self, i: int, of: _Rows, done: Bools) -> None:
+        store = self._inputs.stubs[i].store
+        self._dropped[i][0] += int((~of.alive).sum())
+        self._dropped[i][1] += int(done.sum())
+        of.alive = of.alive & ~done
+        store.mark(of.rows, of.marks)
+        gone = of.rows[~of.alive]
+        if len(gone):
+            store.drop(gone)
+            store.settle()
+
+    # measurements
+
+    def _count_components(self, held: Sequence[_Rows]) -> None:
+        """Rows by component: Yes if they join a complete tuple of the inputs below them in the graph."""
+        complete: dict[int, Bools] = {}
+
+        def yes(i: int) -> Bools:
+            if i not in complete:
+                found = held[i].alive.copy()
+                for j in self._of.children(i):
+                    theirs = held[j].rows[yes(j)]
+                    at = np.flatnonzero(found)
+                    found[at] = self._joined(i, held[i].rows[at], j, theirs)
+                complete[i] = found
+            return complete[i]
+
+        for i, of in enumerate(held):
+            whole = int(yes(i).sum())
+            counts = {"Yes": whole, "Unknown": int(of.alive.sum()) - whole, "No": len(self._no[i])}
+            self._components[i] = Counter(counts)
+
+    @property
+    def violations(self) -> list[tuple[str, int]]:
+        """How often each constraint was seen to be violated."""
+        texts = [*(k.text for k in self._of.keys), *(r.text for r in self._of.references)]
+        found = list(zip(texts, self._violations, strict=True))
+        return [*found, *((a.text, seen.violations) for a, seen in self._trackers())]
+
+    def bytes(self) -> int:
+        """Memory used beside the rows."""
+        parts = (self._places, self._orders, self._clusters, self._no)
+        return sum(part.nbytes() for some in parts for part in some)
+
+    def rows(self) -> int:
+        """Keys in No components."""
+        return sum(map(len, self._no))
+
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
+        """Rows by component, rows dropped, and what was seen of each constraint."""
+        for label, dropped, counts in zip(labels, self._dropped, self._components, strict=True):
+            own = [Reading(Property.DROPPED, n, why) for n, why in zip(dropped, (NO, YES), strict=True)]
+            own += [Reading(Property.COMPONENT, n, name) for name, n in counts.items()]
+            yield from under(label, Kind.STORE, own)
+        seen = [Reading(Property.COLLECTIONS, self.collections)]
+        seen += [Reading(Property.VIOLATIONS, n, text) for text, n in self.violations]
+        yield from under("constraints", Kind.ADAPTIVE, seen)
+
+
+def _before(now: int, ticks: int) -> int:
+    """An instant some ticks before, or the first that there is."""
+    return max(int(now) - ticks, int(BEFORE_TIME))

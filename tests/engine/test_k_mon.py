@@ -1,0 +1,256 @@
+"""k-Mon: the examples and theorems of thesis chapter 6, on the running join.
+
+The joins of figure 6.8: (a) S1(A, B) -> S2(A, C) and S1 -> S3(B, D) with D < 8; (b) S1(A, B) -> S2(B, C) ->
+S3(C, D) with D > 10. The figures are not in the text: attributes follow from the examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from constrained_join import Run
+from restless import collecting_always
+
+import penstock
+from penstock.constraint import Within
+from penstock.engine.joins.closing import Clusters, Order, Places
+from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
+from penstock.engine.kernels import membership
+
+SCHEMAS_A = {"S1": "A INT, B INT", "S2": "A INT, C INT", "S3": "B INT, D INT"}
+FROM_A = "FROM S1, S2, S3 WHERE S1.A = S2.A AND S1.B = S3.B AND S3.D < 8"
+QUERY_A = f"SELECT S1.A, S1.B, S2.C, S3.D {FROM_A}"
+KEYS_A = {"S2": "PRIMARY KEY (A)", "S3": "PRIMARY KEY (B)"}
+SCHEMAS_B = {"S1": "A INT, B INT", "S2": "B INT, C INT", "S3": "C INT, D INT"}
+QUERY_B = "SELECT S1.A, S1.B, S2.C, S3.D FROM S1, S2, S3 WHERE S1.B = S2.B AND S2.C = S3.C AND S3.D > 10"
+KEYS_B = {"S2": "PRIMARY KEY (B)", "S3": "PRIMARY KEY (C)"}
+
+
+@pytest.fixture(autouse=True)
+def collect_after_every_row() -> Iterator[None]:
+    with collecting_always():
+        yield
+
+
+def figure_a(**more: str) -> Run:
+    """The state of figure 6.8(a)."""
+    run = Run(QUERY_A, SCHEMAS_A, {n: f"{KEYS_A.get(n, '')} {more.get(n, '')}" for n in SCHEMAS_A})
+    for row in ((6, 20), (4, 15)):
+        run.put("S2", *row)
+    for row in ((5, 3), (7, 9), (10, 12)):
+        run.put("S3", *row)
+    return run
+
+
+def test_example_6_3_1() -> None:
+    run = figure_a()
+    assert run.kept("S2", "A", "C") == {(6, 20), (4, 15)}
+    assert run.kept("S3", "B") == {(5,)}
+    assert run.no("S3") == {(7,), (10,)}
+    assert run.put("S1", 6, 5) == [(6, 5, 20, 3)]
+    assert run.kept("S1", "A", "B") == set()  # the Yes of a root is not stored (theorem 6.3.5)
+    assert run.put("S1", 8, 10) == []
+    assert run.kept("S1", "A", "B") == set()  # its child in S3 is No, so it is No and dropped
+
+
+def test_example_6_3_2() -> None:
+    run = Run(QUERY_B, SCHEMAS_B, KEYS_B)
+    run.put("S2", 2, 4)
+    run.put("S1", 1, 2)
+    assert run.kept("S1", "B") == {(2,)} and run.kept("S2", "B", "C") == {(2, 4)}  # both Unknown
+    assert run.put("S3", 4, 12) == [(1, 2, 4, 12)]
+    assert run.kept("S1", "B") == set()
+    assert run.kept("S2", "B", "C") == {(2, 4)} and run.kept("S3", "C") == {(4,)}  # Yes, for rows of S1
+
+
+def test_example_6_3_3() -> None:
+    """A row that fails its filter is kept as a key, by which rows of parents and grandparents are dropped."""
+    run = Run(QUERY_B, SCHEMAS_B, KEYS_B)
+    run.put("S3", 6, 8)
+    assert run.no("S3") == {(6,)}
+    run.put("S2", 3, 6)
+    assert run.kept("S2", "B") == set() and run.no("S2") == {(3,)}
+    for a in range(5):
+        run.put("S1", a, 3)
+    assert run.kept("S1", "B") == set()
+
+
+def test_example_6_3_4() -> None:
+    """A row that leaves its window takes the results with it."""
+    query = QUERY_B.replace("S3 WHERE", "S3 [ROWS 1] WHERE")
+    rows = {"S1": [(1, {"A": 1, "B": 2})], "S2": [(2, {"B": 2, "C": 4})],
+            "S3": [(3, {"C": 4, "D": 12}), (4, {"C": 9, "D": 12})]}  # fmt: skip
+    found = penstock.evaluate(query, rows, constraints=KEYS_B)
+    joined = {"A": 1, "B": 2, "C": 4, "D": 12}
+    assert found == [(3, "+", joined), (4, "-", joined)]
+    run = Run(query, SCHEMAS_B, KEYS_B)
+    for stream, row in (("S1", (1, 2)), ("S2", (2, 4)), ("S3", (4, 12))):
+        run.put(stream, *row)
+    assert run.kept("S1", "B") == {(2,)}  # a result is ended by its rows, so they stay
+    run.put("S3", 9, 12)
+    run.put("S3", 11, 12)
+    assert run.kept("S1", "B") == set() and run.kept("S2", "B") == set()
+
+
+def test_example_6_6_1() -> None:
+    run = figure_a(S1="REFERENCES S3 (B) WITHIN 1 ROWS")
+    assert run.no("S3") == set()  # the reference makes it needless
+    run.put("S1", 4, 10)
+    assert run.kept("S1", "A", "B") == {(4, 10)}
+    run.put("S3", 1, 1)
+    assert run.kept("S1", "A", "B") == set()
+
+
+def test_example_6_7_1() -> None:
+    run = figure_a(S1="CLUSTERED BY (B) WITHIN 1 ROWS")
+    found = [r for row in ((6, 5), (8, 8), (4, 5), (11, 10)) for r in run.put("S1", *row)]
+    assert found == [(6, 5, 20, 3), (4, 5, 15, 3)]
+    assert run.kept("S1", "A", "B") == {(8, 8)}  # Unknown
+    assert run.kept("S3", "B") == set()  # two other values since the first 5, and none waits for it
+
+
+def test_example_6_8_1() -> None:
+    schemas, keys = SCHEMAS_A, dict(KEYS_A)
+    keys["S3"] += " ORDERED BY (B) WITHIN 2 ROWS"
+    run = Run(QUERY_A, schemas, keys)
+    for row in ((7, 9), (5, 3), (10, 12)):
+        run.put("S3", *row)
+    assert run.join.k_mon._orders[0].least == 7
+    assert run.no("S3") == set()
+    run.put("S1", 6, 4)
+    assert run.kept("S1", "A", "B") == set()
+
+
+@pytest.mark.parametrize(
+    ("clustered", "ordered", "s1", "s2"),
+    [
+        (True, False, {(6, 8), (3, 13)}, {(6, 20)}),
+        (False, True, {(3, 13)}, {(6, 20), (4, 15)}),
+        (True, True, {(3, 13)}, set()),
+    ],
+)
+def test_example_6_10_1(clustered: bool, ordered: bool, s1: set, s2: set) -> None:
+    """Two constraints together drop more than the union of what each drops."""
+    more = {"S1": "CLUSTERED BY (A) WITHIN 0 ROWS" if clustered else ""}
+    run = Run(QUERY_A, SCHEMAS_A, {**KEYS_A, **more, "S3": f"PRIMARY KEY (B) {'ORDERED BY (B)' * ordered}"})
+    for row in ((6, 20), (4, 15)):
+        run.put("S2", *row)
+    for row in ((5, 3), (7, 9), (10, 12)):
+        run.put("S3", *row)
+    for row in ((4, 5), (6, 8), (3, 13)):
+        run.put("S1", *row)
+    assert run.kept("S1", "A", "B") == s1
+    assert run.kept("S2", "A", "C") == s2
+
+
+def test_example_6_10_2() -> None:
+    """With a reference as well, rows that refer to a dropped one stay longer."""
+    rows = ((6, 10), (4, 10), (8, 8))
+    alone = figure_a(S1="CLUSTERED BY (B) WITHIN 0 ROWS")
+    for row in rows:
+        alone.put("S1", *row)
+    assert alone.kept("S1", "A", "B") == {(8, 8)} and alone.no("S3") == {(7,)}
+    both = figure_a(S1="CLUSTERED BY (B) WITHIN 0 ROWS REFERENCES S3 (B) WITHIN 3 ROWS")
+    for row in rows:
+        both.put("S1", *row)
+    assert both.kept("S1", "A", "B") == {(6, 10), (4, 10), (8, 8)} and both.no("S3") == set()
+    for key in (1, 2, 3):
+        both.put("S3", key, 1)
+    assert both.kept("S1", "A", "B") == set()
+
+
+def test_the_graph_of_figure_6_8() -> None:
+    run = figure_a()
+    graph = run.join._node.constraints
+    assert graph is not None
+    assert set(graph.edges) == {(0, 1), (0, 2)} and graph.roots == [0] and graph.shape == "tree"
+    assert graph.is_cover([0]) and not graph.is_cover([1, 2])
+
+
+def test_two_roots_are_the_only_minimal_cover() -> None:
+    """Theorem 6.3.4; neither root alone covers, so the Yes of a root is kept for rows of the other."""
+    query = "SELECT S1.A AS a, S2.A AS b FROM S1, S2, S3 WHERE S1.B = S3.B AND S2.B = S3.B"
+    schemas = {"S1": "A INT, B INT", "S2": "A INT, B INT", "S3": "B INT"}
+    run = Run(query, schemas, {"S3": "PRIMARY KEY (B)"})
+    graph = run.join._node.constraints
+    assert graph is not None and graph.roots == [0, 1] and not graph.is_cover([0])
+    run.put("S3", 1)
+    run.put("S1", 7, 1)
+    assert run.kept("S1", "B") == {(1,)}
+    assert run.put("S2", 8, 1) == [(7, 8)]
+
+
+@pytest.mark.parametrize(
+    ("classes", "inputs", "shape"),
+    [
+        (((0, 1), (1, 2), (2, 0)), 3, "cyclic"),
+        (((0, 1), (1, 2)), 3, "many-many"),
+        (((0, 1),), 3, "not connected"),
+    ],
+)
+def test_graphs_that_are_no_directed_trees(classes: tuple, inputs: int, shape: str) -> None:
+    key = InputKey(1, (0,), lasting=True)
+    assert JoinConstraints(classes, inputs, (key,)).shape == shape
+
+
+TABLE_6_2 = [
+    ("", "PRIMARY KEY (A)", {"S1": {"Yes", "No"}}),
+    ("REFERENCES S2 (A) WITHIN 2 ROWS", "PRIMARY KEY (A)", {"S1": {"Yes", "No", "Unknown"}, "S2": {"No"}}),
+    ("CLUSTERED BY (A) WITHIN 2 ROWS", "PRIMARY KEY (A)", {"S1": {"Yes", "No"}, "S2": {"Yes", "No"}}),
+    ("ORDERED BY (A) WITHIN 2 ROWS", "PRIMARY KEY (A)", {"S1": {"Yes", "No"}, "S2": {"Yes", "No"}}),
+    ("", "PRIMARY KEY (A) ORDERED BY (A) WITHIN 2 ROWS",
+     {"S1": {"Yes", "No", "Unknown"}, "S2": {"No"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parent", "child", "reduced"), TABLE_6_2)
+def test_table_6_2(parent: str, child: str, reduced: dict[str, set[str]]) -> None:
+    """Which components each constraint reduces: of many rows, few remain in them."""
+    query = "SELECT S1.A FROM S1, S2 WHERE S1.A = S2.A AND S2.D < 8"
+    run = Run(query, {"S1": "A INT", "S2": "A INT, D INT"}, {"S1": parent, "S2": child})
+    for key in range(40):
+        if key % 4:
+            run.put("S2", key, 1 if key % 2 else 9)
+        for _ in range(2):
+            run.put("S1", key)
+    counts = dict(zip(("S1", "S2"), run.join.k_mon._components, strict=True))
+    for label in ("S1", "S2"):
+        for component, rows in counts[label].items():
+            assert (rows <= 6) == (component in reduced.get(label, set()) or rows == 0), (label, counts)
+
+
+def test_violations_are_counted() -> None:
+    run = Run("SELECT S1.A FROM S1, S2 WHERE S1.A = S2.A", {"S1": "A INT", "S2": "A INT"},
+              {"S1": "REFERENCES S2 (A) WITHIN 2 SECONDS ORDERED BY (A) WITHIN 1 ROWS",
+               "S2": "PRIMARY KEY (A) CLUSTERED BY (A) WITHIN 5 SECONDS"})  # fmt: skip
+    run.put("S2", 1)
+    run.put("S2", 1)
+    for key in (5, 6, 7, 3):
+        run.put("S1", key)
+    found = {text.split()[0] + text.split()[1]: n for text, n in run.join.k_mon.violations}
+    assert found == {"S2has": 1, "rowsof": 0, "S1is": 1, "S2is": 0}
+
+
+def test_places_order_and_clusters() -> None:
+    places = Places(reach=2)
+    places.see(np.array([1, 1, 4, 6]))
+    assert [places.since(k, 9) for k in (0, 1, 2)] == [9, 6, 4]
+    order = Order(Within(1, by_rows=True))
+    order.see(np.array([1, 2, 3]), np.array([5, 9, 7]))
+    order.settle(3, 0)
+    assert order.least == 9 and order.closed(np.array([8, 9])).tolist() == [True, False]
+    clusters = Clusters(Within(1, by_rows=True))
+    clusters.see(np.array([1, 2, 3, 4]), np.array([5, 8, 5, 10]))
+    assert clusters.over(4, 0).tolist() == [5, 8]
+
+
+def test_membership_agrees_with_python() -> None:
+    random = np.random.default_rng(7)
+    held, keys = random.integers(0, 9, (50, 2)), random.integers(0, 9, (60, 2))
+    there = set(map(tuple, held.tolist()))
+    expected = [tuple(k) in there for k in keys.tolist()]
+    assert membership.among(held, keys).tolist() == membership.among.py_func(held, keys).tolist() == expected
+    again = [tuple(k) in set(map(tuple, keys[:i].tolist())) for i, k in enumerate(keys.tolist())]
+    assert membership.repeats(keys).tolist() == again
