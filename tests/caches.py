@@ -77,8 +77,20 @@ def _array(row: int) -> Int64s:
     return np.array([row])
 
 
+def joins_beside(inputs: JoinInputs, segment: Segment, rows: Rows) -> bool:
+    """Whether rows of a segment join rows of all inputs beside it, at some instant."""
+    whole = Segment(segment.fed_by, ())
+    beside = [inputs.stubs[j] for j in segment.beside]
+    others = product(*(range(s.store.base, min(s.store.next, s.frontier)) for s in beside))
+    return any(
+        _keys(inputs, whole, (*rows, *more)) is not None and lives_together(inputs, whole, (*rows, *more))
+        for more in others
+    )
+
+
 def check_consistency(cache: SegmentCache) -> None:
-    """Definition 5.4.1 by lives: each value has the joined rows of its key that live, once each.
+    """Definition 5.4.1 by lives: each value has the joined rows of its key that live, once each. With inputs
+    beside the segment (5.7.1) it has at least those that join rows there.
 
     Rows with a NULL among their keys of other classes are in no result: a value may have them or not.
     """
@@ -88,6 +100,8 @@ def check_consistency(cache: SegmentCache) -> None:
         alive = Counter({r: n for r, n in rows.items() if lives_together(inputs, segment, r)})
         most = expected.get(key, Counter())
         least = Counter({r: n for r, n in most.items() if _usable(inputs, segment, r)})
+        if segment.beside:
+            least = Counter({r: n for r, n in least.items() if joins_beside(inputs, segment, r)})
         assert least <= alive <= most, (segment, key)
 
 
@@ -111,7 +125,7 @@ class AnyCaches(JoinCaches):
         if self._die.random() < 0.3:
             self.use(self._any_plan())
         for cache in self.caches.values():
-            stores = [self.inputs.stubs[m].store for m in cache.segment.inputs]
+            stores = [self.inputs.stubs[m].store for m in cache.segment.fed_by]
             if prod(s.next - s.base for s in stores) < FEW:
                 check_consistency(cache)
         return super().elements(root, order)
@@ -122,7 +136,9 @@ class AnyCaches(JoinCaches):
             taken: set[int] = set()
             for at in range(len(order)):
                 for stop in range(at + 2, len(order) + 1):
-                    segment = segment_of(self.inputs, {root, *order[:at]}, order[at:stop])
+                    others = [i for i in range(len(self.inputs)) if i not in order[at:stop]]
+                    beside = [i for i in others if self._die.random() < 0.4]
+                    segment = segment_of(self.inputs, {root, *order[:at]}, order[at:stop], beside)
                     if segment and not taken & set(segment.inputs) and self._die.random() < 0.5:
                         plan.add(Placement(root, segment))
                         taken |= set(segment.inputs)

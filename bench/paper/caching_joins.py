@@ -34,9 +34,13 @@ from penstock.settings import Settings
 from penstock.streamon.settings import CACHES, CacheThresholds
 
 Batch = Mapping[str, Mapping[str, np.ndarray]]
-"""The new rows of a step: columns by name, by stream."""
+"""The new rows of a step: columns by name, by stream; with ``ts`` if they are not spread evenly."""
+TICKS = 1 << 20
+"""Of a step."""
 
-AS_IN_THE_THESIS = replace(CACHES, quota=6, least_gain=0.0, interval=1 << 17, least_slice=128)
+AS_IN_THE_THESIS = replace(
+    CACHES, quota=6, least_gain=0.0, interval=1 << 17, sample=256, allowance_s=0.05, bloom_tuples=1 << 13
+)
 """m = 6, W = 10 (5.8.1, 5.8.4); I is counted in tuples."""
 
 
@@ -72,12 +76,36 @@ def forced(name: str, placements: Sequence[tuple[int, set[int]]], memory: int = 
             found = [(root, segment_of(inputs, {root}, members)) for root, members in placements]
             self.use(frozenset(Placement(root, s) for root, s in found if s is not None))
 
-        def run(self, pipeline: Any, tuples: Any) -> Any:
-            if not any(p.root == pipeline.root for p in self.plan):
-                return pipeline.through(pipeline.steps(), tuples)
-            return super().run(pipeline, tuples)
-
     return Plan(name, "adaptive", [lambda: patch.object(operator, "AdaptiveCaches", Forced)])
+
+
+def plain_probes(name: str = "probes") -> Plan:
+    """All probes one after the other: no drop probing, as in a pipeline with caches, and no caches."""
+
+    class Plain(JoinCaches):
+        def run(self, pipeline: Any, tuples: Any) -> Any:
+            return [pipeline.through(pipeline.cached_steps(pipeline.order()), tuples)]
+
+    return Plan(name, "adaptive", [lambda: patch.object(operator, "AdaptiveCaches", Plain)])
+
+
+def without_index(plan: Plan) -> Plan:
+    """The same plan, where rows of T look through all of S."""
+
+    def scans() -> Any:
+        plain = operator.JoinOperator._new_inputs
+
+        def new(self: Any, *args: Any) -> Any:
+            inputs = plain(self, *args)
+            inputs._chooser = None
+            inputs.index(1, [1])
+            (access,) = inputs._access.values()
+            access.method, access._streamon = "none", None
+            return inputs
+
+        return patch.object(operator.JoinOperator, "_new_inputs", new)
+
+    return Plan(plan.name, plan.join, [*plan.patches, scans])
 
 
 def tree(name: str, shape: Tree) -> Plan:
@@ -103,6 +131,10 @@ class Run:
         probes = sum(sum(o._inputs.probes) for o in self.operators)
         caches = [c.cache for o in self.operators if o.caches for c in o.caches.caches.values()]
         return probes, sum(c.hits + c.misses for c in caches)
+
+    def made(self) -> int:
+        """Joined tuples that probes made, results and others, in all steps."""
+        return sum(sum(o._inputs.matches) for o in self.operators)
 
 
 def engine(query: str, streams: Mapping[str, Sequence[str]], plan: Plan) -> tuple[Engine, list[Any]]:
@@ -130,18 +162,20 @@ def compared(
     plans: Sequence[Plan],
     batches: Callable[[], Iterator[Batch]],
     warm: float = 0.5,
+    ticks: int = TICKS,
 ) -> dict[str, Run]:
     """Run plans side by side over the same steps, in turns; the first steps fill windows and warm up."""
     engines = {p.name: engine(query, streams, p) for p in plans}
     runs = {name: Run(operators=joins) for name, (_, joins) in engines.items()}
     steps = list(batches())
     for number, batch in enumerate(steps):
-        arrivals = _arrivals(batch, number)
-        count = sum(a.batch.num_rows for a in arrivals if a.batch is not None)
+        rows = arrivals(batch, number, ticks)
+        count = sum(a.batch.num_rows for a in rows if a.batch is not None)
         results = set()
-        for name in list(engines) if number % 2 else reversed(list(engines)):
+        first = number % len(engines)
+        for name in (*list(engines)[first:], *list(engines)[:first]):
             began = time.process_time()
-            results.add(engines[name][0].step(arrivals).only.batch.num_rows)
+            results.add(engines[name][0].step(rows).only.batch.num_rows)
             seconds, run = time.process_time() - began, runs[name]
             run.by_step.append((count, seconds))
             if number >= warm * len(steps):
@@ -151,17 +185,17 @@ def compared(
     return runs
 
 
-def _arrivals(batch: Batch, number: int) -> list[Arrival]:
-    """Rows of all streams, evenly spread over the ticks of a step."""
-    arrivals, ticks = [], 1 << 20
-    for name, columns in batch.items():
+def arrivals(batch: Batch, number: int, ticks: int = TICKS) -> list[Arrival]:
+    """Rows of all streams, evenly spread over the ticks of a step unless they say when they come."""
+    found = []
+    for name, given in batch.items():
+        columns = dict(given)
         count = len(next(iter(columns.values())))
-        ts = number * ticks + np.arange(count) * ticks // max(count, 1)
+        spread = number * ticks + np.arange(count) * ticks // max(count, 1)
+        ts = columns.pop("ts", spread)
         rows = {TS: pa.array(ts), **{f"{name}.{c}": pa.array(v) for c, v in columns.items()}}
-        arrivals.append(
-            Arrival(name, 0, pa.RecordBatch.from_pydict(rows), number * ticks, (number + 1) * ticks)
-        )
-    return arrivals
+        found.append(Arrival(name, 0, pa.RecordBatch.from_pydict(rows), number * ticks, (number + 1) * ticks))
+    return found
 
 
 def rows_of(x: str, at: float, runs: Mapping[str, Run], **more: float | int | str) -> list[Row]:
@@ -170,7 +204,7 @@ def rows_of(x: str, at: float, runs: Mapping[str, Run], **more: float | int | st
     for name, run in runs.items():
         probes, lookups = run.work()
         row: Row = {x: at, "algorithm": name, "rows_per_second": run.rate, "probes": probes}
-        found.append({**row, "look_ups": lookups, **more})
+        found.append({**row, "look_ups": lookups, "tuples_made": run.made(), **more})
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -108,7 +108,7 @@ def point_claims(rows: list[Row]) -> list[Claim]:
     points = list(dict.fromkeys(str(r["point"]) for r in rows))
     rates = {(str(r["point"]), str(r["algorithm"])): float(r["rows_per_second"]) for r in rows}
 
-    def ahead(one: str, other: str, at: list[str], by: float = 1.0) -> tuple[str, int]:
+    def ahead(one: str, other: str, at: Sequence[str], by: float = 1.0) -> tuple[str, int]:
         ratios = {p: rates[p, one] / rates[p, other] for p in at}
         return ", ".join(f"{p}: {v:.2f}" for p, v in ratios.items()), sum(v > by for v in ratios.values())
 
@@ -145,7 +145,7 @@ def burst(scale: Scale) -> list[Row]:
             yield {"R": {"a": a}, "S": {"a": s, "b": random.integers(0, domain, each)}, "T": {"b": b}}
 
     # I = 10,000 tuples in the thesis, of steps that each have as many here.
-    fast = replace(AS_IN_THE_THESIS, interval=4 * 7 * each, profile_every=1, observations=3)
+    fast = replace(AS_IN_THE_THESIS, interval=4 * 7 * each, observations=3)
     found = [
         forced("T ⋈ (R ⋈ S)", [(2, {0, 1})]),
         forced("R ⋈ (T ⋈ S)", [(0, {1, 2})]),

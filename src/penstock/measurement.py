@@ -118,6 +118,14 @@ class Property(StrEnum):
     EVALUATIONS = "evaluations", "filters", "Filters evaluated on tuples"
     PROFILED = "profiled", "tuples", "Tuples on which every filter was evaluated, to learn"
     CPU_SECONDS = "cpu_seconds", "seconds", "CPU time by activity (thesis table 4.2)", "the activity"
+    SINGLE_PLAN = (
+        "single_plan",
+        "cost",
+        "The average cost of the best single plan since the log began",
+        "the plan",
+    )
+    ADAPTED = "adapted", "cost", "The average cost of the plans that were used since then, in the same unit"
+    TRANSIENT = "transient", "0 or 1", "A statistic that often changes and soon comes back", "its name"
     UPDATES = "updates", "rows", "Rows that entered the window of an index, as now counted"
     COST = "cost", "weighted units", "What an access method would cost for the rows now counted", "the method"
 
@@ -139,6 +147,7 @@ class Property(StrEnum):
     # decision
     DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"
     GAIN = "gain", "share", "The share of the cost that it saves"
+    REASON = "reason", "", "Why the plan before was left, if it was not for a better one", "the reason"
     STATISTIC = "statistic", "see text", "A statistic behind it; of a filter, the share it drops", "its name"
     FROM_LOG = "from_log", "0 or 1", "Whether the plan was found in the plan log"
 

@@ -43,7 +43,7 @@ class Settings:
     """
 
     filters: str = "a-greedy"
-    join: str = "mjoin"
+    join: str = "adaptive"
     w_join: str = "adaptive"
     allocation: str = "optimal"
     engine_memory: int | None = None
@@ -173,7 +173,7 @@ def _local_directory(value: str) -> str | None:
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "filters": tuple(DEFAULTS),
-    "join": ("mjoin", "adaptive", "xjoin", "tree"),
+    "join": ("adaptive", "mjoin", "xjoin", "tree"),
     "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "sharing": ("on", "off"),

@@ -15,7 +15,8 @@ from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.joins import adaptive_caching, operator
-from penstock.engine.joins.adaptive_caching import AdaptiveCaches, Keys
+from penstock.engine.joins.adaptive_caching import AdaptiveCaches, Phase
+from penstock.engine.joins.cache_profile import Keys
 from penstock.engine.stage import TS, Arrival
 from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
@@ -113,11 +114,15 @@ def test_what_saves_little_is_not_used() -> None:
 
 
 def test_misses_are_counted_by_a_bloom_filter() -> None:
-    keys = Keys(replace(CACHES, bloom_tuples=1000, bloom_bits=64))
-    assert keys.miss_probability == 1.0
-    for _ in range(4):
-        keys.add(np.random.default_rng(0).integers(0, 50, (500, 1)))
-    assert keys.miss_probability == pytest.approx(0.05, abs=0.005)
+    """Keys that the first half of a window had do not count: a cache in use would have them."""
+    few, many = (Keys(replace(CACHES, bloom_tuples=1000, bloom_bits=64)) for _ in range(2))
+    assert few.miss_probability is None and not few.enough
+    random = np.random.default_rng(0)
+    for at in range(0, 1000, 250):
+        few.add(random.integers(0, 50, (250, 1)))
+        many.add(np.concatenate([random.integers(0, 10, (125, 1)), 100 + at + np.arange(125)[:, None]]))
+    assert few.enough and few.miss_probability == 0.0
+    assert many.miss_probability == pytest.approx(0.5, abs=0.02)
 
 
 # the running join
@@ -127,8 +132,8 @@ FAST = replace(
     CACHES,
     observations=2,
     interval=2000,
-    least_slice=16,
-    profile_every=2,
+    allowance_s=1.0,
+    sample=64,
     bypass_every=4,
     bloom_tuples=512,
     probe_s=2e-8,
@@ -236,20 +241,45 @@ def test_profiled_and_bypassing_slices_use_no_cache() -> None:
     running = Running()
     for _ in range(20):
         running.step()
-    cache, profile = running.caches.caches.copy().popitem()[1], running.caches._profiles[2]
-    slices, looked = profile.slices, cache.cache.hits + cache.cache.misses
+    caches, profile = running.caches, running.caches.profile[2]
+    cache = caches.caches.copy().popitem()[1]
+    assert (caches.phase, caches.budget.spent > 0) == (Phase.IDLE, True)
+    tuples, looked, plain = caches._tuples, cache.cache.hits + cache.cache.misses, list(profile.plain)
     for _ in range(8):
         running.step()
     used = cache.cache.hits + cache.cache.misses - looked
-    tuples = (profile.slices - slices) * 600
-    assert 0 < used < tuples
+    assert 0 < used < caches._tuples - tuples
+    assert list(profile.plain) != plain
+
+
+@pytest.mark.usefixtures("work_clock")
+def test_what_is_learned_is_paid_from_a_budget() -> None:
+    """Without an allowance nothing is profiled, and no cache is found; results are the same."""
+    running, plain = Running(thresholds=replace(FAST, allowance_s=-1.0, overhead_share=0.0)), Running("mjoin")
+    for _ in range(20):
+        assert running.step() == plain.step()
+    caches = running.caches
+    assert not caches.caches and caches.budget.spent == 0.0
+    assert not any(p.joins for p in caches.profile.pipelines)
+
+
+@pytest.mark.usefixtures("work_clock")
+def test_candidates_that_cannot_pay_are_not_profiled() -> None:
+    """A look-up that takes as long as the pipeline itself: plain slices tell, and that is all."""
+    running = Running(thresholds=replace(FAST, probe_s=1e-3))
+    for _ in range(20):
+        running.step()
+    caches = running.caches
+    assert caches.phase is Phase.IDLE and caches.reoptimizer.interval > FAST.interval
+    assert not any(p.joins for p in caches.profile.pipelines)
+    assert set(caches.reoptimizer.states.values()) == {State.UNUSED}
 
 
 def test_dear_look_ups_are_never_used() -> None:
     running, plain = Running(thresholds=replace(FAST, probe_s=1.0)), Running("mjoin")
     for _ in range(12):
         assert running.step() == plain.step()
-    assert not running.caches.caches and running.caches.reoptimizer.selections
+    assert not running.caches.caches and running.caches.reoptimizer.interval > FAST.interval
 
 
 def test_memory_goes_to_the_cache_that_saves_most_per_byte() -> None:
@@ -259,12 +289,21 @@ def test_memory_goes_to_the_cache_that_saves_most_per_byte() -> None:
         running.step()
     found = [c for c in caches.reoptimizer.states if len(c.inputs) == 2][:2]
     caches.place(frozenset(found))
-    caches._memory = 4 * FAST.page
+    caches._memory = caches._most_memory = 4 * FAST.page
     caches.share(dict.fromkeys(caches.caches, 1.0))
     rich, poor = caches.caches
     with patch.object(AdaptiveCaches, "_priority", lambda self, s: 2.0 if s == rich else 1.0):
-        caches._allot()
+        pages = caches._pages
+        pages.allot(caches._memory, caches.caches, caches._priority)
         caches.caches[rich].cache.evicted += 1
-        caches._allot()
-    assert caches.caches[rich].cache.limit > caches.caches[poor].cache.limit >= FAST.page
-    assert sum(c.cache.limit for c in caches.caches.values()) <= caches._memory
+        pages.allot(caches._memory, caches.caches, caches._priority)
+        limits = {s: c.cache.limit for s, c in caches.caches.items()}
+        assert limits[rich] > limits[poor] >= FAST.page
+        assert sum(limits.values()) <= caches._memory
+        # Less memory: the cache that saves less gives its back first.
+        caches.allow(limits[rich])
+        assert caches.caches[poor].cache.limit == 0 and caches.caches[rich].cache.limit == limits[rich]
+        caches.allow(1000)
+        assert caches.caches[rich].cache.limit == 1000
+        caches.allow(1 << 30)
+    assert sum(c.cache.limit for c in caches.caches.values()) <= caches._memory == 4 * FAST.page

@@ -10,8 +10,9 @@ import pytest
 
 from penstock.cost.model import PAPER, ByCost
 from penstock.streamon.access import AdaptiveAccess
-from penstock.streamon.framework import Decision, PlanLog, StreaMon
+from penstock.streamon.framework import StreaMon
 from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.streamon.plan_log import Decision, PlanLog
 from penstock.streamon.settings import Thresholds
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from bench.streamon.offline import cost, matrix_view, optimal
 from penstock.streamon import kernels
-from penstock.streamon.framework import PlanLog
 from penstock.streamon.orderings import Ordering, Steadiness, ordering
 from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.settings import Thresholds
 
 

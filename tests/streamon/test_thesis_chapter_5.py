@@ -79,7 +79,7 @@ def test_example_5_5_2_sharing() -> None:
 
 
 def test_caches_with_other_keys_are_not_shared() -> None:
-    found = candidates(zero_based(ORDERS), lambda before, members: min(before))
+    found = candidates(zero_based(ORDERS), lambda before, *_: min(before))
     alike = [c for c in found if named(c)[1] == {1, 2}]
     assert len({c.group for c in alike}) == 3
 
@@ -114,7 +114,7 @@ def test_benefit() -> None:
 
 def random_values(seed: int, orders: list[list[int]], shared: bool) -> Values:
     random = Random(seed)
-    key = (lambda before, members: 0) if shared else (lambda before, members: tuple(sorted(before)))
+    key = (lambda before, *_: 0) if shared else (lambda before, *_: tuple(sorted(before)))
     costs: dict = {}
     found = {}
     for c in candidates(orders, key):
@@ -137,6 +137,22 @@ def best_by_trying(values: Values) -> float:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_selection_is_the_best_one(seed: int, shared: bool) -> None:
     values = random_values(seed, zero_based(ORDERS), shared)
+    chosen = select(values)
+    assert nonoverlapping(tuple(chosen))
+    assert worth(chosen, values) == pytest.approx(best_by_trying(values))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_globally_consistent_caches_are_chosen_by_trying_all(seed: int) -> None:
+    """5.7: they may overlap without one containing the other; with a quota all sets are tried."""
+    orders = zero_based({1: (2, 3, 4), 2: (3, 4, 1), 3: (4, 1, 2), 4: (1, 2, 3)})
+    random = Random(seed)
+    found = with_global(orders, quota=10)
+    assert any(
+        a.overlaps(b) and not (a.inputs < b.inputs or b.inputs < a.inputs) for a in found for b in found
+    )
+    costs = {group: random.choice((0.0, 1.0, 4.0)) for group in {c.group: 0 for c in found}}
+    values = {c: Value(random.choice((-2.0, 0.5, 3.0, 5.0)), costs[c.group]) for c in found}
     chosen = select(values)
     assert nonoverlapping(tuple(chosen))
     assert worth(chosen, values) == pytest.approx(best_by_trying(values))

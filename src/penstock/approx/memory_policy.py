@@ -42,7 +42,8 @@ from penstock.engine.kernels.keeping import watch
 from penstock.engine.operator import Clock
 from penstock.engine.snapshot import State, Stateful
 from penstock.measurement import Kind, Property, Reading, curve, under
-from penstock.streamon.framework import PlanLog, Statistics, StreaMon
+from penstock.streamon.framework import StreaMon
+from penstock.streamon.plan_log import PlanLog, Statistics
 
 Plan = TypeVar("Plan")
 Int64s = npt.NDArray[np.int64]

@@ -208,7 +208,8 @@ class Engine:
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""
-        self._memory.settle([self._sources, *(kept for g in self.groups.values() for kept in g.kept())])
+        kept = [self._sources, *(kept for g in self.groups.values() for kept in g.kept())]
+        self._memory.settle(kept, [e.operator for g in self.groups.values() for e in g.graph.entities])
 
     def _forget_steps(self) -> int:
         """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""

@@ -224,6 +224,14 @@ class Operator(Stateful, ABC):
         """Bytes held in synopses."""
         return 0
 
+    def spare_bytes(self) -> int:
+        """Of these, the bytes that it can do without at any time, as those of caches."""
+        return 0
+
+    def allow(self, spare: int) -> None:
+        """Keep no more than so many of the bytes that it can do without."""
+        return
+
     def measure(self) -> Iterator[Reading]:
         """Further measurements of it and its parts; the engine adds rows, bytes, elements, seconds."""
         return iter(())

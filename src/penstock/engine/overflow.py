@@ -3,7 +3,8 @@
 What an engine keeps is NumPy arrays and Arrow data. If they are larger than the limit after a step, some are
 moved into files that are mapped into memory: the same values at another address, so that no operator knows of
 it and no result changes. Payload goes first, since it is read only for results, the latest piece of a list
-last; keys, lives and indexes go if they alone exceed the limit. Arrays that grow while a step runs, and
+last; keys, lives and indexes go if they alone exceed the limit. Before anything is moved, operators give up
+what they can do without, as caches. Arrays that grow while a step runs, and
 chunks that wait in queues, are made in a file at once. Of a file, the system keeps the pages in memory that
 are in use, as far as it has memory.
 
@@ -34,7 +35,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from math import prod
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
@@ -55,6 +56,16 @@ Move = Callable[[Data, bool, bool], Data]
 _current: ContextVar[Memory | None] = ContextVar("memory", default=None)
 _PLAIN_IPC = pa.ipc.IpcWriteOptions(use_threads=False)
 _PAGE_OUT = 21  # MADV_PAGEOUT of Linux, which Python's mmap does not name
+
+
+class Spare(Protocol):
+    """Keeps something that it can do without (``engine.operator.Operator``)."""
+
+    def spare_bytes(self) -> int:
+        """The bytes of it."""
+
+    def allow(self, spare: int) -> None:
+        """Keep no more than so many bytes of it."""
 
 
 class _Found(NamedTuple):
@@ -95,11 +106,15 @@ class Memory:
         finally:
             _current.reset(token)
 
-    def settle(self, roots: Sequence[Any]) -> None:
-        """Move what is kept in these objects to disk, as far as it exceeds the limit."""
+    def settle(self, roots: Sequence[Any], users: Sequence[Spare] = ()) -> None:
+        """Move what is kept in these objects to disk, as far as it exceeds the limit, after ``users`` among
+        them have given up what they can do without.
+        """
         if self._limit is None:
             return
         found = self._found(roots)
+        if self._shed(users, sum(f.data.nbytes for f in found), self._limit.bytes):
+            found = self._found(roots)
         self.held = sum(f.data.nbytes for f in found if not f.movable and not f.on_disk)
         places: dict[int, Data] = {}
         for f in sorted((f for f in found if f.movable), key=lambda f: f.warmth):
@@ -111,6 +126,14 @@ class Memory:
                 places[id(f.data)] = self.moved(f.data)
         if places:
             _walk(roots, lambda data, *_: places.get(id(data), data))
+
+    def _shed(self, users: Sequence[Spare], total: int, limit: int) -> bool:
+        """Leave to what operators can do without the memory that the rest does not need, in equal parts."""
+        users = [r for r in users if r.spare_bytes()]
+        spare = sum(r.spare_bytes() for r in users)
+        for user in users:
+            user.allow(max(limit - total + spare, 0) // len(users))
+        return sum(r.spare_bytes() for r in users) < spare
 
     def _belongs_in_memory(self, found: _Found, limit: int) -> bool:
         """What is on disk returns if there is room to spare, so that it does not go back and forth."""

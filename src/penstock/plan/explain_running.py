@@ -104,12 +104,14 @@ def _caches(found: Measurements) -> Iterator[str]:
             states = chosen.values(Property.STATE)
             yield f"    a-caching: {', '.join(f'{n:.0f} {state}' for state, n in states.items() if n)}"
             yield from _cache_decisions(found.parts(path).of_kind(Kind.DECISION))
+            yield from _what_if(chosen)
 
 
 def _cache_decisions(decisions: Measurements) -> Iterator[str]:
     for made in list(decisions.by_entity().values())[-SHOWN_DECISIONS:]:
         at, plan = made.value(Property.DECIDED_AT), made.text(Property.DECIDED_AT)
-        yield f"      tuple {at:,.0f}: caches {plan}, expected to save {made.value(Property.GAIN):.0%}"
+        why = made.text(Property.REASON) or f"expected to save {made.value(Property.GAIN):.0%}"
+        yield f"      tuple {at:,.0f}: caches {plan}; {why}"
 
 
 def _index(own: Measurements) -> str:
@@ -140,6 +142,17 @@ def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:
         drops = ", ".join(f"{name} {share:.0%}" for name, share in made.values(Property.STATISTIC).items())
         plan = made.text(Property.DECIDED_AT) + (" (recalled)" if made.value(Property.FROM_LOG) else "")
         yield f"      tuple {made.value(Property.DECIDED_AT):,.0f}: dropped by {drops} -> {plan}"
+    yield from _what_if(order)
+
+
+def _what_if(chosen: Measurements) -> Iterator[str]:
+    """What adapting gained over the best single plan, and statistics that are transient (thesis 7.1)."""
+    single, adapted = chosen.value(Property.SINGLE_PLAN), chosen.value(Property.ADAPTED)
+    if chosen.value(Property.CHANGES) > 1 and single:
+        kept = chosen.text(Property.SINGLE_PLAN)
+        yield f"      since the log began: adapting saved {1 - adapted / single:.0%} over always {kept}"
+    if transient := chosen.texts(Property.TRANSIENT):
+        yield f"      change and soon come back: {', '.join(transient)}"
 
 
 def _adapting(order: Measurements) -> str:

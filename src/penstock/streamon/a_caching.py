@@ -21,7 +21,7 @@ from enum import StrEnum
 import numpy as np
 
 from penstock.streamon.cache_selection import Candidate, Value, Values, select, worth
-from penstock.streamon.framework import Statistics
+from penstock.streamon.plan_log import Statistics
 from penstock.streamon.settings import CacheThresholds
 
 CacheSet = frozenset[Candidate]
@@ -47,6 +47,10 @@ class CacheEvidence:
     work: float
     traffic: tuple[tuple[float, float], ...]
 
+    def price(self, plan: CacheSet) -> float:
+        """What a tuple takes with some caches; those of which nothing is known save nothing."""
+        return max(self.work - worth([c for c in plan if c in self.values], self.values), 0.0)
+
 
 class CacheReoptimizer:
     """Keeps the states of the candidates and the set of caches in use."""
@@ -66,19 +70,24 @@ class CacheReoptimizer:
         before = self.states
         self.states = {c: before.get(c, State.PROFILED) for c in candidates}
         self._judged = {c: v for c, v in self._judged.items() if c in self.states}
-        if any(c not in before for c in self.states):
+        lost = self._use(frozenset(c for c in self.plan if c in self.states))
+        if lost:
             self.interval = self._thresholds.interval
-        return self._use(frozenset(c for c in self.plan if c in self.states))
+        return lost
 
     def profiled(self) -> list[Candidate]:
         return [c for c, s in self.states.items() if s is State.PROFILED]
 
-    def begin(self) -> bool:
-        """An interval is over: profile again (step 4, point b); returns whether caches in use changed."""
-        unused = [c for c, s in self.states.items() if s is State.UNUSED]
-        for c in unused:
-            self.states[c] = State.PROFILED
-        hidden = [u for u in self.plan if any(u.overlaps(c) and c.inputs < u.inputs for c in unused)]
+    def begin(self, promising: Callable[[Candidate], bool] = lambda c: True) -> bool:
+        """An interval is over: profile again those that may pay (step 4, point b).
+
+        Returns whether caches in use changed: one that contains a profiled one is set aside.
+        """
+        profiled = [c for c, s in self.states.items() if s is not State.USED and promising(c)]
+        for c, state in self.states.items():
+            if state is not State.USED:
+                self.states[c] = State.PROFILED if c in profiled else State.UNUSED
+        hidden = [u for u in self.plan if any(u.overlaps(c) and c.inputs < u.inputs for c in profiled)]
         for c in hidden:
             self.states[c] = State.PROFILED
         return self._use(self.plan.difference(hidden))

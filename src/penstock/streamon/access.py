@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from penstock.measurement import Property, Reading, curve
-from penstock.streamon.framework import PlanLog, Statistics, StreaMon
+from penstock.streamon.framework import StreaMon
+from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.settings import ACCESS, AccessThresholds
 
 
@@ -115,7 +116,12 @@ class AdaptiveAccess:
         self._streamon: StreaMon[str, Usage] | None = None
         if chooser is not None:
             cheapest = CheapestMethod(self.methods, chooser, thresholds)
-            self._streamon = StreaMon(self, self._profiler, cheapest, self.log)
+            self._streamon = StreaMon(self, self._profiler, cheapest, self.log, self._pricing)
+
+    def _pricing(self, _: Statistics, usage: Usage) -> Price[str]:
+        assert self._chooser is not None
+        costs, rows = self._chooser.costs(*usage, self.methods), max(usage.probes + usage.updates, 1.0)
+        return lambda method: costs[method] / rows
 
     def use(self, plan: str) -> None:
         self.method = plan
@@ -142,4 +148,4 @@ class AdaptiveAccess:
             costs = self._chooser.costs(*usage, self.methods)
             yield from curve(Property.COST, costs.values(), costs)
         yield Reading(Property.CHANGES, self.log.count)
-        yield from self.log.measure(Usage._fields, str)
+        yield from self.log.measure(Usage._fields, str, self._profiler.rows)

@@ -9,7 +9,8 @@ the same inputs and the same key are one cache, whose maintenance is paid once (
 The best set of caches that do not overlap maximizes the sum of benefit - cost. Without shared caches the best
 set of a tree is its root or the best sets of its children. With shared caches the problem is NP-hard: the
 groups that are paid for are tried one set after the other, if they are few, and otherwise chosen greedily as
-in weighted set cover.
+in weighted set cover. Globally-consistent caches may overlap partly; there are few candidates then, and all
+sets of them are tried.
 
 >>> orders = [[1, 2], [2, 0], [1, 0]]     # R1 ⋈ R2 ⋈ R3 as in example 5.4.3
 >>> [(c.root, sorted(c.inputs)) for c in candidates(orders)]
@@ -22,19 +23,21 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
-from penstock.streamon.settings import MOST_CACHE_GROUPS
+from penstock.streamon.settings import MOST_CACHE_GROUPS, MOST_TRIED_CACHES
 
 Orders = Sequence[Sequence[int]]
 """For each input the order in which its tuples probe the others."""
-KeyOf = Callable[[Collection[int], Collection[int]], Hashable]
-"""The key of a segment (second) behind some inputs (first); None if it cannot be cached."""
+KeyOf = Callable[[Collection[int], Collection[int], Collection[int]], Hashable]
+"""The key of a segment (second) behind some inputs (first) and beside others (third); None if it cannot be
+cached."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A cache of ``inputs`` in the pipeline of ``root``, from position ``first`` on, by ``key``.
 
-    ``beside``: for a segment without the prefix invariant, the inputs with which it has it (5.7).
+    ``beside``: for a segment X without the prefix invariant, the inputs Y with which it has it (5.7). Of X
+    only the rows are cached then that join rows of Y.
     """
 
     root: int
@@ -85,9 +88,9 @@ def benefit(
     return work - tuples[0] * probe - miss * (work + after * update)
 
 
-def no_key(before: Collection[int], members: Collection[int]) -> Hashable:
+def no_key(before: Collection[int], members: Collection[int], beside: Collection[int]) -> Hashable:
     """Joins on one attribute: every segment has the same key."""
-    return 0
+    return 0 if not beside else tuple(sorted(beside))
 
 
 def has_prefixes(orders: Orders, inputs: Collection[int]) -> bool:
@@ -108,7 +111,7 @@ def _segments(
         for first in range(len(order)):
             for stop in range(first + 2, len(order) + 1):
                 inputs = frozenset(order[first:stop])
-                found = key({root, *order[:first]}, inputs) if wanted(inputs) else None
+                found = key({root, *order[:first]}, inputs, ()) if wanted(inputs) else None
                 if found is not None:
                     yield Candidate(root, first, inputs, found)
 
@@ -125,11 +128,13 @@ def with_global(orders: Orders, quota: int, key: KeyOf = no_key) -> list[Candida
     others = [c for c in _segments(orders, key) if c not in known]
     others.sort(key=lambda c: (-len(c.inputs), c.root, c.first))
     for c in others[: max(quota - len(found), 0)]:
-        found.append(Candidate(c.root, c.first, c.inputs, c.key, _beside(orders, c.inputs)))
+        beside = beside_of(orders, c.inputs)
+        before = {c.root, *orders[c.root][: c.first]}
+        found.append(Candidate(c.root, c.first, c.inputs, key(before, c.inputs, beside), beside))
     return found
 
 
-def _beside(orders: Orders, inputs: frozenset[int]) -> frozenset[int]:
+def beside_of(orders: Orders, inputs: frozenset[int]) -> frozenset[int]:
     """The fewest inputs that satisfy the prefix invariant together with a segment; all others always do."""
     others = [i for i in range(len(orders)) if i not in inputs]
     sets = chain.from_iterable(combinations(others, n) for n in range(1, len(others)))
@@ -171,6 +176,8 @@ def best_of(trees: Iterable[Tree], gain: Gain) -> tuple[float, list[Candidate]]:
 
 def select(values: Values) -> frozenset[Candidate]:
     """The set of caches that do not overlap with the largest sum of benefit - cost."""
+    if any(c.beside for c in values) and len(values) <= MOST_TRIED_CACHES:
+        return max(_sets(list(values)), key=lambda some: worth(some, values))
     pipelines = _pipelines(values)
     groups = _shared(values)
     if not groups:
@@ -179,6 +186,17 @@ def select(values: Values) -> frozenset[Candidate]:
     if len(groups) <= MOST_CACHE_GROUPS:
         return max(_by_groups(values, pipelines, groups), key=lambda some: worth(some, values))
     return greedy(values)
+
+
+def _sets(some: Sequence[Candidate]) -> Iterator[frozenset[Candidate]]:
+    """All sets of candidates that do not overlap."""
+    if not some:
+        yield frozenset()
+        return
+    first, *others = some
+    yield from _sets(others)
+    for chosen in _sets([c for c in others if not c.overlaps(first)]):
+        yield chosen | {first}
 
 
 def _pipelines(some: Iterable[Candidate]) -> list[list[Tree]]:

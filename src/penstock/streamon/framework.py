@@ -11,6 +11,7 @@ An instance chooses the types of its plans and of its evidence:
 | `pipelined_filters` | an order of the filters    | profile tuples                    |
 | `access`            | the name of a method       | probes and updates of the window  |
 | `w_join`            | the name of an algorithm   | rows in buffers, shares of them   |
+| `a_caching`         | a set of caches            | benefits and costs of caches      |
 | `approx`: maximize  | a policy, a split of memory| the rows that there is memory for |
 | `approx`: sampler   | a scheme, a fraction       | the rows that there is memory for |
 
@@ -21,19 +22,11 @@ alone.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from penstock.streamon.plan_log import PlanLog, Price, Statistics
 
-from penstock.measurement import Kind, Property, Reading, curve, under
-from penstock.streamon import kernels
-from penstock.streamon.settings import PUBLISHED_DECISIONS
-
-Statistics = npt.NDArray[np.float64]
 Plan = TypeVar("Plan")
 UsedPlan = TypeVar("UsedPlan", contravariant=True)
 Evidence = TypeVar("Evidence", contravariant=True)
@@ -71,64 +64,6 @@ class Reoptimizer(Protocol[Plan, Evidence]):
         """
 
 
-@dataclass(frozen=True)
-class Decision(Generic[Plan]):
-    """A change of plan: when (a count of tuples), by which statistics, and the share of the cost it saves."""
-
-    time: int
-    statistics: tuple[float, ...]
-    plan: Plan
-    gain: float = 0.0
-    recalled: bool = False
-    """Whether the plan was found in the log."""
-
-
-class PlanLog(Generic[Plan]):
-    """The last ``size`` decisions; a plan is recalled for statistics that differ by ``distance`` at most."""
-
-    def __init__(self, size: int, distance: float = 0.0) -> None:
-        self._decisions: deque[Decision[Plan]] = deque(maxlen=size)
-        self._statistics = np.empty((size, 0))
-        self._distance = distance
-        self.count = self.recalled = 0
-
-    def add(
-        self, time: int, statistics: Statistics, plan: Plan, gain: float = 0.0, recalled: bool = False
-    ) -> None:
-        if not self.count:
-            self._statistics = np.empty((len(self._statistics), len(statistics)))
-        self._statistics[self.count % len(self._statistics)] = statistics
-        self.count += 1
-        self.recalled += recalled
-        self._decisions.append(Decision(time, tuple(statistics.tolist()), plan, gain, recalled))
-
-    def recall(self, statistics: Statistics) -> Plan | None:
-        """The plan of the decision with the most similar statistics, if they are similar enough."""
-        if not self._decisions:
-            return None
-        kept = len(self._decisions)
-        nearest, distance = kernels.nearest(self._statistics[:kept], statistics)
-        # The next decision replaces the oldest one.
-        plan = self._decisions[(nearest - self.count) % kept].plan
-        return plan if distance <= self._distance else None
-
-    def last(self, count: int) -> list[Decision[Plan]]:
-        """The newest decisions, oldest first."""
-        return list(self._decisions)[-count:]
-
-    def measure(self, names: Sequence[str], shown: Callable[[Plan], str]) -> Iterator[Reading]:
-        """The newest decisions by number, with plan, gain and statistics, whose ``names`` these are."""
-        newest = self.last(PUBLISHED_DECISIONS)
-        for number, d in enumerate(newest, start=self.count - len(newest) + 1):
-            made = [
-                Reading(Property.DECIDED_AT, d.time, shown(d.plan)),
-                Reading(Property.GAIN, d.gain),
-                Reading(Property.FROM_LOG, d.recalled),
-                *curve(Property.STATISTIC, d.statistics, names),
-            ]
-            yield from under(str(number), Kind.DECISION, made)
-
-
 class StreaMon(Generic[Plan, Evidence]):
     """The three parts of one adaptive operator, and their plan log."""
 
@@ -138,9 +73,11 @@ class StreaMon(Generic[Plan, Evidence]):
         profiler: Profiler[Evidence],
         reoptimizer: Reoptimizer[Plan, Evidence],
         log: PlanLog[Plan],
+        pricing: Callable[[Statistics, Evidence], Price[Plan]] | None = None,
     ) -> None:
+        """``pricing``: what plans cost by some statistics and evidence, for the log."""
         self._executor, self._profiler, self._reoptimizer = executor, profiler, reoptimizer
-        self.log = log
+        self.log, self._pricing = log, pricing
 
     def adapt(self, time: int, evidence: Evidence) -> bool:
         """Pass new evidence to the re-optimizer; if it changes the plan, log the new one and use it."""
@@ -155,7 +92,8 @@ class StreaMon(Generic[Plan, Evidence]):
         if not self._reoptimizer.reconsider(evidence, recall):
             return False
         plan = self._reoptimizer.plan
-        self.log.add(time, statistics, plan, self._reoptimizer.gain, recalled=plan == known)
+        price = None if self._pricing is None else self._pricing(statistics, evidence)
+        self.log.add(time, statistics, plan, self._reoptimizer.gain, plan == known, price)
         self._executor.use(plan)
         return True
 

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from penstock.measurement import Property, Reading, curve
 from penstock.streamon import kernels
-from penstock.streamon.framework import PROCESSING, PROFILING, VIOLATIONS, PlanLog, StreaMon
+from penstock.streamon.framework import PROCESSING, PROFILING, VIOLATIONS, StreaMon
 from penstock.streamon.orderings import Order, ordering
-from penstock.streamon.profile import Burst
+from penstock.streamon.plan_log import PlanLog, Price, Statistics
+from penstock.streamon.profile import Bits, Burst
 from penstock.streamon.profiler import DropProfiler, Evaluate, Keep, Rows
 from penstock.streamon.settings import Thresholds
 
@@ -33,11 +34,23 @@ class PipelinedFilters:
         t = self.thresholds
         self.log = PlanLog[Order](t.plan_log_size, t.recall_distance)
         self.profiler = DropProfiler(self.ordering, seed)
-        self._streamon = StreaMon(self, self.profiler, self.ordering, self.log)
+        self._streamon = StreaMon(self, self.profiler, self.ordering, self.log, self._pricing)
         self.tuples = self.evaluations = 0
         self._stopwatch = self.ordering.stopwatch
         self._slice_rows = self.thresholds.slice_tuples
         self._first_sample = 0
+
+    def _pricing(self, shares: Statistics, _: Bits) -> Price[Order]:
+        """What a dropped tuple takes in an order, if filters drop independently of each other."""
+        times = self.ordering.window.times()
+
+        def price(order: Order) -> float:
+            cost, left = 0.0, 1.0
+            for f in order:
+                cost, left = cost + left * times[f], left * (1.0 - shares[f])
+            return float(cost)
+
+        return price
 
     @property
     def order(self) -> list[int]:
@@ -218,4 +231,4 @@ class PipelinedFilters:
         yield Reading(Property.EVALUATIONS, self.evaluations)
         yield Reading(Property.PROFILED, self.profiled)
         yield from curve(Property.CPU_SECONDS, self.seconds.values(), self.seconds)
-        yield from self.log.measure(called, lambda plan: ", ".join(called[f] for f in plan))
+        yield from self.log.measure(called, lambda plan: ", ".join(called[f] for f in plan), self.tuples)

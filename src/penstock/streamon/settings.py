@@ -42,11 +42,20 @@ DRIFT_MEMORY = 4.0
 PUBLISHED_DECISIONS = 8
 """Newest decisions of a plan log that are published as measurements."""
 
+TRANSIENT_CHANGE = 0.2
+"""Part of a statistic's range in the log from which on it has changed, and below which it has come back."""
+TRANSIENT_PART = 0.25
+"""Part of the longest time between two decisions up to which it came back soon."""
+TRANSIENT_TIMES = 2
+"""Times that this must have happened for a statistic to be transient."""
+
 # Caches (5.5)
 
 MOST_CACHE_GROUPS = 8
 """Groups of shared caches of which all sets are tried; of more the best are chosen greedily (5.5.4)."""
 
+MOST_TRIED_CACHES = 12
+"""Candidates of which all sets are tried, if some are globally consistent (5.7)."""
 PATIENCE = 32
 """How many times longer intervals are at most, after caches that were chosen have lost time and again."""
 RARE = 8
@@ -220,17 +229,23 @@ class CacheThresholds:
         m: candidates up to which globally-consistent ones are added (5.7; 5.8.4: 6).
     least_gain
         Share of the join's time that caches must save to be used; less is within the error of the estimates.
-    profile_every
-        One in this many slices of a pipeline is profiled until there are enough observations.
+    overhead_share
+        Largest share of the join's time that profiled and bypassing tuples take more than others (3.1).
+    allowance_s
+        Seconds by which they may exceed that share: enough to profile a join once when it starts.
+    sample, sample_s, least_sample
+        Tuples of a slice that are profiled, or that bypass caches: as many as take ``sample_s`` seconds, but
+        no more than ``sample`` and no fewer than ``least_sample``. Of fewer, the calls take the time and not
+        the tuples; slices with fewer are not looked at.
     bypass_every
-        One in this many slices of a pipeline with caches does without them, to know what they save; a prime
-        number, since every step has several slices that differ.
-    least_slice
-        Tuples that a slice must have to be profiled: of fewer, the calls take the time and not the tuples.
+        One in this many slices of a pipeline with caches has tuples that do without them, to know what they
+        save; a prime number, since every step has several slices that differ.
     bloom_tuples
-        W_d: tuples whose different keys a Bloom filter counts (5.5.3).
+        W_d: tuples whose keys a Bloom filter counts (5.5.3).
     bloom_bits
         Alpha: bits of the filter per tuple (5.5.3).
+    bloom_windows
+        Windows of W_d tuples that are counted each time.
     probe_s, read_s, update_s
         Seconds of a look-up, of each joined row that it reads, and of adding a joined row.
     call_s
@@ -246,14 +261,18 @@ class CacheThresholds:
     longest_interval: int = 1 << 23
     change: float = 0.2
     quota: int = 6
-    least_gain: float = 0.05
-    profile_every: int = 2
-    bypass_every: int = 23
-    least_slice: int = 1 << 9
+    least_gain: float = 0.1
+    overhead_share: float = 0.01
+    allowance_s: float = 5e-3
+    sample: int = 1 << 10
+    sample_s: float = 5e-4
+    least_sample: int = 1 << 6
+    bypass_every: int = 11
     bloom_tuples: int = 1 << 15
     bloom_bits: int = 8
-    probe_s: float = 5e-8
-    read_s: float = 3e-8
+    bloom_windows: int = 1
+    probe_s: float = 6e-8
+    read_s: float = 4e-8
     update_s: float = 1.5e-7
     call_s: float = 8e-5
     page: int = 1 << 16

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.measurement import Property, Reading, curve
-from penstock.streamon.framework import PlanLog, Statistics, StreaMon
+from penstock.streamon.framework import StreaMon
+from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.settings import W_JOIN, WJoinThresholds
 
 
@@ -158,7 +159,7 @@ class AdaptiveWJoin:
         self.traffic: Traffic | None = None
         self._period = thresholds.period
         self._cheapest = CheapestAlgorithm(self.algorithms, thresholds)
-        self._streamon = StreaMon(self, self.profiler, self._cheapest, self.log)
+        self._streamon = StreaMon(self, self.profiler, self._cheapest, self.log, self._pricing)
 
     def use(self, plan: str) -> None:
         self.algorithm = plan
@@ -167,6 +168,10 @@ class AdaptiveWJoin:
         """Whether a step with so many new rows is one to look at: the first, and then one per period."""
         first = self.traffic is None and rows > 0
         return len(self.algorithms) > 1 and (first or self.profiler.pending + rows >= self._period)
+
+    def _pricing(self, _: Statistics, traffic: Traffic) -> Price[str]:
+        costs = self._cheapest.costs(traffic)
+        return lambda algorithm: costs[algorithm]
 
     def reconsider(self) -> None:
         """Compare the algorithms before a step that was looked at."""
@@ -185,4 +190,4 @@ class AdaptiveWJoin:
             f"{what} {i}" for what in ("arrived", "buffered") for i in range(len(self.traffic.arrived))
         ]
         names = [*of_each, "located", "matching"]
-        yield from self.log.measure(names, str)
+        yield from self.log.measure(names, str, self.profiler.rows)

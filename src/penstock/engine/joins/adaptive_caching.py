@@ -1,103 +1,57 @@
-"""The caches of a join chosen while it runs: executor and profiler of A-Caching (thesis 5.5.3, figure 5.10).
+"""The caches of a join chosen while it runs: executor and profiler of A-Caching (thesis 5.5, figure 5.10).
 
-What a slice of tuples takes is known for each way to process it:
+A join is in one of three phases:
 
-* without caches, by drop probing: the normal way, and one in some slices where there are caches;
-* with the caches in use;
-* *profiled*: all probes one after the other, without caches and without drop probing, each of them timed.
-  That gives the tuples d and the cost c of each join of a pipeline.
+* *idle*: it does what it does, with the caches in use, until an interval is over. Without caches nothing is
+  measured but counts of tuples.
+* *watching*: its slices are timed as they are, and for candidates whose key the rows of a pipeline have, a
+  Bloom filter counts the keys that come again. Candidates that cannot pay by that are left out, and if no
+  other is left the join is idle again, for twice as long. That is all that most joins ever spend on caches.
+* *profiling*: some tuples of a slice go through all probes one after the other, without caches and without
+  drop probing, each probe timed, until there are enough observations. Then the caches are chosen.
 
-Slices are profiled only until there are enough observations. All of them give the same results, so the cost
-of profiling is what a profiled slice takes more than a normal one. How many look-ups of a candidate would
-miss is estimated by a Bloom filter over the keys that reach it.
-
-Units: seconds per tuple of the whole join, so that rates are shares of its tuples.
+While there are caches some tuples bypass them, to know what they save. Profiled and bypassing tuples give the
+same results as others and take longer: what they take more is kept within a share of the join's time.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from statistics import fmean
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.engine.element import Int64s
-from penstock.engine.joins.caching import JoinCaches, Placement, Segment, keyed, segment_of
+from penstock.engine.joins.cache_memory import Pages
+from penstock.engine.joins.cache_profile import JoinProfile, Keys, PipelineProfile, ProfilingBudget, Slice
+from penstock.engine.joins.caching import JoinCaches, Placement, Segment, keyed, named, segment_of
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.joins.steps import Filter, Probe, Verify
+from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
 from penstock.engine.joins.tuples import Tuples
-from penstock.engine.kernels.caching import mark
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.a_caching import CacheEvidence, CacheProfiler, CacheReoptimizer, CacheSet, State
-from penstock.streamon.cache_selection import Candidate, Value, benefit, with_global
-from penstock.streamon.framework import PlanLog, StreaMon
+from penstock.streamon.cache_selection import Candidate, Value, with_global
+from penstock.streamon.framework import StreaMon
+from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.settings import CACHES, PATIENCE, RARE, CacheThresholds
 
 if TYPE_CHECKING:
     from penstock.engine.joins.pipeline import Pipeline
 
 
-class Keys:
-    """How many different keys reach a candidate: a Bloom filter over windows of tuples (5.5.3)."""
-
-    def __init__(self, thresholds: CacheThresholds) -> None:
-        self._bits = np.zeros(thresholds.bloom_tuples * thresholds.bloom_bits, np.bool_)
-        self._most = thresholds.bloom_tuples
-        self._tuples = self._marked = 0
-        self._shares: deque[float] = deque(maxlen=thresholds.observations)
-
-    def add(self, words: np.ndarray) -> None:
-        self._marked += mark(self._bits, words)
-        self._tuples += len(words)
-        if self._tuples >= self._most:
-            self._shares.append(self._marked / self._tuples)
-            self._bits[:] = False
-            self._tuples = self._marked = 0
-
-    @property
-    def miss_probability(self) -> float:
-        """The share of tuples whose key is the first of its kind; 1 while there are too few."""
-        if self._shares:
-            return fmean(self._shares)
-        return self._marked / self._tuples if self._tuples > self._most // 8 else 1.0
+KeyPlace = tuple[int, int, tuple[int, ...]]
+"""Where keys are counted: a pipeline, a position in it, and the classes of the key. Candidates share it."""
 
 
-class PipelineProfile:
-    """What is known of the pipeline of one input: the last observations of each statistic."""
+class Phase(Enum):
+    """What the join is doing about its caches."""
 
-    def __init__(self, joins: int, size: int) -> None:
-        self.tuples = self.entered = 0.0
-        """Recent tuples, and recent rows that entered the input."""
-        self.slices = 0
-        # (seconds, tuples) of slices
-        self.plain: deque[tuple[float, int]] = deque(maxlen=size)
-        self.cached: deque[tuple[float, int]] = deque(maxlen=size)
-        self.joins: deque[np.ndarray] = deque(maxlen=size)
-        self._none = np.ones((2, joins + 1))
-
-    def clear(self) -> None:
-        self.joins.clear()
-        self.cached.clear()
-
-    @property
-    def uncached(self) -> float:
-        """Seconds of a tuple without caches."""
-        return _mean(self.plain)
-
-    def slice_size(self) -> float:
-        """Tuples of a profiled slice."""
-        return fmean(seen[0, 0] for seen in self.joins) if self.joins else 1.0
-
-    def probes(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each join the tuples that reach it per tuple of the input, and what each of those takes; at the
-        end, the tuples that all joins return.
-        """
-        total = np.sum(self.joins, axis=0) if self.joins else self._none
-        tuples, seconds = total
-        return tuples / max(tuples[0], 1.0), seconds / np.maximum(tuples, 1.0)
+    IDLE = 0
+    WATCHING = 1
+    PROFILING = 2
 
 
 class AdaptiveCaches(JoinCaches):
@@ -114,81 +68,117 @@ class AdaptiveCaches(JoinCaches):
         self.thresholds = thresholds
         self.reoptimizer = CacheReoptimizer(thresholds)
         self.log = PlanLog[CacheSet](thresholds.plan_log_size)
-        self._streamon = StreaMon(_Use(self.place), CacheProfiler(), self.reoptimizer, self.log)
-        size = thresholds.observations
-        self._profiles = [PipelineProfile(len(inputs) - 1, size) for _ in range(len(inputs))]
-        self._orders: list[tuple[int, ...]] = [()] * len(inputs)
-        self._keys: dict[Candidate, Keys] = {}
+        self._streamon = StreaMon(
+            _Use(self.place), CacheProfiler(), self.reoptimizer, self.log, lambda _, evidence: evidence.price
+        )
+        self.profile = JoinProfile(len(inputs), thresholds)
+        self.budget = ProfilingBudget(thresholds)
+        self.phase = Phase.WATCHING
+        self._orders: list[tuple[int, ...]] = []
+        self._stale = False
+        self._keys: dict[KeyPlace, Keys] = {}
         # Recent seconds that the caches' updates took, and the tuples of the join meanwhile.
         self._feeding: dict[Segment, float] = {}
         self._fed = 0.0
-        self._tuples = 0
-        self._next = 0
+        self._tuples = self._began = self._next = 0
         self._patience = 1
-        self._seen: dict[Segment, tuple[int, int]] = {}
-        self._stale = False
-        self._segments: dict[tuple[frozenset[int], frozenset[int]], Segment | None] = {}
+        self._usual = [0.0] * len(inputs)
+        """Seconds per tuple of each pipeline without caches, as it was when the join was last watched."""
+        self._roots: frozenset[int] = frozenset()
+        self._slices = [0] * len(inputs)
+        self._pages = Pages(thresholds.page)
+        self._segments: dict[tuple[frozenset[int], ...], Segment | None] = {}
 
     # executor
 
     def place(self, plan: CacheSet) -> None:
         """Use the caches of a plan."""
         self.use(frozenset(Placement(c.root, _segment(c)) for c in plan))
+        self._roots = frozenset(c.root for c in plan)
         self._feeding = dict.fromkeys(self.caches, 0.0)
         self._fed = 0.0
-        for root in {c.root for c in plan}:
-            self._profiles[root].cached.clear()
-            # What slices take without the caches is measured again beside those with them.
-            self._profiles[root].plain.clear()
+        for root in self._roots:
+            self.profile[root].cached.clear()
 
-    def run(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
+    def run(self, pipeline: Pipeline, tuples: Tuples) -> list[Tuples]:
         root, count = pipeline.root, len(tuples)
-        order = tuple(pipeline.order())
-        if order != self._orders[root]:
-            self._reordered(root, order)
-        profile = self._profiles[root]
+        profile = self.profile[root]
         self._tuples += count
         self._fed += count
         profile.tuples += count
-        profile.slices += 1
-        large = count >= self.thresholds.least_slice
-        if large:
+        if self.phase is Phase.IDLE and root not in self._roots:
+            self.budget.busy += count * self._usual[root]
+            return [pipeline.through(pipeline.steps(), tuples)]
+        order = tuple(pipeline.order())
+        if self._orders and order != self._orders[root]:
+            self._stale = True
+        sample = self._sample(profile)
+        if count < sample:
+            return [pipeline.through(self._steps(pipeline, order), tuples)]
+        if self.phase is not Phase.IDLE:
             self._note_keys(root, tuples)
-        if large and self._to_profile(root):
-            return self._profiled(pipeline, order, tuples)
-        elements = self.elements(root, order)
-        cached = any(not isinstance(e, int) for e in elements)
-        bypassed = cached and profile.slices % self._bypass_every(profile) == 0
-        began = time.thread_time()
-        steps = pipeline.cached_steps(elements) if cached and not bypassed else pipeline.steps()
-        found = pipeline.through(steps, tuples)
-        if large:
-            seen = profile.cached if cached and not bypassed else profile.plain
-            seen.append((time.thread_time() - began, count))
-        return found
+        rest = _part(tuples, slice(sample, None)) if count > sample else None
+        if self._to_profile(root):
+            found = [self._profiled(pipeline, order, _part(tuples, slice(sample)))]
+        elif rest is not None and self._to_bypass(root):
+            found = [self._bypassing(pipeline, _part(tuples, slice(sample)))]
+        else:
+            return [self._timed(pipeline, order, tuples)]
+        return found if rest is None else [*found, self._timed(pipeline, order, rest)]
 
-    def _bypass_every(self, profile: PipelineProfile) -> int:
-        """Every other slice does without caches until it is known what they save, then few do."""
-        t = self.thresholds
-        return 2 if len(profile.plain) < t.observations else t.bypass_every
+    def _steps(self, pipeline: Pipeline, order: Sequence[int]) -> Iterator[PipelineStep]:
+        if pipeline.root not in self._roots:
+            return pipeline.steps()
+        return pipeline.cached_steps(self.elements(pipeline.root, order))
 
     def updated(self, j: int, rows: Int64s) -> None:
-        self._profiles[j].entered += len(rows)
-        if not self.caches:
-            return
+        self.profile[j].entered += len(rows)
         for segment, cache in self.caches.items():
-            if j in segment.inputs and len(rows):
+            if j in segment.fed_by and len(rows):
                 began = time.thread_time()
                 self.feed(cache, j, rows)
                 self._feeding[segment] += time.thread_time() - began
 
     # profiler
 
+    def _sample(self, profile: PipelineProfile) -> int:
+        """The tuples of a slice that are profiled or bypass caches: fewer where each takes long."""
+        t = self.thresholds
+        return min(t.sample, max(int(t.sample_s / max(profile.uncached, 1e-9)), t.least_sample))
+
+    def _timed(self, pipeline: Pipeline, order: Sequence[int], tuples: Tuples) -> Tuples:
+        """Process tuples as usual, and note what they take."""
+        count, profile = len(tuples), self.profile[pipeline.root]
+        began = time.thread_time()
+        found = pipeline.through(self._steps(pipeline, order), tuples)
+        seconds = time.thread_time() - began
+        self.budget.busy += seconds
+        if count >= self._sample(profile):
+            seen = profile.cached if pipeline.root in self._roots else profile.plain
+            seen.append(Slice(seconds, count, len(found)))
+        return found
+
+    def _to_bypass(self, root: int) -> bool:
+        """Whether some tuples do without the caches of their pipeline."""
+        if root not in self._roots:
+            return False
+        self._slices[root] += 1
+        return not self._slices[root] % self.thresholds.bypass_every and self.budget.allows()
+
+    def _bypassing(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
+        profile, count = self.profile[pipeline.root], len(tuples)
+        began = time.thread_time()
+        found = pipeline.through(pipeline.steps(), tuples)
+        seconds = time.thread_time() - began
+        profile.plain.append(Slice(seconds, count, len(found)))
+        self.budget.spent += max(count * profile.saved, 0.0)
+        return found
+
     def _to_profile(self, root: int) -> bool:
-        """Whether the next slice of a pipeline is to be profiled."""
-        profile = self._profiles[root]
-        wanted = self._wanted().get(root, 0)
-        return len(profile.joins) < wanted and not profile.slices % self.thresholds.profile_every
+        """Whether tuples of a pipeline are to be profiled now."""
+        if self.phase is not Phase.PROFILING or not self.budget.allows():
+            return False
+        return len(self.profile[root].joins) < self._wanted().get(root, 0)
 
     def _wanted(self) -> dict[int, int]:
         """For each pipeline that profiled candidates depend on, the observations that they need."""
@@ -200,152 +190,175 @@ class AdaptiveCaches(JoinCaches):
         """Take tuples through all probes, and note how many reach each and how long they take."""
         root, bound = pipeline.root, {pipeline.root}
         seen = np.zeros((2, len(order) + 1))
+        count, started = len(tuples), time.thread_time()
         tuples = Filter(self.inputs, ()).run(tuples)
-        waiting = [c for c in self._keys if c.root == root and c.first]
+        fits = self._orders and order == self._orders[root]
+        behind = [place for place in self._keys if place[0] == root and place[1]] if fits else []
         for position, j in enumerate(order):
             seen[0, position] = len(tuples)
-            for c in (c for c in waiting if c.first == position):
-                classes = _segment(c).classes
-                # In a cycle an input of the segment may be the first of a class: then there is no key yet.
-                if all(bound & self.inputs.column[k].keys() for k in classes):
-                    self._keys[c].add(keyed(self.inputs, classes, tuples, bound)[1])
+            for place in (p for p in behind if p[1] == position):
+                self._keys[place].add(keyed(self.inputs, place[2], tuples, bound)[1])
             began = time.thread_time()
             tuples = Filter(self.inputs, bound).run(Probe(self.inputs, root, j, None).run(tuples))
             seen[1, position] = time.thread_time() - began
             bound = {*bound, j}
         seen[0, -1] = len(tuples)
-        self._profiles[root].joins.append(seen)
-        return Verify(self.inputs).run(tuples)
+        self.profile[root].joins.append(seen)
+        found = Verify(self.inputs).run(tuples)
+        usual = count * self.profile[root].uncached
+        self.budget.spent += max(time.thread_time() - started - usual, 0.0)
+        return found
+
+    def _place(self, c: Candidate) -> KeyPlace:
+        """At the head of a pipeline if its rows have the key, else at the first join of the segment."""
+        classes = _segment(c).classes
+        at_head = all(c.root in self.inputs.column[k] for k in classes)
+        return c.root, 0 if at_head else c.first, classes
 
     def _note_keys(self, root: int, tuples: Tuples) -> None:
-        """The keys of candidates that stand first in a pipeline: all of its tuples have them."""
-        for c, keys in self._keys.items():
-            if c.root == root and not c.first:
-                keys.add(keyed(self.inputs, _segment(c).classes, tuples, {root})[1])
+        """The keys that the rows of a pipeline have."""
+        some = [p for p, k in self._keys.items() if p[:2] == (root, 0) and not k.enough]
+        if not some or not self.budget.allows():
+            return
+        began = time.thread_time()
+        for place in some:
+            self._keys[place].add(keyed(self.inputs, place[2], tuples, {root})[1])
+        self.budget.spent += time.thread_time() - began
 
-    def _reordered(self, root: int, order: tuple[int, ...]) -> None:
-        """The order of a pipeline has changed: its caches fit no more, and there are other candidates."""
-        self._orders[root] = order
-        self._profiles[root].clear()
-        self._stale = True
+    def _watch_keys(self, some: Iterable[Candidate]) -> None:
+        places = {self._place(c) for c in some}
+        self._keys = {p: self._keys.get(p) or Keys(self.thresholds) for p in places}
 
     def _propose(self) -> None:
-        """The candidates of the current orders."""
+        """The candidates of the current orders; caches that do not fit them are dropped (step 5)."""
         self._stale = False
+        before, self._orders = self._orders, [tuple(p.order()) for p in self.pipelines]
+        for root, order in enumerate(self._orders):
+            if before and order != before[root]:
+                self.profile[root].clear()
         found = with_global(self._orders, self.thresholds.quota, self._key)
-        if self.reoptimizer.propose(found):
-            self.place(self.reoptimizer.plan)
-        self._watch_keys()
+        lost = self.reoptimizer.propose(found)
+        if lost:
+            self._use_fewer("the order of probes changed")
+        if self.phase is Phase.IDLE and lost:
+            self._next = min(self._next, self._tuples + self.thresholds.interval)
+        elif self.phase is Phase.WATCHING:
+            self._watch_keys(self._others())
+        elif self.phase is Phase.PROFILING:
+            self._profile_promising()
 
-    def _key(self, before: Collection[int], members: Collection[int]) -> Segment | None:
-        asked = frozenset(before), frozenset(members)
+    def _others(self) -> list[Candidate]:
+        """The candidates that are not in use."""
+        return [c for c, s in self.reoptimizer.states.items() if s is not State.USED]
+
+    def _key(
+        self, before: Collection[int], members: Collection[int], beside: Collection[int]
+    ) -> Segment | None:
+        asked = frozenset(before), frozenset(members), frozenset(beside)
         if asked not in self._segments:
-            self._segments[asked] = segment_of(self.inputs, before, members)
+            self._segments[asked] = segment_of(self.inputs, *asked)
         return self._segments[asked]
-
-    def _watch_keys(self) -> None:
-        profiled = self.reoptimizer.profiled()
-        self._keys = {c: self._keys.get(c) or Keys(self.thresholds) for c in profiled}
-
-    def _profile_again(self) -> None:
-        self._watch_keys()
-        for profile in self._profiles:
-            profile.joins.clear()
 
     # re-optimizer
 
     def settle(self) -> None:
         """A step is over: drop caches that do not pay, and reconsider the others when it is time."""
-        if self._stale and all(self._orders):
+        if self._tuples < self._next and not self.caches:
+            return
+        if self._stale or not self._orders:
             self._propose()
         self._drop_losing()
-        if self.reoptimizer.profiled():
-            if self._observed():
-                self._decide()
-        elif self.reoptimizer.states and self._tuples >= self._next:
+        if self.phase is Phase.WATCHING and self._watched():
+            self._screen()
+        elif self.phase is Phase.PROFILING and self._observed():
+            self._decide()
+        elif self.phase is Phase.IDLE and self._tuples >= self._next:
             if self.caches:
                 self._patience = 1
-            if self.reoptimizer.begin():
-                self.place(self.reoptimizer.plan)
-            self._profile_again()
-        self._allot()
+            self._propose()
+            self._watch()
+        if self.phase is not Phase.IDLE:
+            self._next = self._tuples + self.thresholds.sample
+        self._pages.allot(self._memory, self.caches, self._priority)
         self._age()
 
-    def _age(self) -> None:
-        """Let what is recent count twice what was before."""
-        if self._recent() < self.thresholds.interval // 4:
-            return
-        for profile in self._profiles:
-            profile.tuples, profile.entered = profile.tuples / 2, profile.entered / 2
-        self._feeding = {s: seconds / 2 for s, seconds in self._feeding.items()}
-        self._fed /= 2
+    def _watch(self) -> None:
+        """Look at slices as they are."""
+        self.phase, self._began = Phase.WATCHING, self._tuples
+        for root, p in enumerate(self.profile.pipelines):
+            p.joins.clear()
+            if root not in self._roots:
+                p.plain.clear()
+        self._keys = {}
+        self._watch_keys(self._others())
 
-    def _recent(self) -> float:
-        return max(sum(p.tuples for p in self._profiles), 1.0)
+    def _late(self) -> bool:
+        """Whether a phase has lasted for so long that what is not known now is left out."""
+        return self._tuples - self._began > self.thresholds.interval
+
+    def _busy(self, roots: Collection[int]) -> list[int]:
+        """The pipelines with a part of the tuples that matters. A cache for another would not pay, and
+        updates from it are taken to cost what its tuples take.
+        """
+        return [r for r in roots if self.profile.rate(r) * RARE * len(roots) > 1.0]
+
+    def _watched(self) -> bool:
+        roots = self._busy({c.root for c in self._others()})
+        needed = max(self.thresholds.observations // 2, 1)
+        known = all(len(self.profile[r].plain) >= needed for r in roots)
+        return (bool(roots) and known) or self._late()
+
+    def _screen(self) -> None:
+        """Profile the candidates that may pay, if there are any; else nothing more is done for a while."""
+        self.phase, self._began = Phase.PROFILING, self._tuples
+        if not self._profile_promising():
+            self._decide()
+
+    def _profile_promising(self) -> bool:
+        """Leave out the candidates that cannot pay by what plain slices take; returns whether others do."""
+        values = {c: self.profile.bound(c, self._miss(c, 0.0)) for c in self._others()}
+        least = self.thresholds.least_gain * self.profile.work()
+        groups: dict[object, float] = {}
+        for c, value in values.items():
+            groups[c.group] = groups.get(c.group, -value.cost) + max(value.benefit, 0.0)
+        promising = {c for c, v in values.items() if v.benefit > 0 and groups[c.group] > least}
+        if self.reoptimizer.begin(promising.__contains__):
+            self._use_fewer("a part of a cache is to be profiled")
+        self._watch_keys(self.reoptimizer.profiled())
+        return bool(promising)
 
     def _observed(self) -> bool:
-        """Whether every statistic of the profiled candidates has enough observations.
-
-        A pipeline with few tuples may have fewer: then a cache for it does not pay, and updates from it are
-        taken to cost what its tuples take.
-        """
+        """Whether every statistic of the profiled candidates has enough observations."""
         wanted = self._wanted()
-        busy = [r for r in wanted if self._profiles[r].tuples * RARE * len(wanted) > self._recent()]
-        return bool(busy) and all(len(self._profiles[r].joins) >= wanted[r] for r in busy)
+        roots = self._busy(wanted)
+        return all(len(self.profile[r].joins) >= wanted[r] for r in roots) or self._late()
 
     def _decide(self) -> None:
-        evidence = self.evidence()
-        self._streamon.adapt(self._tuples, evidence)
-        self._keys = {}
+        self._streamon.adapt(self._tuples, self.evidence())
+        self.phase, self._keys = Phase.IDLE, {}
+        self._usual = [p.uncached for p in self.profile.pipelines]
         self._next = self._tuples + self._patience * self.reoptimizer.interval
 
     def evidence(self) -> CacheEvidence:
         """Benefit and cost of every used and profiled candidate (5.5.1)."""
-        whole = self._recent()
-        traffic = tuple((p.tuples / whole, p.uncached) for p in self._profiles)
         states = self.reoptimizer.states.items()
-        values = {c: self._value(c, whole) for c, s in states if s is not State.UNUSED}
-        return CacheEvidence(values, sum(share * cost for share, cost in traffic), traffic)
+        values = {c: self._value(c) for c, s in states if s is not State.UNUSED}
+        return CacheEvidence(values, self.profile.work(), self.profile.traffic())
 
-    def _value(self, c: Candidate, whole: float) -> Value:
-        profile, t = self._profiles[c.root], self.thresholds
+    def _value(self, c: Candidate) -> Value:
         measured = self._measured_benefit(c.root) if c in self.reoptimizer.plan else None
         if measured is not None:
             return Value(measured, self._measured_cost(_segment(c)))
-        rate = profile.tuples / whole
-        if len(profile.joins) < t.observations:
-            return Value(0.0, self._cost(c, whole))
-        tuples, seconds = profile.probes()
-        at, stop = c.first, c.first + len(c.inputs)
-        entry = tuples[stop] / max(tuples[at], 1e-9)
-        looked_up = profile.slice_size() * tuples[at]
-        probe = t.probe_s + t.read_s * entry + t.call_s / max(looked_up, 1.0)
-        joins = tuples[at:stop].tolist(), seconds[at:stop].tolist()
-        saved = benefit(*joins, tuples[stop], probe, t.update_s, self._miss_probability(c))
-        # Caches are in the place of drop probing too, which takes more or less than all probes do.
-        dearer = float(tuples[:-1] @ seconds[:-1]) - profile.uncached
-        return Value(rate * (saved - dearer), self._cost(c, whole))
+        return self.profile.value(c, self._orders, self._miss(c, 1.0))
 
-    def _miss_probability(self, c: Candidate) -> float:
-        """As observed of a cache in use, else as its keys say."""
+    def _miss(self, c: Candidate, unknown: float) -> float:
+        """The share of look-ups that miss, as observed of a cache in use, else as the keys say."""
         cache = self.caches.get(_segment(c))
         if cache is not None and cache.cache.hits + cache.cache.misses > self.thresholds.bloom_tuples // 8:
             return cache.cache.misses / (cache.cache.hits + cache.cache.misses)
-        return self._keys[c].miss_probability if c in self._keys else 1.0
-
-    def _cost(self, c: Candidate, whole: float) -> float:
-        """Probes and insertions for new rows of the candidate's inputs."""
-        total = 0.0
-        for j in c.inputs:
-            profile = self._profiles[j]
-            if not profile.joins:  # so few rows that they were not profiled
-                total += profile.entered / whole * profile.uncached
-                continue
-            tuples, seconds = profile.probes()
-            inside = [p for p, k in enumerate(self._orders[j]) if k in c.inputs]
-            work = sum(tuples[p] * seconds[p] for p in inside)
-            total += profile.entered / whole * (work + tuples[inside[-1] + 1] * self.thresholds.update_s)
-        return total
+        keys = self._keys.get(self._place(c))
+        estimated = keys.miss_probability if keys else None
+        return unknown if estimated is None else estimated
 
     def _drop_losing(self) -> None:
         """Point a: what caches in use save and cost is measured; those that lose are dropped at once."""
@@ -358,58 +371,44 @@ class AdaptiveCaches(JoinCaches):
             if saved < self._measured_cost(segment):
                 losing.update(users)
         if losing and self.reoptimizer.drop(losing):
-            self.log.add(
-                self._tuples, CacheProfiler().statistics(self.evidence()), self.reoptimizer.plan, 0.0
-            )
-            self.place(self.reoptimizer.plan)
+            self._use_fewer("what was dropped cost more than it saved")
             self._patience = min(2 * self._patience, PATIENCE)
             self._next = self._tuples + self._patience * self.reoptimizer.interval
 
+    def _use_fewer(self, reason: str) -> None:
+        """Caches have been dropped: record why, and do without them."""
+        evidence, plan = self.evidence(), self.reoptimizer.plan
+        statistics = CacheProfiler().statistics(evidence)
+        self.log.add(self._tuples, statistics, plan, price=evidence.price, reason=reason)
+        self.place(plan)
+
     def _measured_benefit(self, root: int) -> float | None:
         """What the caches of a pipeline save per tuple of the join; None while too little is known."""
-        profile, whole = self._profiles[root], self._recent()
-        least = self.thresholds.observations
-        if min(len(profile.cached), len(profile.plain)) < least:
+        profile = self.profile[root]
+        if len(profile.cached) < self.thresholds.observations or not profile.plain:
             return None
-        return profile.tuples / whole * (profile.uncached - _mean(profile.cached))
+        return self.profile.rate(root) * profile.saved
 
     def _most_saved(self, root: int) -> float:
         """What the tuples of a pipeline take per tuple of the join; infinite as long as it is unknown."""
-        profile = self._profiles[root]
-        return profile.tuples / self._recent() * profile.uncached if profile.plain else float("inf")
+        profile = self.profile[root]
+        return self.profile.rate(root) * profile.uncached if profile.plain else float("inf")
 
     def _measured_cost(self, segment: Segment) -> float:
         return self._feeding[segment] / max(self._fed, 1.0)
 
+    def _age(self) -> None:
+        """Let what is recent count twice what was before."""
+        if self.profile.recent < self.thresholds.interval // 4:
+            return
+        self.profile.age()
+        self._feeding = {s: seconds / 2 for s, seconds in self._feeding.items()}
+        self._fed /= 2
+
     # memory
 
-    def _allot(self) -> None:
-        """Give caches that are full more pages, as far as there are any or others use theirs less (5.6)."""
-        page = self.thresholds.page
-        for segment in sorted(self.caches, key=self._priority, reverse=True):
-            cache = self.caches[segment].cache
-            evicted, limit = self._seen.get(segment, (0, 0))
-            self._seen[segment] = cache.evicted, cache.limit
-            if cache.evicted == evicted or limit != cache.limit:
-                continue
-            wanted = max(cache.limit // page, 1) * page
-            free = self._memory - sum(c.cache.limit for c in self.caches.values())
-            granted = min(wanted, free) + self._taken(segment, max(wanted - free, 0))
-            if granted > 0:
-                cache.resize(cache.limit + granted, self.caches[segment].bases())
-
-    def _taken(self, segment: Segment, wanted: int) -> int:
-        """Take memory from the caches that save less per byte, those that save least first."""
-        own, taken = self._priority(segment), 0
-        for other in sorted(self.caches, key=self._priority):
-            cache = self.caches[other]
-            if taken >= wanted or self._priority(other) >= own:
-                break
-            part = min(wanted - taken, cache.cache.limit - self.thresholds.page)
-            if part > 0:
-                cache.cache.resize(cache.cache.limit - part, cache.bases())
-                taken += part
-        return taken
+    def _resized(self) -> None:
+        self._pages.fit(self._memory, self.caches, self._priority)
 
     def _priority(self, segment: Segment) -> float:
         """Net benefit per byte."""
@@ -432,7 +431,7 @@ class AdaptiveCaches(JoinCaches):
         own = [Reading(Property.STATE, states.count(s), str(s)) for s in State]
         own += [Reading(Property.CHANGES, self.log.count), Reading(Property.TUPLES, self._tuples)]
         names = [f"{what} {label}" for label in labels for what in ("share of", "seconds of")]
-        own += self.log.measure(names, lambda plan: described(plan, labels))
+        own += self.log.measure(names, lambda plan: described(plan, labels), self._tuples)
         yield from under("caches", Kind.ADAPTIVE, own)
 
 
@@ -443,15 +442,16 @@ class _Use:
         self.use = use
 
 
-def _mean(seen: Collection[tuple[float, int]]) -> float:
-    """Seconds per tuple of some slices."""
-    return sum(s for s, _ in seen) / sum(n for _, n in seen) if seen else 0.0
+def _part(tuples: Tuples, some: slice) -> Tuples:
+    """Tuples before the first step of a pipeline, some of them."""
+    rows = {i: r[some] for i, r in tuples.rows.items()}
+    return replace(tuples, rows=rows, starts=tuples.starts[some], ends=tuples.ends[some])
 
 
 def described(plan: CacheSet, labels: Sequence[str]) -> str:
     """A set of caches in words."""
     ordered = sorted(plan, key=lambda c: (c.root, c.first))
-    shown = [f"{' ⋈ '.join(labels[m] for m in sorted(c.inputs))} for {labels[c.root]}" for c in ordered]
+    shown = [f"{named(c.inputs, _segment(c).beside, labels)} for {labels[c.root]}" for c in ordered]
     return ", ".join(shown) or "none"
 
 

@@ -13,6 +13,10 @@ with drop probing, which lets only those rows pass that are in some result: so d
 and caches need no particular order in the pipelines that feed them. Rows that leave need no update, because
 who reads a value intersects the lives of its rows with the tuple's.
 
+A segment X may have inputs Y *beside* it (5.7): then a value has only those joined rows of X that join some
+row of Y, and new rows of Y update the cache too, with the rows that they are the first to join. Rows that no
+row of Y joins any more may stay. So a value is between X ⋉ (all others) and X (definition 5.7.1).
+
 Predicates are not evaluated in caches, but on the tuples that come out of a look-up: so no predicate fails on
 rows that are in no result. Pipelines with the same segment share its cache (definition 5.5.1).
 """
@@ -20,7 +24,7 @@ rows that are in no result. Pipelines with the same segment share its cache (def
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,10 +46,20 @@ _PLACE = -1
 
 @dataclass(frozen=True)
 class Segment:
-    """The inputs of a cached join, in the order of their numbers, and the classes of its key."""
+    """The inputs of a cached join, in the order of their numbers, and the classes of its key.
+
+    ``beside``: Y, the inputs that its rows must join, in the order in which they are probed; empty for a join
+    that is kept whole.
+    """
 
     inputs: tuple[int, ...]
     classes: tuple[int, ...]
+    beside: tuple[int, ...] = ()
+
+    @property
+    def fed_by(self) -> tuple[int, ...]:
+        """The inputs whose new rows update the cache."""
+        return *self.inputs, *self.beside
 
 
 @dataclass(frozen=True)
@@ -60,15 +74,30 @@ CachePlan = frozenset[Placement]
 """The caches in use."""
 
 
-def segment_of(inputs: JoinInputs, before: Collection[int], members: Collection[int]) -> Segment | None:
-    """The segment of some inputs behind those ``before``; None if their join cannot be cached."""
+def segment_of(
+    inputs: JoinInputs, before: Collection[int], members: Collection[int], beside: Collection[int] = ()
+) -> Segment | None:
+    """The segment of some inputs behind those ``before``; None if their join cannot be cached.
+
+    Of the inputs ``beside`` it, those count that equalities lead to from the segment.
+    """
     members, before = set(members), set(before)
     classes = {c for j in members for c in inputs.shared(j, before)}
     crossing = any(b.inputs & members and b.inputs & before for b in inputs.bands)
     linked = len(spanning(inputs, min(members), members)) == len(members) - 1
     if not classes or crossing or not linked or members & inputs.passing:
         return None
-    return Segment(tuple(sorted(members)), tuple(sorted(classes)))
+    return Segment(tuple(sorted(members)), tuple(sorted(classes)), beside_of(inputs, members, beside))
+
+
+def beside_of(inputs: JoinInputs, members: Collection[int], beside: Collection[int]) -> tuple[int, ...]:
+    """Y in the order of its probes: inputs that equalities lead to from X."""
+    found: list[int] = []
+    left = sorted(set(beside) - inputs.passing - set(members))
+    while near := [j for j in left if inputs.shared(j, {*members, *found})]:
+        found.append(near[0])
+        left.remove(near[0])
+    return tuple(found)
 
 
 def spanning(inputs: JoinInputs, first: int, members: Collection[int]) -> list[int]:
@@ -130,17 +159,27 @@ class SegmentCache:
     def rows(self, tuples: Tuples) -> np.ndarray:
         return np.stack([tuples.rows[m] for m in self.segment.inputs], axis=1)
 
+    def life(self, tuples: Tuples) -> tuple[Int64s, Int64s]:
+        """The common life of the segment's rows."""
+        lives = [self.inputs.life(m, tuples.rows[m]) for m in self.segment.inputs]
+        return np.maximum.reduce([s for s, _ in lives]), np.minimum.reduce([e for _, e in lives])
+
     def feeding(self, j: int) -> Iterator[PipelineStep]:
-        """The steps of new rows of input j, which is in the segment."""
+        """The steps of new rows of input j, which is in the segment or beside it."""
         bound, known, classes = {j}, False, self.segment.classes
-        for k in (None, *spanning(self.inputs, j, self.segment.inputs)):
+        new_beside = j in self.segment.beside
+        others = self.segment.fed_by if new_beside else self.segment.inputs
+        for k in (None, *spanning(self.inputs, j, others)):
             if k is not None:
                 yield Probe(self.inputs, j, k, None)
                 bound.add(k)
-            if not known and all(not self.inputs.column[c].keys().isdisjoint(bound) for c in classes):
+            held = bound & set(self.segment.inputs)
+            if not known and all(not self.inputs.column[c].keys().isdisjoint(held) for c in classes):
                 known = True
                 yield CachedKeys(self)
-        yield CacheUpdate(self)
+        if self.segment.beside and not new_beside:
+            yield SemiJoin(self)
+        yield CacheUpdate(self, absent=new_beside)
 
 
 class CachedKeys(PipelineStep):
@@ -151,22 +190,41 @@ class CachedKeys(PipelineStep):
         self._cache = cache
 
     def run(self, tuples: Tuples) -> Tuples:
-        tuples, words = self._cache.keyed(tuples, tuples.rows.keys())
+        tuples, words = self._cache.keyed(tuples, self._cache.segment.inputs)
         return tuples.where(self._cache.current().find(words) >= 0)
 
 
-class CacheUpdate(PipelineStep):
-    """Adds joined rows of a segment to the values of their keys."""
+class SemiJoin(PipelineStep):
+    """Keeps the joined rows of a segment that some rows of the inputs beside it join, whenever they live."""
 
     def __init__(self, cache: SegmentCache) -> None:
         super().__init__(cache.inputs)
-        self._cache = cache
+        self._segment = cache.segment
+
+    def run(self, tuples: Tuples) -> Tuples:
+        own = {m: tuples.rows[m] for m in self._segment.inputs}
+        found = replace(tuples, rows={**own, _PLACE: np.arange(len(tuples))}, paths=None, at={})
+        for j in self._segment.beside:
+            found = Probe(self.inputs, self._segment.inputs[0], j, None).run(found)
+        some = np.zeros(len(tuples), np.bool_)
+        some[found.rows[_PLACE]] = True
+        return tuples.where(some)
+
+
+class CacheUpdate(PipelineStep):
+    """Adds joined rows of a segment to the values of their keys; ``absent``: those that are not there yet."""
+
+    def __init__(self, cache: SegmentCache, absent: bool = False) -> None:
+        super().__init__(cache.inputs)
+        self._cache, self._absent = cache, absent
 
     def run(self, tuples: Tuples) -> Tuples:
         tuples, words = self._cache.keyed(tuples, self._cache.segment.inputs)
         cache = self._cache.current()
-        lives = np.stack([tuples.starts, tuples.ends], axis=1)
-        cache.insert(words, self._cache.rows(tuples), lives, self._cache.bases())
+        rows = self._cache.rows(tuples)
+        # The life of joined rows of the segment, without that of a row beside it.
+        starts, ends = self._cache.life(tuples) if self._absent else (tuples.starts, tuples.ends)
+        cache.insert(words, rows, np.stack([starts, ends], axis=1), self._cache.bases(), self._absent)
         cache.trim(self._cache.bases())
         return tuples
 
@@ -218,10 +276,18 @@ class CacheLookup(PipelineStep):
         found = Tuples({**tuples.rows, _PLACE: np.arange(count)}, *always, every)
         for j in self._order:
             found = Probe(self.inputs, self._root, j, None).run(found)
+        if self._cache.segment.beside:
+            found = SemiJoin(self._cache).run(found)
         at = np.argsort(found.rows[_PLACE], kind="stable")
         found = found.take(at)
         counts = np.bincount(found.rows[_PLACE], minlength=count)
         return counts, self._cache.rows(found), np.stack([found.starts, found.ends], axis=1)
+
+
+def named(inputs: Iterable[int], beside: Iterable[int], labels: Sequence[str]) -> str:
+    """A cached join in words."""
+    shown, others = (" ⋈ ".join(labels[m] for m in sorted(some)) for some in (inputs, beside))
+    return f"({shown}) ⋉ {f'({others})' if ' ' in others else others}" if others else shown
 
 
 Element = int | SegmentCache
@@ -236,9 +302,12 @@ class JoinCaches:
 
     def __init__(self, inputs: JoinInputs, later: Collection[int], memory: int) -> None:
         self.inputs, self._memory = inputs, memory
+        self._most_memory = memory
         self._later = frozenset(later)
         self.plan: CachePlan = frozenset()
         self.caches: dict[Segment, SegmentCache] = {}
+        self.pipelines: Sequence[Pipeline] = ()
+        """Of the join, by input."""
 
     def use(self, plan: CachePlan) -> None:
         """Use these caches from now on. New ones are empty, those that no pipeline uses are dropped."""
@@ -257,10 +326,24 @@ class JoinCaches:
             if limit != cache.cache.limit:
                 cache.cache.resize(limit, cache.bases())
 
+    def bytes(self) -> int:
+        return sum(c.cache.nbytes() for c in self.caches.values())
+
+    def allow(self, memory: int) -> None:
+        """There are so many bytes for caches from now on, as far as they are not more than was set."""
+        memory = max(min(memory, self._most_memory), 0)
+        if memory != self._memory:
+            self._memory = memory
+            self._resized()
+
+    def _resized(self) -> None:
+        """The memory has become more or less."""
+        self.share(dict.fromkeys(self.caches, 1.0))
+
     def updated(self, j: int, rows: Int64s) -> None:
         """Input j has new rows: bring the caches of its segments up to date."""
         for cache in self.caches.values():
-            if j in cache.segment.inputs and len(rows):
+            if j in cache.segment.fed_by and len(rows):
                 self.feed(cache, j, rows)
 
     def feed(self, cache: SegmentCache, j: int, rows: Int64s) -> None:
@@ -272,11 +355,12 @@ class JoinCaches:
                 break
             tuples = step.run(tuples)
 
-    def run(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
-        """Take a slice of tuples through a pipeline, with its caches."""
+    def run(self, pipeline: Pipeline, tuples: Tuples) -> list[Tuples]:
+        """Take a slice of tuples through a pipeline, with its caches; the results, in one or more parts."""
         elements = self.elements(pipeline.root, pipeline.order())
         cached = any(not isinstance(e, int) for e in elements)
-        return pipeline.through(pipeline.cached_steps(elements) if cached else pipeline.steps(), tuples)
+        steps = pipeline.cached_steps(elements) if cached else pipeline.steps()
+        return [pipeline.through(steps, tuples)]
 
     def settle(self) -> None:
         """A step is over."""
@@ -285,7 +369,7 @@ class JoinCaches:
         """The caches in use: where, how full, how often they were hit."""
         for number, (segment, cache) in enumerate(self.caches.items()):
             of, roots = cache.cache, sorted(p.root for p in self.plan if p.segment == segment)
-            shown = " ⋈ ".join(labels[m] for m in segment.inputs)
+            shown = named(segment.inputs, segment.beside, labels)
             own = [
                 Reading(Property.DESCRIPTION, 0, f"{shown} for {', '.join(labels[r] for r in roots)}"),
                 Reading(Property.ENTRIES, len(of)),

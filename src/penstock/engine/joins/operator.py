@@ -41,6 +41,8 @@ class JoinOperator(Operator):
         self._pipelines = [
             Pipeline(self._inputs, i, node.filters, self.caches) for i in range(len(node.parts))
         ]
+        if self.caches is not None:
+            self.caches.pipelines = self._pipelines
         self._results = 0
 
     def _new_inputs(self, stores: Stores | None, ids: bool) -> JoinInputs:
@@ -156,7 +158,14 @@ class JoinOperator(Operator):
         return sum(len(s) for s in self._inputs.owned)
 
     def bytes(self) -> int:
-        return sum(s.nbytes() for s in self._inputs.owned)
+        return sum(s.nbytes() for s in self._inputs.owned) + self.spare_bytes()
+
+    def spare_bytes(self) -> int:
+        return 0 if self.caches is None else self.caches.bytes()
+
+    def allow(self, spare: int) -> None:
+        if self.caches is not None:
+            self.caches.allow(spare)
 
     def measure(self) -> Iterator[Reading]:
         probes = sum(self._inputs.probes)

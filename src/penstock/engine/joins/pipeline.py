@@ -78,15 +78,17 @@ class Pipeline:
     def run(self, rows: Int64s, min_ends: Sequence[int]) -> list[Tuples]:
         """Join rows of the root with all other inputs. ``min_ends``: as in :class:`Tuples`."""
         if not self.filters.drops:
-            return [self._run(rows, min_ends)]
-        return [self._run(rows[at : at + SLICE], min_ends) for at in range(0, len(rows), SLICE)]
+            return self._run(rows, min_ends)
+        slices = (rows[at : at + SLICE] for at in range(0, len(rows), SLICE))
+        return [found for some in slices for found in self._run(some, min_ends)]
 
-    def _run(self, rows: Int64s, min_ends: Sequence[int]) -> Tuples:
+    def _run(self, rows: Int64s, min_ends: Sequence[int]) -> list[Tuples]:
         tuples = Tuples({self.root: rows}, *self._inputs.life(self.root, rows), min_ends)
-        tuples = self._caches.run(self, tuples) if self._caches else self.through(self.steps(), tuples)
-        for j in range(len(self._inputs)):
-            tuples.rows.setdefault(j, np.empty(0, np.int64))
-        return tuples
+        parts = self._caches.run(self, tuples) if self._caches else [self.through(self.steps(), tuples)]
+        for part in parts:
+            for j in range(len(self._inputs)):
+                part.rows.setdefault(j, np.empty(0, np.int64))
+        return parts
 
     def through(self, steps: Iterable[PipelineStep], tuples: Tuples) -> Tuples:
         """What is left of tuples after some steps."""

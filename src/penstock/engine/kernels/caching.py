@@ -103,11 +103,24 @@ def create(
 
 
 @njit(cache=True)
+def _has(rows: np.ndarray, first: int, count: int, new_rows: np.ndarray, i: int) -> bool:
+    for e in range(first, first + count):
+        same = True
+        for m in range(new_rows.shape[1]):
+            same &= rows[e, m] == new_rows[i, m]
+        if same:
+            return True
+    return False
+
+
+@njit(cache=True)
 def insert(
     keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int,
-    words: np.ndarray, new_rows: np.ndarray, new_lives: np.ndarray, start: int,
+    words: np.ndarray, new_rows: np.ndarray, new_lives: np.ndarray, start: int, absent: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """Add joined rows to the values of their keys, from ``start`` on; others are ignored.
+
+    ``absent``: those that a value has already are ignored too.
 
     Returns how many were looked at, fewer than there are if the pool is full, and the new top.
     """
@@ -116,6 +129,8 @@ def insert(
         if spans[bucket, 0] < 0 or not _same(keys, bucket, words, i):
             continue
         first, count, room = spans[bucket]
+        if absent and _has(rows, first, count, new_rows, i):
+            continue
         if count == room:
             grown = max(2 * room, _LEAST_ROOM)
             if top + grown > len(rows):

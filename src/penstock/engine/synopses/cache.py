@@ -88,12 +88,14 @@ class Cache:
         self._created += len(words)
         return values
 
-    def insert(self, words: np.ndarray, rows: np.ndarray, lives: np.ndarray, bases: Int64s) -> None:
-        """Add joined rows to the values of those keys that the cache has."""
+    def insert(
+        self, words: np.ndarray, rows: np.ndarray, lives: np.ndarray, bases: Int64s, absent: bool = False
+    ) -> None:
+        """Add joined rows to the values of those keys that the cache has; ``absent``: only new ones."""
         done = 0
         while done < len(words):
             pool = self._keys, self._spans, self.rows, self.lives, self._top
-            done, self._top = caching.insert(*pool, words, rows, lives, done)
+            done, self._top = caching.insert(*pool, words, rows, lives, done, absent)
             if done < len(words):
                 # The value that has no room needs twice its entries at most.
                 self.reserve(2 * int(self._spans[:, 2].max()) + 2, bases)
