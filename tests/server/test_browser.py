@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from server_backends import JOIN, InProcess
 
 import penstock
 from penstock.measurement import Measurements
 from penstock.server.backend import Run
+from penstock.server.model import Model
 from penstock.server.serving import Server, serve
 
 CHROMIUM = next(
@@ -23,6 +25,9 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+ROWS = {name: [(t, {"pid": t % 5, "size": t}) for t in range(1, 901)] for name in "CBO"}
+STEPS = 300
+"""As many as come in while the tests run, at one in 0.3 seconds."""
 HOSTILE = "<img src=x onerror=hacked()>"
 EIGHT = (
     "SELECT C1.pid FROM C [RANGE 5] AS C1, B [RANGE 5] AS B1, O [RANGE 5] AS O1, C [RANGE 6] AS C2, "
@@ -40,8 +45,10 @@ class Fed(InProcess):
     """A backend whose rows come from a thread of its own; only running queries are measured."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(ROWS, steps=STEPS)
         self.lock = threading.RLock()
+        self.paused = False
+        self.taken: list[pa.RecordBatch] = []
 
     def step(self) -> None:
         with self.lock:
@@ -62,7 +69,10 @@ class Fed(InProcess):
 
     def register(self, name: str, text: str, pipeline: str | None = None) -> str:
         with self.lock:
-            return super().register(name, text, pipeline)
+            key = super().register(name, text, pipeline)
+            if name == "traffic":
+                self.feeds[name].put = self.taken.append  # type: ignore[method-assign]
+            return key
 
     def drop(self, key: str) -> None:
         with self.lock:
@@ -70,7 +80,7 @@ class Fed(InProcess):
 
 
 @pytest.fixture(scope="module")
-def backend() -> InProcess:
+def backend() -> Fed:
     made = Fed()
     made.register("traffic", JOIN)
     made.register(HOSTILE, f"SELECT pid AS `{HOSTILE}` FROM C [RANGE 3]")
@@ -81,12 +91,12 @@ def backend() -> InProcess:
 
 
 @pytest.fixture(scope="module")
-def server(backend: InProcess) -> Iterator[Server]:
+def server(backend: Fed) -> Iterator[Server]:
     stopped = threading.Event()
 
     def feed() -> None:
         while not stopped.wait(0.3):
-            if backend.at < 20:
+            if backend.at < STEPS and not backend.paused:
                 backend.step()
 
     thread = threading.Thread(target=feed)
@@ -185,7 +195,6 @@ def test_the_plan_is_drawn_and_its_parts_answer(window: Window, server: Server) 
 
 
 def test_numbers_change_in_place(window: Window, backend: InProcess) -> None:
-    backend.at = 0
     page = window.open("/plan?query=traffic")
     page.locator('[data-box="1/mjoin.7"]').wait_for()
     page.evaluate("document.querySelector('[data-box]').marked = true")
@@ -221,12 +230,33 @@ def test_graphs_show_their_queries(window: Window) -> None:
     card.locator(".cql-error-line", has_text="nothing").wait_for()
 
 
-def test_decisions_stand_on_a_time_line(window: Window, server: Server) -> None:
-    server.model.set("traffic", {"filters": "sweep"})
+@pytest.mark.skipif(
+    not hasattr(Model, "settings"), reason="settings of running queries cannot be changed yet"
+)
+def test_a_knob_takes_effect_and_the_output_stays(window: Window, server: Server, backend: Fed) -> None:
+    page = window.open("/plan?query=traffic")
+    page.locator('[data-box="1/mjoin.7"]').click()
+    page.get_by_label("filters", exact=True).select_option("sweep")
+    page.locator("text=filters = sweep, from the next batch on").wait_for()
+    page.locator(".plan-side", has_text="by sweep").wait_for()
     page = window.open("/decisions")
-    made = page.locator(".made", has_text="Knob filters")
+    made = page.locator(".made", has_text="Knob filters").filter(has_text="traffic").first
     made.wait_for()
     assert "sweep" in made.inner_text()
+    backend.paused = True
+    with backend.lock:
+        for _ in range(3):
+            backend.step()
+        fed = {n: [e for e in rows if e[0] <= backend.at * 3] for n, rows in ROWS.items()}
+        found = [c for b in backend.taken for c in zip(*b.to_pydict().values(), strict=True)]
+    backend.paused = False
+    last = max(ts for ts, *_ in found)
+    expected = [
+        (ts, 1 if sign == "+" else -1, *row.values())
+        for ts, sign, row in penstock.evaluate(JOIN, fed)
+        if ts <= last
+    ]
+    assert sorted(found) == sorted(expected) and last > 9
 
 
 def test_an_error_stands_under_its_place_and_results_are_those_of_evaluate(window: Window) -> None:

@@ -34,6 +34,9 @@ def add_pages() -> None:
     def chosen(query: str) -> str:
         """A query by its key; without one the first that runs."""
         known = shown().model.queries()
+        if not known:  # the first look may be before the first sample
+            shown().model.sample()
+            known = shown().model.queries()
         running = [q for q in known if q.state == "running" and q.kind != "member"] or known
         return query if any(q.key == query for q in known) else running[0].key if running else ""
 

@@ -17,7 +17,7 @@ from penstock.server.pages.frame import button, element, words
 from penstock.server.settings import CHART_SPANS_S
 from penstock.server.views import ColumnView, InputView
 
-COLOURS = ["#0b6e99", "#b45309", "#1a7f4b", "#8250a8", "#c2352b", "#5b6875", "#2a9d8f", "#9a6b00"]
+COLOURS = ["#2b8cc4", "#d9822b", "#2f9e6e", "#9a6dd7", "#d9534f", "#7a8794", "#2aa198", "#b58900"]
 """Chosen to differ in lightness, too; readable on light and dark ground."""
 SYSSTREAM = InputView(
     sysstream.NAME, "stream", tuple(ColumnView(f.name, sql_name(f.type)) for f in sysstream.SCHEMA)
@@ -108,11 +108,7 @@ class GraphCard:
 
 
 def _span(seconds: float) -> str:
-    return (
-        f"{seconds / 60:.0f} minutes"
-        if seconds < 3600
-        else f"{seconds / 3600:.0f} hours".replace("1 hours", "1 hour")
-    )
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.0f} h"
 
 
 def _line(name: str, times: list[float], values: list[float]) -> dict[str, Any]:

@@ -35,9 +35,11 @@ class PlanPage:
             with element("aside", "plan-side").props('aria-label="About the plan"'):
                 self._about = element("div", "stack")
                 self._side = element("div", "stack")
+                self._knob_area = element("div", "stack")
                 self._pinned = element("div", "stack")
         self._plan: PlanView | None = None
         self._side_of: object = None
+        self._knobs_of: object = None
         self.look()
         self._pins()
         ui.timer(1.0, self.look)
@@ -155,7 +157,7 @@ class PlanPage:
         with self._side:
             if node is not None:
                 self._properties(node)
-            self._knobs(node)
+        self._knobs(node)
 
     def _properties(self, node: PlanNode) -> None:
         with section(f"{node.name} · {node.id.partition('/')[2]}"):
@@ -189,9 +191,13 @@ class PlanPage:
         settings = self._model.settings(self._key) if hasattr(self._model, "settings") else []
         if node is not None:
             settings = [s for s in settings if s.name in node.settings] or settings
+        if settings == self._knobs_of:
+            return  # somebody may be about to turn one
+        self._knobs_of = settings
+        self._knob_area.clear()
         if not settings:
             return
-        with section("Knobs"):
+        with self._knob_area, section("Knobs"):
             for s in settings:
                 with element("label", "knob"):
                     words(

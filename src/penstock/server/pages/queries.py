@@ -10,7 +10,7 @@ from penstock.errors import PenstockError
 from penstock.server.model import Model
 from penstock.server.pages import frame
 from penstock.server.pages.cql_editor import CqlEditor
-from penstock.server.pages.frame import address, attempt, button, element, words
+from penstock.server.pages.frame import Words, address, attempt, button, element, words
 from penstock.server.picture import count_of, size_of
 from penstock.server.views import QueryView
 
@@ -27,6 +27,8 @@ class Queries:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._shown: list[QueryView] = []
+        self._rows: list[tuple[object, ...]] | None = None
+        self._cells: dict[str, list[Words]] = {}
         self._words = ""
         with element("div", "row"):
             words("Queries", "h1", "name")
@@ -39,13 +41,20 @@ class Queries:
         ui.timer(1.0, self.look)
 
     def look(self) -> None:
-        """Show what is new."""
+        """Show what is new: numbers in their cells, or the whole table if queries or states differ."""
         found = [q for q in self._model.queries() if self._words in f"{q.name} {q.text} {q.state}".casefold()]
-        if found != self._shown or not self._table.default_slot.children:
-            self._shown = found
-            self._table.clear()
-            with self._table:
-                self._draw()
+        rows: list[tuple[object, ...]] = [
+            (q.key, q.kind, q.text, q.state, q.can, q.error, q.held_back, q.advice) for q in found
+        ]
+        if rows == self._rows:
+            for q in found:
+                for cell, text in zip(self._cells[q.key], _numbers(q), strict=True):
+                    cell.say(text)
+            return
+        self._rows, self._shown = rows, found
+        self._table.clear()
+        with self._table:
+            self._draw()
 
     def _find(self, text: str) -> None:
         self._words = text.casefold().strip()
@@ -78,13 +87,7 @@ class Queries:
                 words(text, "div", "text mono").props["title"] = q.text
             with element("td"):
                 words(q.state, "span", f"state {q.state}")
-            words(_rate(q.rows_in), "td", "num")
-            words(_rate(q.rows_out), "td", "num")
-            words("" if q.batch_seconds is None else f"{q.batch_seconds:.2f} s", "td", "num")
-            kept = f"{count_of(q.state_rows)} rows · {size_of(q.state_bytes)}" if q.state_rows else ""
-            words(kept, "td", "num")
-            late = "" if q.lateness is None else f"{q.lateness:.2f} s"
-            words(late + (f", {q.late_rows:,} late" if q.late_rows else ""), "td", "num")
+            self._cells[q.key] = [words(text, "td", "num") for text in _numbers(q)]
             with element("td"), element("div", "line"):
                 for action in ("start", "stop", "drop"):
                     if action in q.can:
@@ -139,6 +142,19 @@ class Queries:
         self._model.sample()
         self.look()
         return True
+
+
+def _numbers(q: QueryView) -> list[str]:
+    """The cells of a query that change all the time."""
+    kept = f"{count_of(q.state_rows)} rows · {size_of(q.state_bytes)}" if q.state_rows else ""
+    late = "" if q.lateness is None else f"{q.lateness:.2f} s"
+    return [
+        _rate(q.rows_in),
+        _rate(q.rows_out),
+        "" if q.batch_seconds is None else f"{q.batch_seconds:.2f} s",
+        kept,
+        late + (f", {q.late_rows:,} late" if q.late_rows else ""),
+    ]
 
 
 def _rate(rate: float | None) -> str:
