@@ -123,12 +123,19 @@ def explain(
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="How long to run.")] = 30.0,
     rate: Annotated[int, typer.Option(min=100, help="Packets per second on the customer's link.")] = 2_000,
+    constraints: Annotated[
+        bool, typer.Option("--constraints", help="Compare the state with and without constraints.")
+    ] = False,
 ) -> None:
     """Monitor a network: three packet streams, one join, live."""
     from penstock.cli.demo import run_demo
+    from penstock.cli.demo_constraints import run_constraints_demo
 
     with _one_line_errors():
-        if not run_demo(seconds, rate):
+        if constraints:
+            if not run_constraints_demo(round(seconds)):
+                raise typer.Exit(USER_ERROR)
+        elif not run_demo(seconds, rate):
             raise typer.Exit(INTERRUPTED)
 
 

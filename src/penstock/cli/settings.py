@@ -6,6 +6,8 @@ DEMO_ROUTE_S = 5
 """Seconds of the demo between two changes of routing."""
 DEMO_FILE_S = 0.5
 """Seconds of the demo between two files of packets."""
+DEMO_SLICE_ROWS = 20_000
+"""Rows that go through the join at once in the demo of constraints: between slices it drops rows."""
 DEMO_FIRST_BATCH_S = 180
 """Seconds that the first batch may take, since it starts workers and engines; then the demo's time starts."""
 PROGRESS_S = 10.0

@@ -131,10 +131,11 @@ class JoinConstraints:
     def needs_no(self, i: int, j: int) -> bool:
         """Whether rows of i learn only from the No component of j that their row of j cannot join.
 
-        A reference to j or an order of j tells it too (thesis 6.6.1, 6.8.5).
+        A reference to j or an order of j tells it too (thesis 6.6.1, 6.8.5), or an input between them.
         """
-        ordered = [a for a in self.arrivals_at(i, j) if a.kind == "ordered"]
-        return self.key_of(i, j, lasting=True) is not None and not (self.references_of(i, j) or ordered)
+        if self.key_of(i, j, lasting=True) is None or j not in self.beside(i):
+            return False
+        return not self._surely_closes(i, j)
 
     @property
     def texts(self) -> list[str]:
@@ -155,7 +156,9 @@ class JoinConstraints:
 
         def weight(pair: tuple[int, int]) -> tuple[int, int, int]:
             i, j = pair
-            return -(self.closes(i, j) + self.closes(j, i)), -len(self.shared(i, j)), abs(i - j)
+            both = ((i, j), (j, i))
+            closed = sum(self.closes(*p) + self._surely_closes(*p) for p in both)
+            return -closed, -len(self.shared(i, j)), abs(i - j)
 
         group, found = list(range(self.inputs)), []
         for i, j in sorted((p for p in self.pairs if p[0] < p[1]), key=weight):
@@ -163,6 +166,12 @@ class JoinConstraints:
                 found.append((i, j))
                 group = [group[i] if g == group[j] else g for g in group]
         return tuple(found)
+
+    @cached_property
+    def used(self) -> tuple[tuple[int, int], ...]:
+        """The pairs along which rows are closed: those of the tree, and others where that is sure."""
+        linked = {*self.tree, *((j, i) for i, j in self.tree)}
+        return tuple(p for p in self.pairs if p in linked or self._surely_closes(*p))
 
     @property
     def connected(self) -> bool:

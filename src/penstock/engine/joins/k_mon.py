@@ -165,11 +165,15 @@ class KMon(Stateful):
         self._close(held, now)
         self._kill(held)
         finished = self._finished(held) if not self._changing and self._of.connected else None
+        for i, of in enumerate(held):
+            self._remember(i, of, held, now)
+            self._dropped[i][0] += int((~of.alive).sum())
+            if finished is not None:
+                self._dropped[i][1] += int((of.alive & finished[i]).sum())
+                of.alive &= ~finished[i]
         self._count_components(held)
         for i, of in enumerate(held):
-            done = of.alive & finished[i] if finished is not None else np.zeros(len(of.rows), np.bool_)
-            self._remember(i, of, held, now)
-            self._drop(i, of, done)
+            self._drop(i, of)
         self._arrived, self._kept = 0, sum(int(of.alive.sum()) for of in held)
         self.collections += 1
 
@@ -215,7 +219,7 @@ class KMon(Stateful):
     def _close(self, held: Sequence[_Rows], now: int) -> None:
         """Mark rows with the inputs that they are closed toward."""
         over = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
-        for i, j in self._of.pairs:
+        for i, j in self._of.used:
             of = held[i]
             for r in self._of.references_of(i, j):
                 k = r.within.k
@@ -255,7 +259,7 @@ class KMon(Stateful):
 
     def _kill(self, held: Sequence[_Rows]) -> None:
         """Rows that are closed toward an input in which nothing joins them are dead, to the fixpoint."""
-        pending = [p for p in self._of.pairs if self._of.closes(*p)]
+        pending = [p for p in self._of.used if self._of.closes(*p)]
         while pending:
             i, j = pending.pop(0)
             of = held[i]
@@ -266,7 +270,7 @@ class KMon(Stateful):
             if joined.all():
                 continue
             of.alive[asking[~joined]] = False
-            pending += [p for p in self._of.pairs if p[1] == i and self._of.closes(*p) and p not in pending]
+            pending += [p for p in self._of.used if p[1] == i and self._of.closes(*p) and p not in pending]
 
     def _joined(self, i: int, rows: Int64s, j: int, others: Int64s) -> Bools:
         """Which rows of i have equal keys with some of these rows of j."""
@@ -335,16 +339,13 @@ class KMon(Stateful):
             by_rows = bool(self._of.rows) and self._of.rows[j] is not None
             no.keep(awaited, self._inputs.stubs[j].store.inserted if by_rows else now)
 
-    def _drop(self, i: int, of: _Rows, done: Bools) -> None:
+    def _drop(self, i: int, of: _Rows) -> None:
         store = self._inputs.stubs[i].store
-        self._dropped[i][0] += int((~of.alive).sum())
-        self._dropped[i][1] += int(done.sum())
-        of.alive = of.alive & ~done
         store.mark(of.rows, of.marks)
         gone = of.rows[~of.alive]
         if len(gone):
             store.drop(gone)
-            store.settle()
+            store.settle()  # which may move the rows
 
     # measurements
 

@@ -1,0 +1,92 @@
+"""``penstock demo --constraints``: the query of thesis section 6.1.1 with constraints and without them.
+
+The packets of three links are written to files first. Then the query reads them twice through Spark: once
+with ``penstock.constraints`` off, once with what is declared. Both must return the same.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from penstock.cli.demo import QUERY
+from penstock.cli.session import local_session
+from penstock.cli.settings import DEMO_SLICE_ROWS
+from penstock.measurement import Kind, Property
+from penstock.workloads.files import write_slices
+from penstock.workloads.hops import DDL, Hops
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CONSTRAINTS = {
+    "C": "PRIMARY KEY (pid) REFERENCES B (pid) WITHIN 1 SECOND",
+    "B": "PRIMARY KEY (pid) REFERENCES C (pid) REFERENCES O (pid) WITHIN 1 SECOND",
+    "O": "PRIMARY KEY (pid) REFERENCES B (pid)",
+}
+
+
+@dataclass
+class Outcome:
+    """What a run of the query showed: its changes, the most state after a batch, and the seconds it took."""
+
+    changes: list[tuple[Any, ...]] = field(default_factory=list)
+    rows: float = 0.0
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+
+def run_constraints_demo(seconds: int) -> bool:
+    """Run the demo over so many seconds of packets; whether both runs returned the same."""
+    console = Console(highlight=False)
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
+        root, hops = Path(directory), Hops()
+        count = max(seconds // hops.slice_seconds, 2)
+        write_slices(root, hops.slices(count))
+        console.print(f"{QUERY}\n\n{count * hops.slice_seconds} seconds of packets", style="dim")
+        with local_session() as session:
+            for name, clauses in CONSTRAINTS.items():
+                session.sql(
+                    f"CREATE STREAM {name} ({DDL}) TIMESTAMP BY ts {clauses} "
+                    f"FROM PARQUET '{root / name}' OPTIONS (maxFilesPerTrigger 1)"
+                )
+            session.sql(f"SET penstock.slice_rows = {DEMO_SLICE_ROWS}")
+            found = {how: _run(session, how, root) for how in ("off", "declared")}
+    return _tell(console, found)
+
+
+def _run(session: Any, how: str, root: Path) -> Outcome:
+    session.sql(f"SET penstock.constraints = '{how}'")
+    outcome = Outcome()
+
+    def take(batch: DataFrame, _: int) -> None:
+        outcome.changes += [tuple(row) for row in batch.collect()]
+        engines = session.metrics().of_kind(Kind.ENGINE)
+        outcome.rows = max(outcome.rows, engines.total(Property.ROWS))
+        outcome.bytes = max(outcome.bytes, engines.total(Property.BYTES))
+
+    writer = session.sql(QUERY).writeStream.foreachBatch(take)
+    began = time.monotonic()
+    query = writer.option("checkpointLocation", str(root / how)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _tell(console: Console, found: dict[str, Outcome]) -> bool:
+    for how, outcome in found.items():
+        state = f"{outcome.rows:,.0f} rows and {outcome.bytes / 1e6:,.1f} MB of state at most after a batch"
+        console.print(f"constraints {how:8}: {state}; {outcome.seconds:.1f} s")
+    without, by = found["off"], found["declared"]
+    same = sorted(map(str, without.changes)) == sorted(map(str, by.changes))
+    less = without.rows / max(by.rows, 1.0)
+    console.print(
+        f"{less:,.0f} times less rows; {len(by.changes):,} changes of the result, "
+        f"{'the same' if same else 'NOT the same'} in both runs"
+    )
+    return same
