@@ -1,4 +1,4 @@
-"""A physical plan run in this process: the host of ``evaluate`` unless Spark is requested.
+"""A physical plan, or a pipeline, run in this process: the host of ``evaluate`` unless Spark is requested.
 
 It does the same as the Spark side: filters and columns before the first stage, rows to partitions by the
 hash of their keys, one engine per partition, elements and progress from stage to stage.
@@ -14,11 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import routing
+from penstock.engine.command import END, REGISTER, Command
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
+from penstock.engine.registry import QueryPlan
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
+from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
+from penstock.plan.pipeline import Admitted, PipelinePlan
 from penstock.routing import deliver, disorder_of, partition_numbers, total_rows
 
 
@@ -34,14 +38,7 @@ class InProcessRun:
 
     def step(self, streams: Mapping[str, pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Feed rows by their stream's name (``TS``, a relation's ``SIGN``, its columns); the new elements."""
-        first = self._plan.stages[0]
-        arrivals: list[list[Arrival]] = [[] for _ in range(first.partitions)]
-        for source in _sources(first):
-            batch = streams.get(source.stream.name)
-            if batch is not None:
-                for number, arrival in enumerate(_arrivals(source, batch, first.partitions)):
-                    arrivals[number].append(arrival)
-        return self._run(arrivals)
+        return self._run(_by_partition(self._plan.stages[0], streams))
 
     def end(self, instant: int) -> list[pa.RecordBatch]:
         """Advance time until this instant is complete."""
@@ -54,6 +51,60 @@ class InProcessRun:
         for planned, engines in zip(self._plan.stages[1:], self.engines[1:], strict=True):
             outputs = [e.step(_exchanged(planned, outputs, number)) for number, e in enumerate(engines)]
         return [output.only.batch for output in outputs]
+
+
+class InProcessPipeline:
+    """The engines of a pipeline with these queries. ``tables`` are the static tables by name."""
+
+    def __init__(
+        self, plan: PipelinePlan, queries: Mapping[str, Admitted], tables: Mapping[str, pa.Table]
+    ) -> None:
+        self._plan = plan
+        stage = plan.stage.stage
+        self.engines = [Engine(replace(stage, partition=n)) for n in range(plan.partitions)]
+        self._commands = [
+            Command(number, REGISTER, {"query": name, "plan": _ready(query, tables).encoded()})
+            for number, (name, query) in enumerate(queries.items(), 1)
+        ]
+        self._sequence = len(queries)
+
+    def step(self, streams: Mapping[str, pa.RecordBatch]) -> dict[str, list[pa.RecordBatch]]:
+        """Feed rows by their stream's name (``TS``, a relation's ``SIGN``, its columns); results by query."""
+        return self._run(_by_partition(self._plan.stage, streams))
+
+    def end(self) -> dict[str, list[pa.RecordBatch]]:
+        """Complete the last instant: no more rows come."""
+        self._sequence += 1
+        self._commands.append(Command(self._sequence, END, {"ticks": 0}))
+        return self._run([[] for _ in self.engines])
+
+    def _run(self, arrivals: Sequence[list[Arrival]]) -> dict[str, list[pa.RecordBatch]]:
+        commands, self._commands = self._commands, []
+        found: dict[str, list[pa.RecordBatch]] = {}
+        for engine, its in zip(self.engines, arrivals, strict=True):
+            output = engine.step(its, commands)
+            if output.failed:
+                name, reason = next(iter(output.failed.items()))
+                raise EngineError(f"the query {name} failed: {reason}")
+            for name, root in output.roots.items():
+                found.setdefault(name, []).append(root.batch)
+        return found
+
+
+def _ready(query: Admitted, tables: Mapping[str, pa.Table]) -> QueryPlan:
+    rows = {t.name: _table(t, tables[t.table.name]) for t in query.tables}
+    return replace(query.plan, tables={**query.plan.tables, **rows})
+
+
+def _by_partition(planned: PlannedStage, streams: Mapping[str, pa.RecordBatch]) -> list[list[Arrival]]:
+    """The arrivals of each partition."""
+    arrivals: list[list[Arrival]] = [[] for _ in range(planned.partitions)]
+    for source in _sources(planned):
+        batch = streams.get(source.stream.name)
+        if batch is not None:
+            for number, arrival in enumerate(_arrivals(source, batch, planned.partitions)):
+                arrivals[number].append(arrival)
+    return arrivals
 
 
 def _sources(planned: PlannedStage) -> list[SourceInput]:

@@ -280,6 +280,13 @@ def bench_nexmark(context: typer.Context) -> None:
         _bench("bench.nexmark.__main__")(context.args)
 
 
+@bench_app.command("linear-road", **_FORWARDED)
+def bench_linear_road(context: typer.Context) -> None:
+    """Linear Road: its queries on a file or on generated traffic; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.linear_road.__main__")(context.args)
+
+
 @bench_app.command("rebuild", **_FORWARDED)
 def bench_rebuild(context: typer.Context) -> None:
     """How long a partition takes to come back after its engine was killed; --help lists the options."""

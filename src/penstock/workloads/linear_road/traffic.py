@@ -122,17 +122,15 @@ class LinearRoad:
 
     def history_of(self, cars: int) -> pa.Table:
         """Tolls of earlier days: of each of the first ``cars`` cars ``history`` days, on some expressway."""
-        die = np.random.default_rng((self.seed, 2))
-        first = die.integers(1, _DAYS + 1, cars)
-        # Days of a car that differ: from the first on in equal steps.
-        step = max(1, _DAYS // max(1, self.history))
-        days = (first[:, None] - 1 + step * np.arange(self.history)) % _DAYS + 1
-        size = cars * self.history
-        columns = [
-            np.repeat(np.arange(cars), self.history), days.ravel(), die.integers(0, self.expressways, size),
-            die.integers(0, 100, size),
-        ]  # fmt: skip
+        vid, number = np.repeat(np.arange(cars), self.history), np.tile(np.arange(self.history), cars)
+        toll = np.random.default_rng((self.seed, 2)).integers(0, 100, len(vid))
+        columns = [vid, *self.earlier(vid, number), toll]
         return pa.table([pa.array(c.astype(np.int32)) for c in columns], schema=HISTORY_SCHEMA)
+
+    def earlier(self, vid: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The day and expressway of a car's toll of this number: a car's days differ."""
+        step = max(1, _DAYS // max(1, self.history))
+        return (37 * vid + step * number) % _DAYS + 1, (31 * vid + 7 * number) % self.expressways
 
     def rate(self, second: int) -> float:
         """Reports per second and expressway."""
@@ -248,8 +246,14 @@ class _Traffic:
         kind = die.choice((BALANCE, EXPENDITURE, TRAVEL_TIME), count, p=shares)
         rows[0], rows[2], rows[9] = kind, cars.vid, np.arange(self._next_qid, self._next_qid + count)
         self._next_qid += count
-        rows[4] = np.where(kind == BALANCE, UNUSED, cars.road >> 1)
-        rows[14] = np.where(kind == EXPENDITURE, die.integers(1, _DAYS + 1, count), UNUSED)
+        # Half of the days are some of which there are tolls, if there are any.
+        number = np.asarray(die.integers(0, max(1, self._is.history), count))
+        days, xways = self._is.earlier(cars.vid, number)
+        known = die.random(count) < 0.5
+        days = np.where(known, days, die.integers(1, _DAYS + 1, count))
+        rows[14] = np.where(kind == EXPENDITURE, days, UNUSED)
+        xways = np.where(known & (kind == EXPENDITURE), xways, cars.road >> 1)
+        rows[4] = np.where(kind == BALANCE, UNUSED, xways)
         drawn = die.integers((0, 0, 1, 0), (SEGMENTS, SEGMENTS, 8, 1440), (count, 4)).T
         rows[10:14] = np.where(kind == TRAVEL_TIME, drawn, UNUSED)
 

@@ -1,0 +1,1 @@
+"""The Linear Road benchmark: its queries on a file or on generated traffic, checked, timed and rated."""

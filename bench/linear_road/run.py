@@ -1,0 +1,124 @@
+"""All queries on a file, or on generated traffic, as fast as they go; the answers as files."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench.linear_road.answers import Answers
+from bench.linear_road.on_engine import OnEngine
+from bench.linear_road.on_spark import OnSpark, connected
+from penstock.engine.stage import TS
+from penstock.workloads.files import StreamDirectory
+from penstock.workloads.linear_road import HISTORY_SCHEMA, SCHEMA, LinearRoad
+from penstock.workloads.linear_road.layout import read_rows, write_rows
+
+STEP_SECONDS = 60
+"""Traffic of so many seconds is a batch."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The input: rows and tolls of earlier days, in the benchmark's format."""
+
+    traffic: Path
+    history: Path | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in batches that end with a second."""
+        kept: list[pa.RecordBatch] = []
+        for batch in read_rows(self.traffic):
+            times = batch.column("time").to_numpy()
+            cuts = [
+                int(i) for i in (times[1:] // STEP_SECONDS != times[:-1] // STEP_SECONDS).nonzero()[0] + 1
+            ]
+            for start, stop in zip([0, *cuts], [*cuts, len(times)], strict=True):
+                if start and kept:
+                    yield _joined(kept)
+                    kept = []
+                kept.append(batch.slice(start, stop - start))
+        if kept:
+            yield _joined(kept)
+
+    def tolls(self) -> pa.Table:
+        """The history; empty if there is none."""
+        if self.history is None:
+            return HISTORY_SCHEMA.empty_table()
+        return pa.Table.from_batches(read_rows(self.history, HISTORY_SCHEMA), HISTORY_SCHEMA)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches, SCHEMA).combine_chunks().to_batches()[0]
+
+
+def generated(traffic: LinearRoad, directory: Path) -> Files:
+    """Files of generated traffic."""
+    directory.mkdir(parents=True, exist_ok=True)
+    files, cars = Files(directory / "traffic.csv", directory / "history.csv"), 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal cars
+        for batch in traffic.batches():
+            cars = max(cars, pc.max(batch.column("vid")).as_py() + 1 if batch.num_rows else 0)
+            yield batch
+
+    write_rows(files.traffic, rows())
+    assert files.history is not None
+    write_rows(files.history, traffic.history_of(cars).to_batches(), HISTORY_SCHEMA)
+    return files
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many rows came, how many answers of each kind there are, and how long the queries took."""
+
+    rows: int
+    answers: dict[str, int]
+    seconds: float
+
+
+def run(files: Files, out: Path, on: str, partitions: int, progress: Any = None) -> Outcome:
+    """Run the queries and write the answers below ``out``."""
+    runner = _on_spark if on == "spark" else _on_engine
+    return runner(files, out, partitions, progress or (lambda rows: None))
+
+
+def _on_engine(files: Files, out: Path, partitions: int, progress: Any) -> Outcome:
+    engine, answers = OnEngine(files.tolls(), partitions), Answers()
+    rows, seconds = 0, 0.0
+    for batch in files.batches():
+        start = time.perf_counter()
+        found = engine.push(batch)
+        seconds += time.perf_counter() - start
+        rows += batch.num_rows
+        answers.add(found, TS)
+        progress(rows)
+    answers.add(engine.end(), TS)
+    return Outcome(rows, answers.write(out), seconds)
+
+
+def _on_spark(files: Files, out: Path, partitions: int, progress: Any) -> Outcome:
+    ps, answers, rows = connected(partitions), Answers(), 0
+    with tempfile.TemporaryDirectory(prefix="linear-road-") as folder:
+        ps.sql("SET penstock.at_end = 'complete'")
+        spark = OnSpark(Path(folder), files.tolls(), partitions, ps, files=1)
+        directory = StreamDirectory(spark.input)
+        for batch in files.batches():
+            directory.append(pa.Table.from_batches([batch]))
+            rows += batch.num_rows
+        start = time.perf_counter()
+        spark.pipeline.start("available-now")
+        spark.pipeline.awaitTermination()
+        seconds = time.perf_counter() - start
+        for name, elements in spark.results():
+            answers.add({name: [elements]}, TS)
+        ps.close()
+    progress(rows)
+    return Outcome(rows, answers.write(out), seconds)
