@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from penstock import cql
 from penstock.catalog import Catalog
-from penstock.cli.script import statements
 from penstock.engine.stage import TS
 from penstock.in_process import InProcessPipeline
 from penstock.plan.logical import Query
@@ -22,7 +21,7 @@ STREAM = "Road"
 def queries_of(text: str) -> tuple[Catalog, dict[str, Query]]:
     """The definitions of a script, and the queries that it registers, bound."""
     catalog, found = Catalog(), {}
-    for part in statements(text):
+    for part in cql.split(text):
         for statement in cql.parse(part):
             match statement:
                 case cql.CreateInput() | cql.CreateTable():

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from bench.linear_road.on_engine import SCRIPT, STREAM
 from penstock import cql
-from penstock.cli.script import statements
 from penstock.workloads.linear_road import DDL
 
 
@@ -32,7 +31,7 @@ class OnSpark:
         columns = "vid INT, day INT, xway INT, toll INT"
         ps.sql(f"CREATE TABLE History ({columns}) FROM PARQUET '{root / 'History'}'")
         self.pipeline = ps.pipeline("linear_road", checkpoint=str(root / "state"), streams=[STREAM])
-        for part in statements(SCRIPT.read_text()):
+        for part in cql.split(SCRIPT.read_text()):
             for statement in cql.parse(part):
                 if isinstance(statement, cql.CreateView | cql.RegisterQuery):
                     ps.sql(part)

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from bench.linear_road.on_engine import OnEngine
 from bench.linear_road.on_spark import OnSpark, connected
 from penstock.engine.stage import TS
-from penstock.measurement import Kind, Property
+from penstock.measurement import Kind, Measurements, Property
 from penstock.workloads.linear_road import LinearRoad
 
 LIMIT_S = 5.0
@@ -200,7 +200,7 @@ def _on_spark(load: Load) -> dict[str, Any]:
         feed.start()
         batches = _collect(spark, feed, latencies)
         took = time.perf_counter() - latencies.start
-        operators = {f"{m.entity}": m.value for m in ps.metrics().of_kind(Kind.OPERATOR).of(Property.SECONDS)}
+        operators = _measured(ps.metrics())
         spark.pipeline.stop()
         ps.close()
     whole = sum(operators.values())
@@ -208,6 +208,15 @@ def _on_spark(load: Load) -> dict[str, Any]:
         **latencies.summary(), "rows": rows, "rows_per_second": rows / took, "batches": len(batches),
         "batch_ms": _mean(batches), "operators": _shares(operators, whole),
     }  # fmt: skip
+
+
+def _measured(found: Measurements) -> dict[str, float]:
+    """Seconds that operators have run in all engines since these were built, by what they do."""
+    seconds: Counter[str] = Counter()
+    for its in found.of_kind(Kind.OPERATOR).by_entity().values():
+        name = f"{its.text(Property.NAME)} {its.text(Property.DESCRIPTION)}".strip()[:90]
+        seconds[name] += its.total(Property.SECONDS)
+    return dict(seconds)
 
 
 def _warm(spark: OnSpark, paths: Sequence[Path], load: Load) -> None:

@@ -155,12 +155,15 @@ def serve(
         bool, typer.Option("--allow-ddl", help="Let clients define streams, tables and sinks.")
     ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Run the packet network, with knobs.")] = False,
+    linear_road: Annotated[
+        bool, typer.Option("--linear-road", help="Run Linear Road, with a map of the expressways.")
+    ] = False,
 ) -> None:
     """Watch queries in a browser: plans, queues, synopses, measurements, decisions; and change them."""
     from penstock.cli.serve import Options, run_server
 
     with _one_line_errors():
-        run_server(Options(file, port, host, tuple(name or ()), allow_ddl, demo))
+        run_server(Options(file, port, host, tuple(name or ()), allow_ddl, demo, linear_road))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from penstock.cli.script import read
 from penstock.cli.session import local_session, stoppable
 from penstock.server.demo import running_demo
 from penstock.server.guard import Access
+from penstock.server.road import running_road
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Options:
     names: tuple[str, ...] = ()
     allow_ddl: bool = False
     demo: bool = False
+    linear_road: bool = False
 
 
 def run_server(options: Options) -> None:
@@ -39,8 +41,10 @@ def run_server(options: Options) -> None:
             for statement in cql.parse(part):
                 session.run(statement)
         server = session.serve(options.port, options.host, names=options.names, allow_ddl=options.allow_ddl)
-        with running_demo(session, server.model.backend) if options.demo else nullcontext():
-            page = "/demo" if options.demo else ""
+        demo = running_demo(session, server.model.backend) if options.demo else nullcontext()
+        road = running_road(session) if options.linear_road else nullcontext()
+        with demo, road:
+            page = "/demo" if options.demo else "/road" if options.linear_road else ""
             typer.echo(f"Penstock is at {server.url}{page} (Ctrl-C stops it)")
             while not stop.wait(0.5) and server.running:
                 pass

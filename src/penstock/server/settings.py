@@ -71,6 +71,16 @@ DEMO_SPEED = 60.0
 """How many seconds of stream time pass per second of the clock."""
 DEMO_RATE = 2_000.0
 """Packets per second of the clock on the customer's link of the demo."""
+ROAD_EXPRESSWAYS = 2
+"""Expressways of the map: few, since one is shown at a time."""
+ROAD_RATE = 150.0
+"""Reports per second of traffic and expressway, enough for congestion around the middle."""
+ROAD_SPEED = 10.0
+"""How many seconds of traffic pass per second of the clock: a minute in six."""
+ROAD_SECONDS = 24 * 3600
+"""Seconds of traffic, after which the road stays as it is."""
+ROAD_ALERTS = 8
+"""Alerts beside the map, the newest."""
 SHOWN_DECISIONS = 100
 """Decisions on their page, the newest."""
 SHOWN_BESIDE = 8

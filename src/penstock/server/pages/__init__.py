@@ -7,6 +7,7 @@ from functools import lru_cache
 from nicegui import ui
 
 from penstock.server import demo as network
+from penstock.server import road as linear_road
 from penstock.server.graphs import Graphs
 from penstock.server.model import Model
 from penstock.server.pages import frame
@@ -15,6 +16,7 @@ from penstock.server.pages.decisions import DecisionsPage
 from penstock.server.pages.demo import DemoPage
 from penstock.server.pages.plan import PlanPage
 from penstock.server.pages.queries import Queries
+from penstock.server.pages.road import RoadPage
 from penstock.server.pages.try_it import TryPage
 from penstock.server.site import shown
 
@@ -29,7 +31,8 @@ def add_pages() -> None:
     """Define the pages; each asks ``shown()`` for the model, whose backend makes the changes."""
 
     def more() -> list[tuple[str, str]]:
-        return [("Demo", "/demo")] if network.running else []
+        road = [("Road", "/road")] if linear_road.running else []
+        return [("Demo", "/demo"), *road] if network.running else road
 
     def chosen(query: str) -> str:
         """A query by its key; without one the first that runs."""
@@ -78,3 +81,11 @@ def add_pages() -> None:
                 DemoPage(shown().model, graphs_of(shown().model), network.running[-1])
             else:
                 frame.words("Start the demo with: penstock serve --demo", "div", "empty")
+
+    @ui.page("/road", title="Road · Penstock")
+    def road() -> None:
+        with frame.page("Road", more()):
+            if linear_road.running:
+                RoadPage(linear_road.running[-1])
+            else:
+                frame.words("Start it with: penstock serve --linear-road", "div", "empty")

@@ -46,3 +46,16 @@ LANE_TICK = 26
 """Least width of an instant there."""
 LANE_BAR = 18
 """Height of a row's bar there."""
+
+# the map of an expressway
+
+SEGMENT_WIDTH, SEGMENT_HEIGHT = 10, 34
+"""A segment, in pixels: 100 of them fit a window."""
+ROAD_LEFT, ROAD_TOP, ROAD_BETWEEN = 54, 26, 46
+"""Pixels beside and above a direction, for its name and its tolls, and between the two."""
+ROAD_FOOT = 60
+"""Pixels below, for the key."""
+FREE_MPH, SLOW_MPH = 60, 10
+"""Miles per hour at the two ends of the colours."""
+TALLEST_TOLL = 18
+"""Pixels of the highest toll."""
