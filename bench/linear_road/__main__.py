@@ -124,7 +124,7 @@ def rate(options: argparse.Namespace) -> None:
 def _row(r: dict[str, Any]) -> None:
     told = "p50 {p50:.2f} s, p99 {p99:.2f} s, max {max:.2f} s" if "max" in r else "no answer"
     print(f"L = {r['expressways']}: {r['rows_per_second']:,.0f} rows/s, {told.format(**r)}")
-    for what in ("busy", "batches", "batch_ms"):
+    for what in ("busy", "cores", "rows_per_cpu_second", "batches", "batch_ms"):
         if what in r:
             print(f"  {what}: {_shown(r[what])}")
     for name, share in r["operators"].items():

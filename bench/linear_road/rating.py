@@ -119,7 +119,7 @@ def _on_engine(load: Load) -> dict[str, Any]:
         engine.push(_joined(early[start : start + 10]))
     files, rows, busy = files[len(early) :], 0, 0.0
     before = _operators(engine)
-    latencies.start = time.perf_counter()
+    latencies.start, cpu = time.perf_counter(), time.process_time()
     while files:
         now = time.perf_counter()
         due = [batch for last, batch in files if latencies.due(last) <= now]
@@ -133,10 +133,11 @@ def _on_engine(load: Load) -> dict[str, Any]:
         for name, several in found.items():
             for elements in several:
                 latencies.add(name, elements, done)
-    took = time.perf_counter() - latencies.start
+    took, cpu = time.perf_counter() - latencies.start, time.process_time() - cpu
     where = {name: s - before.get(name, 0.0) for name, s in _operators(engine).items()}
     return {
         **latencies.summary(), "rows": rows, "rows_per_second": rows / took, "busy": busy / took,
+        "cores": cpu / took, "rows_per_cpu_second": rows / cpu,
         "operators": _shares(where, busy),
         "state_bytes": sum(e.state_bytes() for e in engine.pipeline.engines),
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
