@@ -72,6 +72,8 @@ class Manner:
     """What the planner is told of the time that a batch spans, in seconds."""
     memory_limit: int | None = None
     """Bytes of state that stay in memory."""
+    settings: tuple[tuple[int, str, Any], ...] = ()
+    """By step, a setting that is changed before it (``engine.knobs``)."""
 
     def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
         """The rows of each batch."""
@@ -160,7 +162,7 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     ]
     changes: list[Change] = []
     versions, held, instants = dict(manner.versions), case.inputs.get("D", []), []
-    steps = steps_of(plan.stages[0], case, manner)
+    steps, sequence = steps_of(plan.stages[0], case, manner), 0
     for number, step in enumerate(steps):
         how = manner.before[number] if number < len(manner.before) else ""
         for partition in (p for stage in stages for p in stage):
@@ -168,13 +170,15 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
                 partition.snapshot("whole" in how)
             if "rebuild" in how:
                 partition.rebuild()
-        commands = []
-        if number in versions:
-            commands.append(_refresh(plan.stages[0], len(instants) + 1, held, versions[number]))
+        commands, changed = [], number in versions
+        if changed:
+            commands.append(_refresh(plan.stages[0], sequence + 1, held, versions[number]))
             held = versions[number]
-        changed = bool(commands)
+        for name, value in ((n, v) for at, n, v in manner.settings if at == number):
+            commands.append(Command(sequence + len(commands) + 1, "setting", {"name": name, "value": value}))
         if number + 1 == len(steps):
-            commands.append(_end(plan.stages[0], case, len(instants) + changed + 1))
+            commands.append(_end(plan.stages[0], case, sequence + len(commands) + 1))
+        sequence += len(commands)
         outputs = [p.step(arrivals, commands) for p, arrivals in zip(stages[0], step, strict=True)]
         if changed:
             (instant,) = {next(iter(p.engine.groups.values())).inputs.progress.changed for p in stages[0]}

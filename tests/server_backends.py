@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.command import Command
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.evaluation import plan_of, read_inputs
@@ -18,7 +19,8 @@ from penstock.schema import TimeDomain
 from penstock.server.backend import Batch, Planned, Run
 from penstock.server.results import Feed
 from penstock.server.session_backend import only_query
-from penstock.server.views import ColumnView, InputView
+from penstock.server.views import ColumnView, InputView, SettingView
+from penstock.spark.driver.knobs import KNOBS, value_of
 
 ROWS = {name: [(t, {"pid": t % 5, "size": t}) for t in range(1, 61)] for name in "CBO"}
 JOIN = (
@@ -41,6 +43,8 @@ class InProcess:
         self.errors: dict[str, str] = {}
         self.feeds: dict[str, Feed] = {}
         self.changed: dict[str, dict[str, str]] = {}
+        self.commands: list[tuple[str, Any]] = []
+        self.sent = 0
         self.at = 0
         self.time = time.time()
 
@@ -49,9 +53,13 @@ class InProcess:
         self.at += 1
         self.time += 1.0
         batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
+        new = [
+            Command(n, "setting", {"name": k, "value": v}) for n, (k, v) in enumerate(self.commands, start=1)
+        ][self.sent :]
+        self.sent = len(self.commands)
         for name, (_, plan, run) in self.queries.items():
             if self.states[name] == "running":
-                for batch in run.step(batches):
+                for batch in run.step(batches, new):
                     columns = [batch.column(n) for n in plan.schema.names]
                     shown = pa.RecordBatch.from_arrays(
                         [batch.column(TS), batch.column(SIGN), *columns],
@@ -120,7 +128,16 @@ class InProcess:
         self.states[key], self.errors[key] = "failed", why
 
     def set(self, key: str, settings: Mapping[str, str]) -> None:
-        self.changed.setdefault(self._known(key), {}).update(settings)
+        self._known(key)
+        for name, value in settings.items():
+            value_of(name, value)
+        for name, value in settings.items():
+            self.changed.setdefault(key, {})[name] = str(value)
+            self.commands.append((name, value_of(name, value)[1]))
+
+    def settings(self, key: str) -> list[SettingView]:
+        now = self.changed.get(self._known(key), {})
+        return [SettingView(n, now.get(n, "none"), k.choices, k.doc) for n, k in KNOBS.items()]
 
     def execute(self, text: str) -> str:
         return text

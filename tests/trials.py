@@ -198,7 +198,29 @@ def manner_of(choices: Choices) -> Manner:
     scheduler = choices.pick("fifo", "round-robin", "greedy", "chain", "any order", "any order")
     slice_rows, access = choices.pick(None, 1, 3, 7), choices.pick(*CHOICES["access_method"])
     spans = choices.pick(None, None, 20.0, 100.0)
-    return Manner(partitions, cuts, before, 0, heavy, scheduler, slice_rows, access, batch_span=spans)
+    turned = settings_of(choices, len(before)) if choices.chance(3) else ()
+    own = (partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
+    return Manner(*own, batch_span=spans, settings=turned)
+
+
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "scheduler": CHOICES["scheduler"],
+    "slice_rows": (0, 1, 2, 5),
+    "memory_limit": (0, 1, 20_000),
+    "filters": CHOICES["filters"],
+    "access_method": ("adaptive", "hash", "b+tree", "t-tree", "none"),
+    "profiling": (0.0, 0.5, 1.0),
+}
+"""Settings of a running query that change no result, with values."""
+
+
+def settings_of(choices: Choices, steps: int) -> tuple[tuple[int, str, Any], ...]:
+    """Settings that are changed between steps."""
+    found = []
+    for _ in range(choices.pick(1, 2, 4)):
+        name = choices.pick(*SETTINGS)
+        found.append((choices.index(steps), name, choices.pick(*SETTINGS[name])))
+    return tuple(found)
 
 
 def _times(choices: Choices, batches: int) -> tuple[int, ...]:

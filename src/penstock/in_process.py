@@ -36,9 +36,11 @@ class InProcessRun:
             for planned in plan.stages
         ]
 
-    def step(self, streams: Mapping[str, pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def step(
+        self, streams: Mapping[str, pa.RecordBatch], commands: Sequence[Command] = ()
+    ) -> list[pa.RecordBatch]:
         """Feed rows by their stream's name (``TS``, a relation's ``SIGN``, its columns); the new elements."""
-        return self._run(_by_partition(self._plan.stages[0], streams))
+        return self._run(_by_partition(self._plan.stages[0], streams), commands)
 
     def end(self, instant: int) -> list[pa.RecordBatch]:
         """Advance time until this instant is complete."""
@@ -46,10 +48,14 @@ class InProcessRun:
         beats = [Arrival(s.name, 0, None, None, instant + 1 + s.stream.options.skew) for s in _sources(first)]
         return self._run([beats] * first.partitions)
 
-    def _run(self, arrivals: Sequence[list[Arrival]]) -> list[pa.RecordBatch]:
-        outputs = [e.step(a) for e, a in zip(self.engines[0], arrivals, strict=True)]
+    def _run(
+        self, arrivals: Sequence[list[Arrival]], commands: Sequence[Command] = ()
+    ) -> list[pa.RecordBatch]:
+        outputs = [e.step(a, commands) for e, a in zip(self.engines[0], arrivals, strict=True)]
         for planned, engines in zip(self._plan.stages[1:], self.engines[1:], strict=True):
-            outputs = [e.step(_exchanged(planned, outputs, number)) for number, e in enumerate(engines)]
+            outputs = [
+                e.step(_exchanged(planned, outputs, number), commands) for number, e in enumerate(engines)
+            ]
         return [output.only.batch for output in outputs]
 
 

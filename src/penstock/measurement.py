@@ -75,6 +75,7 @@ class Property(StrEnum):
     OVERFLOWED = "overflowed", "bytes", "Bytes of files on disk, which hold state beyond the memory limit"
     SCHEDULER = "scheduler", "", "The order in which its operators run", "the scheduler"
     SLICE_ROWS = "slice_rows", "rows", "The rows that go through its operators at once; 0 for all of a step"
+    SETTING = "setting", "", "A setting that was changed while it runs", "its name and value"
     QUEUE_PEAK = "queue_peak", "elements", "The most elements that its queues held at once in the last step"
     STEP_SECONDS = "step_seconds", "seconds", "The engine's part of the last batch"
     REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"

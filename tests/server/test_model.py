@@ -89,6 +89,19 @@ def test_decisions_history_and_memory(model: Model) -> None:
     assert model.findings("q")
 
 
+def test_a_setting_takes_effect_and_is_in_the_time_line(model: Model) -> None:
+    with pytest.raises(CatalogError, match="join is fixed when a query is made; SET it, then start"):
+        model.set("q", {"join": "tree"})
+    model.set("q", {"scheduler": "chain", "slice_rows": "7"})
+    model.backend.step()
+    model.sample()
+    (stage,) = model.plan("q").stages
+    assert (stage.scheduler, stage.slice_rows) == ("chain", 7)
+    made = [(d.entity, d.before, d.after) for d in model.decisions("q") if d.kind == "setting"]
+    assert made == [("scheduler", "", "chain"), ("slice_rows", "", "7")]
+    assert {s.name: s.value for s in model.settings("q")}["scheduler"] == "chain"
+
+
 def test_a_failed_query_says_why_and_what_to_do(model: Model) -> None:
     model.backend.fail("q", "a row of C has no timestamp")  # type: ignore[attr-defined]
     model.sample()

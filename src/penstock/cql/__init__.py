@@ -11,7 +11,14 @@ aggregate, ``input_options`` the checked options of a stream or relation declare
 
 from penstock.cql.expressions.user_functions import define_aggregate, define_function
 from penstock.cql.inputs import constraints_of, input_options
-from penstock.cql.pipelines import CreatePipeline, DropQuery, PipelineStatement, RegisterQuery, SwitchPipeline
+from penstock.cql.pipelines import (
+    Alter,
+    CreatePipeline,
+    DropQuery,
+    PipelineStatement,
+    RegisterQuery,
+    SwitchPipeline,
+)
 from penstock.cql.query import bind, bind_insert, bind_registration, define_view
 from penstock.cql.statements import (
     Create,
@@ -37,6 +44,7 @@ from penstock.cql.statements import (
 from penstock.cql.syntax.parser import split
 
 __all__ = [
+    "Alter",
     "Create",
     "CreateInput",
     "CreatePipeline",

@@ -13,6 +13,7 @@ from penstock.cql.syntax.nodes import (
     Duration,
     PipelineDefinition,
     PipelineSwitch,
+    QueryAlteration,
     QueryRegistration,
     RelationToStream,
 )
@@ -62,7 +63,16 @@ class SwitchPipeline:
     name: str
 
 
-PipelineStatement = CreatePipeline | RegisterQuery | DropQuery | SwitchPipeline
+@dataclass(frozen=True)
+class Alter:
+    """ALTER QUERY or ALTER PIPELINE: a setting of a running query."""
+
+    name: str
+    setting: str
+    value: str
+
+
+PipelineStatement = CreatePipeline | RegisterQuery | DropQuery | SwitchPipeline | Alter
 
 
 def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str | None]) -> PipelineStatement:
@@ -71,6 +81,9 @@ def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str 
         return SwitchPipeline(node.args["kind"], node.name)
     if isinstance(node, QueryRegistration):
         return _registration(node)
+    if isinstance(node, QueryAlteration):
+        setting = node.args["setting"]
+        return Alter(node.name, setting.name, setting.args["value"])
     assert isinstance(node, PipelineDefinition)
     if node.args.get("if_taken"):
         raise error("a pipeline is not replaced", node, f"write DROP PIPELINE {node.name} before it")

@@ -24,6 +24,7 @@ from penstock.cql.syntax.nodes import (
     Inspection,
     PipelineDefinition,
     PipelineSwitch,
+    QueryAlteration,
     QueryRegistration,
     RelationToStream,
     Setting,
@@ -208,7 +209,7 @@ def statement(node: exp.Expr) -> Statement:
         return CreateTable(node.name, schema, source, every, _if_taken(node))
     if isinstance(node, SinkDefinition):
         return CreateSink(_sink(node), _if_taken(node))
-    if isinstance(node, PipelineDefinition | PipelineSwitch | QueryRegistration):
+    if isinstance(node, PipelineDefinition | PipelineSwitch | QueryRegistration | QueryAlteration):
         return pipeline_statement(node, _trigger)
     if isinstance(node, DropDefinition) and node.args["kind"] == "query":
         pipeline = node.args.get("pipeline")
@@ -233,6 +234,7 @@ def statement(node: exp.Expr) -> Statement:
             "REGISTER",
             "START",
             "STOP",
+            "ALTER",
             "DROP",
             "REFRESH",
             "SET",

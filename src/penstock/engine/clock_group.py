@@ -16,6 +16,7 @@ from penstock.engine.command import CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
+from penstock.engine.knobs import Knobs
 from penstock.engine.latency import Latency
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.scheduler import Scheduler, slices
@@ -89,10 +90,10 @@ class ClockGroup:
             self.inputs.change(fed)
         self.latency.begin(_top(own))
         clock, released = self.inputs.accept(own, commands.ended)
-        clock = replace(clock, memory=commands.memory)
+        clock = replace(clock, memory=commands.memory, share=clock.share * commands.knobs.budget)
         # Rows of any slice may meet a change of a table, unless slices are in the order of time.
         whole = {} if self._waits else {name: released.pop(name) for name in self._tables}
-        for now, part in slices(clock, released, self._slice_rows, self._waits):
+        for now, part in slices(clock, released, self._rows_of_a_slice(commands.knobs), self._waits):
             self._open(now, tables)
             for name, chunk in (whole | dict(part)).items():
                 self.graph.feed(name, chunk)
@@ -114,11 +115,17 @@ class ClockGroup:
             ts = np.full(tables[name].num_rows, BEFORE_TIME)
             self.graph.feed(name, Chunk.of(ts, tables[name]))
 
-    def begin_at(self, progress: Progress, memory: int | None, scheduler: Scheduler, tables: Tables) -> None:
+    def _rows_of_a_slice(self, knobs: Knobs) -> int | None:
+        return self._slice_rows if knobs.slice_rows is None else knobs.slice_rows or None
+
+    def begin_at(
+        self, progress: Progress, commands: CommandState, scheduler: Scheduler, tables: Tables
+    ) -> None:
         """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
         # A row that exists over no input since the first instant exists again; it is not returned twice.
-        self._open(Clock(p.now, p.now, p.first, share=p.share, memory=memory), tables)
+        share = p.share * commands.knobs.budget
+        self._open(Clock(p.now, p.now, p.first, share=share, memory=commands.memory), tables)
         scheduler.step(self.graph)
         self.graph.take()
 

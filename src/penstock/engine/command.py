@@ -5,15 +5,17 @@ of every snapshot; operators see it through the clock. So an engine that is rebu
 makes the same decisions again. A kind of command is a function from state and payload to state.
 
 >>> CommandState().apply([Command(1, "memory", {"bytes": 4096})])
-CommandState(applied=1, memory=4096, tables=0, ended=None)
+CommandState(applied=1, memory=4096, tables=0, ended=None, settings={})
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from penstock.engine.knobs import Knobs
 from penstock.errors import EngineError
 
 
@@ -37,13 +39,20 @@ class CommandState:
     may use of a memory shared by several queries, None if it shares none. ``tables`` counts the changes of
     static tables and of registered queries; the rows and plans themselves are large, and kept beside this
     (:mod:`penstock.engine.tables`, :mod:`penstock.engine.registry`).
-    ``ended``: the input has ended, and time runs on for so many ticks after its last row.
+    ``ended``: the input has ended, and time runs on for so many ticks after its last row. ``settings``: what
+    was changed while the query runs, by name (:mod:`penstock.engine.knobs`).
     """
 
     applied: int = 0
     memory: int | None = None
     tables: int = 0
     ended: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def knobs(self) -> Knobs:
+        """The settings as the engine reads them."""
+        return Knobs.of(self.settings)
 
     def new(self, commands: Iterable[Command]) -> list[Command]:
         """The commands that are not applied yet, in sequence."""
@@ -74,13 +83,20 @@ def _change_tables(state: CommandState, payload: dict[str, Any]) -> CommandState
     return replace(state, tables=state.tables + 1)
 
 
+def _set(state: CommandState, payload: dict[str, Any]) -> CommandState:
+    settings = {**state.settings, str(payload["name"]): payload["value"]}
+    Knobs.of(settings)
+    return replace(state, settings=settings)
+
+
 def _end(state: CommandState, payload: dict[str, Any]) -> CommandState:
     return replace(state, ended=int(payload["ticks"]))
 
 
-TABLES, END, REGISTER, DROP = "tables", "end", "register", "drop"
+TABLES, END, REGISTER, DROP, SETTING = "tables", "end", "register", "drop", "setting"
 HANDLERS: dict[str, Handler] = {
-    "memory": _set_memory, TABLES: _change_tables, END: _end, REGISTER: _change_tables, DROP: _change_tables
+    "memory": _set_memory, TABLES: _change_tables, END: _end, REGISTER: _change_tables, DROP: _change_tables,
+    SETTING: _set,
 }  # fmt: skip
 """The effect of each kind of command."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Bools, Chunk, Int64s
 from penstock.engine.evaluate import true_mask
+from penstock.engine.knobs import Knobs
 from penstock.errors import DataError
 from penstock.expression import Expression, columns
 from penstock.measurement import Kind, Reading, order, under
@@ -118,12 +119,22 @@ class _Kept:
 
 
 class Conjunction:
-    """Evaluates each predicate on the rows that pass the ones before it; ``algorithm`` orders them."""
+    """Evaluates each predicate on the rows that pass the ones before it; ``algorithm`` orders them.
 
-    def __init__(self, conjuncts: Sequence[Expression], algorithm: str) -> None:
-        self._algorithm = algorithm
+    ``fixed``: the order is part of the plan, and no setting changes it.
+    """
+
+    def __init__(self, conjuncts: Sequence[Expression], algorithm: str, fixed: bool = False) -> None:
+        self._algorithm, self._fixed = algorithm, fixed
+        self._knobs = Knobs()
         self._predicates = Predicates(conjuncts)
         self._filters = PipelinedFilters(len(conjuncts), algorithm)
+
+    def configure(self, knobs: Knobs) -> None:
+        """Order the predicates by another algorithm, or profile them at another rate."""
+        self._knobs = knobs
+        if self._predicates.free and not self._fixed:
+            self._filters = self._filters.anew(knobs.filters or self._algorithm, knobs.profiling)
 
     def rows(self, chunk: Chunk) -> Int64s:
         """The places of the rows for which every predicate is true."""
@@ -145,6 +156,7 @@ class Conjunction:
             except Failed as failed:
                 self._predicates.guard(failed.predicate)
                 self._filters = PipelinedFilters(len(self._predicates.free), self._algorithm)
+                self.configure(self._knobs)
         return np.arange(count)
 
     def measure(self) -> Iterator[Reading]:

@@ -31,7 +31,17 @@ from penstock.engine.overflow import Memory
 from penstock.engine.registry import QueryPlan, Registry, since
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
-from penstock.engine.stage import STREAMS, TS, Arrival, RootOutput, Snapshot, Stage, StepOutput, waits
+from penstock.engine.stage import (
+    STREAMS,
+    TS,
+    Arrival,
+    MemoryLimit,
+    RootOutput,
+    Snapshot,
+    Stage,
+    StepOutput,
+    waits,
+)
 from penstock.engine.tables import Tables, after, as_batch, changes_of
 from penstock.errors import DataError, EngineError
 from penstock.measurement import Kind, Property, Reading, under
@@ -110,6 +120,7 @@ class Engine:
             slice_rows, isolates = self.stage.scheduling.slice_rows, not self.stage.roots
             self.groups[key] = ClockGroup(streams, late, self._numbers, slice_rows, isolates)
             self.groups[key].inputs.begin(self._registry.highest)
+            self.groups[key].graph.configure(self._commands.knobs)
         root = since(plan.root, first)
         self.groups[key].add(name, root, plan.inputs, None if first == BEFORE_TIME else first)
         self._group_of[name] = key
@@ -168,6 +179,8 @@ class Engine:
         new = before.commands.new(commands)
         changes = changes_of(new)
         self._commands = before.commands.apply(commands)
+        if self._commands.settings != before.commands.settings:
+            self._configure()
         self._registry = before.registry.after(new, self._streams if self.stage.one_clock else None)
         self._update(before.registry)
         self._tables = after(self._tables, changes)
@@ -190,6 +203,16 @@ class Engine:
         failed = self._without_failed()
         self._settle()
         return StepOutput(outputs, self._forget_steps(), self._replay_from(), failed)
+
+    def _configure(self) -> None:
+        """Use the settings that commands have changed."""
+        knobs = self._commands.knobs
+        self._scheduler = SCHEDULERS[knobs.scheduler or self.stage.scheduling.scheduler]()
+        if knobs.memory_limit is not None:
+            directory = None if self.stage.memory is None else self.stage.memory.directory
+            self._memory.limit = MemoryLimit(knobs.memory_limit, directory) if knobs.memory_limit else None
+        for group in self.groups.values():
+            group.graph.configure(knobs)
 
     def _now(self) -> _Step:
         progress = {key: g.inputs.progress.copy() for key, g in self.groups.items()}
@@ -283,6 +306,7 @@ class Engine:
         self._steps, before = header["step"], self._registry
         self._stamps.last = header["stamped"]
         self._commands = CommandState(**header["commands"])
+        self._configure()
         self._registry = Registry.of(header["registry"], stored.get("plans", {}))
         self._tables = stored.get("tables", self._tables)
         self._update(before, self._open_since(header["progress"]) if sinces is None else sinces)
@@ -291,7 +315,7 @@ class Engine:
         """Begin with the header's step."""
         for key, group in self.groups.items():
             progress = Progress.of(header["progress"][key])
-            group.begin_at(progress, self._commands.memory, self._scheduler, self._tables)
+            group.begin_at(progress, self._commands, self._scheduler, self._tables)
 
     def _open_since(self, progress: Mapping[str, State]) -> dict[str, int]:
         """The first instants of the queries for a replay: all rows to come are later than most of these, and
@@ -394,8 +418,12 @@ class Engine:
         yield Reading(Property.BYTES, self.state_bytes())
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
-        yield Reading(Property.SCHEDULER, 0, self.stage.scheduling.scheduler)
-        yield Reading(Property.SLICE_ROWS, self.stage.scheduling.slice_rows or 0)
+        knobs, planned = self._commands.knobs, self.stage.scheduling
+        yield Reading(Property.SCHEDULER, 0, knobs.scheduler or planned.scheduler)
+        rows = planned.slice_rows if knobs.slice_rows is None else knobs.slice_rows
+        yield Reading(Property.SLICE_ROWS, rows or 0)
+        for name, value in self._commands.settings.items():
+            yield Reading(Property.SETTING, 0, f"{name} = {value}")
         yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in groups))
         yield from percentiles([r for g in groups for r in g.latency.results])
 

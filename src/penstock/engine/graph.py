@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.engine import overflow
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
+from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operators.source import Source
 from penstock.engine.snapshot import Stateful
@@ -220,6 +221,13 @@ class Graph:
         self._roots: dict[str, tuple[Entity, Queue]] = {}
         self._synopses: dict[Entity, set[int]] = {}
         self._past_readers: set[Entity] = set()
+        self._knobs = Knobs()
+
+    def configure(self, knobs: Knobs) -> None:
+        """Pass changed settings to the operators, and to those that start later."""
+        self._knobs = knobs
+        for entity in self.entities:
+            entity.operator.configure(knobs)
 
     def add(self, name: str, root: Node, first: int | None = None) -> None:
         """Start what a root needs and does not run already. ``first``: the first instant that it sees."""
@@ -291,6 +299,7 @@ class Graph:
                 entity.inputs = [Queue(node.schema)]
                 self._feeds.setdefault(node.input, []).extend(entity.inputs)
                 entity.feeders = [f"input/{node.input}"]
+            entity.operator.configure(self._knobs)
             self._built[key] = entity
             self.entities.append(entity)
         return self._built[key]

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern
+from penstock.engine.knobs import Knobs
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Reading
@@ -211,6 +212,10 @@ class Operator(Stateful, ABC):
         ``BEFORE_TIME`` if it depends on all of its input.
         """
         return FOREVER
+
+    def configure(self, knobs: Knobs) -> None:
+        """Take in settings that have changed, between two steps; also called once when it starts."""
+        return
 
     def close(self) -> None:
         """Called when the operator is removed; its stubs are already detached."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +88,7 @@ class Memory:
     """The memory for an engine's state. ``held``: bytes in memory; ``on_disk``: bytes in files."""
 
     def __init__(self, limit: MemoryLimit | None) -> None:
-        self._limit = limit
+        self.limit = limit
         self._files: WeakSet[mmap.mmap] = WeakSet()
         # Arrow data does not say where it is. By id: it cannot be hashed.
         self._moved: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -100,7 +101,7 @@ class Memory:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """While this engine computes, ``zeros`` and ``waiting`` keep its limit."""
-        token = _current.set(self if self._limit is not None else None)
+        token = _current.set(self if self.limit is not None else None)
         try:
             yield
         finally:
@@ -110,15 +111,16 @@ class Memory:
         """Move what is kept in these objects to disk, as far as it exceeds the limit, after ``users`` among
         them have given up what they can do without.
         """
-        if self._limit is None:
+        if self.limit is None and not self._files:
             return
+        limit = sys.maxsize if self.limit is None else self.limit.bytes
         found = self._found(roots)
-        if self._shed(users, sum(f.data.nbytes for f in found), self._limit.bytes):
+        if self._shed(users, sum(f.data.nbytes for f in found), limit):
             found = self._found(roots)
         self.held = sum(f.data.nbytes for f in found if not f.movable and not f.on_disk)
         places: dict[int, Data] = {}
         for f in sorted((f for f in found if f.movable), key=lambda f: f.warmth):
-            if self._belongs_in_memory(f, self._limit.bytes):
+            if self._belongs_in_memory(f, limit):
                 self.held += f.data.nbytes
                 if f.on_disk:
                     places[id(f.data)] = f.data.copy()
@@ -187,8 +189,8 @@ class Memory:
         return np.ndarray(shape, dtype, self._file(prod(shape) * dtype.itemsize))
 
     def _file(self, size: int, content: Any = b"") -> mmap.mmap:
-        assert self._limit is not None
-        directory = self._limit.directory or tempfile.gettempdir()
+        assert self.limit is not None
+        directory = self.limit.directory or tempfile.gettempdir()
         try:
             with tempfile.TemporaryFile(dir=directory, prefix="penstock-overflow-") as file:
                 os.posix_fallocate(file.fileno(), 0, size)
@@ -207,8 +209,8 @@ class Memory:
 
     def exceeds(self, more: int) -> bool:
         """Whether so many bytes more do not fit; if they do, they are counted until the step is settled."""
-        assert self._limit is not None
-        if more >= OVERFLOW_BYTES and self.held + more > self._limit.bytes:
+        assert self.limit is not None
+        if more >= OVERFLOW_BYTES and self.held + more > self.limit.bytes:
             return True
         self.held += more
         return False

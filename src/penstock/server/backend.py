@@ -11,7 +11,7 @@ from penstock.plan.physical import PlannedStage
 
 if TYPE_CHECKING:
     from penstock.server.results import Feed
-    from penstock.server.views import InputView
+    from penstock.server.views import InputView, SettingView
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,9 @@ class Backend(Protocol):
 
     def set(self, key: str, settings: Mapping[str, str]) -> None:
         """Change settings of a running query."""
+
+    def settings(self, key: str) -> Sequence[SettingView]:
+        """The settings that a running query can change, with their values."""
 
     def execute(self, text: str) -> str:
         """Run statements that define something (only if the server allows it); returns what was done."""

@@ -24,6 +24,7 @@ class Decisions:
         self._found: deque[DecisionView] = deque(maxlen=MOST_DECISIONS)
         self._seen: dict[tuple[str, int, int, str], int] = {}
         self._plans: dict[tuple[str, int, int, str], str] = {}
+        self._settings: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
 
     def observe(self, run: str, query: str, found: Measurements) -> None:
@@ -38,6 +39,19 @@ class Decisions:
                         self._add(query, place, number, made)
                 self._first_orders(run, stage, partition, engine)
                 self._methods(query, run, stage, partition, engine)
+                if (stage, partition) == (1, 0):
+                    self._set(query, run, engine)
+
+    def _set(self, query: str, run: str, engine: Measurements) -> None:
+        """Settings that an engine has begun to use."""
+        texts = [m.text.partition(" = ") for m in engine.of(Property.SETTING)]
+        now = {name: value for name, _, value in texts}
+        before = self._settings.get(run, now)
+        for name in (n for n in now if now[n] != before.get(n)):
+            at = engine[0].time / 1e6
+            told = (before.get(name, ""), now[name])
+            self._found.append(DecisionView(query, at, "setting", name, -1, 0, *told))
+        self._settings[run] = now
 
     def _first_orders(self, run: str, stage: int, partition: int, engine: Measurements) -> None:
         """Note the orders before any decision, so that the first one is known to have changed them."""
@@ -87,11 +101,6 @@ class Decisions:
                     )
                 )  # fmt: skip
 
-    def note(self, made: DecisionView) -> None:
-        """Add a setting that was changed."""
-        with self._lock:
-            self._found.append(made)
-
     def of(self, query: str = "", since: float = 0.0) -> list[DecisionView]:
         """Those of one query, or of all, after a time."""
         with self._lock:
@@ -102,3 +111,4 @@ class Decisions:
         with self._lock:
             self._seen = {k: v for k, v in self._seen.items() if k[0] in runs}
             self._plans = {k: v for k, v in self._plans.items() if k[0] in runs}
+            self._settings = {k: v for k, v in self._settings.items() if k in runs}

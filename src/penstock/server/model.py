@@ -31,6 +31,7 @@ from penstock.server.views import (
     PlanView,
     QueryView,
     SeriesView,
+    SettingView,
 )
 from penstock.streamon.advice import late_rows
 
@@ -200,16 +201,13 @@ class Model:
     # changes, which go to the backend; what they did is in the next sample
 
     def set(self, key: str, settings: Mapping[str, str]) -> None:
-        """Change settings of a running query, and note it in the time line."""
-        r = self._run(key)
-        before = {name: r.settings.get(name, "") for name in settings}
-        self.backend.set(r.key, settings)
-        for name, value in settings.items():
-            made = DecisionView(
-                r.pipeline or r.name, time.time(), "setting", name, -1, 0, before[name], str(value)
-            )
-            self.log.note(made)
+        """Change settings of a running query; the time line has them once its engines use them."""
+        self.backend.set(self._run(key).key, settings)
         self.sample()
+
+    def settings(self, key: str) -> list[SettingView]:
+        """The settings that a query can change while it runs, and their values."""
+        return list(self.backend.settings(self._run(key).key))
 
 
 def _advice(r: Run) -> str:

@@ -20,10 +20,12 @@ from penstock.schema import sql_name
 from penstock.server.backend import Batch, Planned, Run
 from penstock.server.results import Feed
 from penstock.server.settings import FOLLOW_IDLE_S, FOLLOWED_BATCHES, SAMPLE_S
-from penstock.server.views import ColumnView, InputView
+from penstock.server.views import ColumnView, InputView, SettingView
+from penstock.spark.driver.commands import settings_of
 from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.insert import trigger_options
+from penstock.spark.driver.knobs import KNOBS, value_of
 from penstock.spark.driver.started import Started, StartedQueries
 from penstock.spark.map_side.catalyst import quote
 from penstock.spark.map_side.results import QueryResults
@@ -68,6 +70,7 @@ class SessionBackend:
             batch=self._batch(run, s.query),
             stages=s.described.stages,
             notes=s.described.notes,
+            settings=settings_of(s.query),
             can=("stop", "set", "drop") if active else ("start", "drop"),
         )
 
@@ -76,7 +79,7 @@ class SessionBackend:
         active = pipeline.isActive
         state = "running" if active else "failed" if failure else "stopped"
         run = str(query.runId) if query is not None else ""
-        own: dict[str, Any] = {"run": run}
+        own: dict[str, Any] = {"run": run, "settings": settings_of(query)}
         yield Run(
             pipeline.name,
             pipeline.name,
@@ -194,7 +197,25 @@ class SessionBackend:
             feed.end()
 
     def set(self, key: str, settings: Mapping[str, str]) -> None:
-        raise CatalogError("settings of a running query cannot be changed yet")
+        for name, value in settings.items():  # all are checked before the first is sent
+            value_of(name, value)
+        for name, value in settings.items():
+            self._session.set(key.partition(".")[0], name, value)
+
+    def settings(self, key: str) -> Sequence[SettingView]:
+        name = key.partition(".")[0]
+        pipeline = self._find_pipeline(name)
+        if pipeline is not None:
+            made, now = self._session.settings, settings_of(pipeline.query)
+        else:
+            started = self._known(name)
+            made, now = started.described.settings, settings_of(started.query)
+        found = []
+        for knob, k in KNOBS.items():
+            planned = getattr(made, {"publish_every": "sysstream_every"}.get(knob, knob), None)
+            default = {"budget": "1", "profiling": ""}.get(knob, "none" if planned is None else str(planned))
+            found.append(SettingView(knob, now.get(knob, default), k.choices, k.doc, k.changes_results))
+        return found
 
     def execute(self, text: str) -> str:
         done = []

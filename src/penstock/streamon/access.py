@@ -19,6 +19,9 @@ from penstock.streamon.framework import StreaMon
 from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.settings import ACCESS, AccessThresholds
 
+ADAPTIVE = "adaptive"
+"""As the name of a method: the cheapest, chosen again while the query runs."""
+
 
 class Chooser(Protocol):
     """Estimates the cost of access methods."""
@@ -108,20 +111,38 @@ class AdaptiveAccess:
     def __init__(
         self, methods: Sequence[str], chooser: Chooser | None, thresholds: AccessThresholds = ACCESS
     ) -> None:
-        self.methods = tuple(methods if chooser is None else chooser.among(methods))
-        self.method = self.methods[0]
+        self._all = tuple(methods)
+        self._planned = tuple(methods if chooser is None else chooser.among(methods))
+        self.method = self._planned[0]
         self.log = PlanLog[str](thresholds.plan_log_size)
-        self._chooser, self._period = chooser, thresholds.period
+        self._chooser, self._thresholds = chooser, thresholds
         self._profiler = UsageProfiler()
+        self._choose_from(self._planned)
+
+    def _choose_from(self, methods: tuple[str, ...]) -> None:
+        self.methods = methods
         self._streamon: StreaMon[str, Usage] | None = None
-        if chooser is not None:
-            cheapest = CheapestMethod(self.methods, chooser, thresholds)
+        if self._chooser is not None:
+            cheapest = CheapestMethod(methods, self._chooser, self._thresholds)
+            cheapest.plan = self.method
             self._streamon = StreaMon(self, self._profiler, cheapest, self.log, self._pricing)
 
     def _pricing(self, _: Statistics, usage: Usage) -> Price[str]:
         assert self._chooser is not None
-        costs, rows = self._chooser.costs(*usage, self.methods), max(usage.probes + usage.updates, 1.0)
+        costs, rows = self._chooser.costs(*usage, self._all), max(usage.probes + usage.updates, 1.0)
         return lambda method: costs[method] / rows
+
+    def force(self, name: str | None) -> bool:
+        """Use this method wherever it finds the rows; "adaptive": choose; None: as planned.
+
+        Returns whether another method is used now.
+        """
+        known = (name,) if name in self._all else self._all if name == ADAPTIVE else self._planned
+        before = self.method
+        if known != self.methods:
+            self.method = before if before in known else known[0]
+            self._choose_from(known)
+        return self.method != before
 
     def use(self, plan: str) -> None:
         self.method = plan
@@ -133,7 +154,7 @@ class AdaptiveAccess:
     def reconsider(self, updates: int, window: int) -> str | None:
         """Count rows that entered the window, which now holds ``window``; the method to change to, if any."""
         self._profiler.updated(updates)
-        if self._streamon is None or self._profiler.pending < self._period:
+        if self._streamon is None or self._profiler.pending < self._thresholds.period:
             return None
         usage = self._profiler.end_period(window)
         return self.method if self._streamon.adapt(self._profiler.rows, usage) else None

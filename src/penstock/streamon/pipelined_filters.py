@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from penstock.streamon.orderings import Order, ordering
 from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.profile import Bits, Burst
 from penstock.streamon.profiler import DropProfiler, Evaluate, Keep, Rows
-from penstock.streamon.settings import Thresholds
+from penstock.streamon.settings import DEFAULTS, Thresholds
 
 
 class PipelinedFilters:
@@ -51,6 +52,21 @@ class PipelinedFilters:
             return float(cost)
 
         return price
+
+    def anew(self, algorithm: str | None, profiling: float | None) -> PipelinedFilters:
+        """Filters that another algorithm orders, or that are profiled at another rate; they learn anew.
+
+        ``static`` stays in the present order.
+        """
+        name = algorithm or self.ordering.name
+        t = DEFAULTS[name]
+        t = t if profiling is None else replace(t, drop_profiling_probability=profiling)
+        if name == self.ordering.name and t == self.thresholds:
+            return self
+        made = PipelinedFilters(self.ordering.n, name, t)
+        if name == "static":
+            made.ordering.order = list(self.order)
+        return made
 
     @property
     def order(self) -> list[int]:

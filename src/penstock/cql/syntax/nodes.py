@@ -162,6 +162,12 @@ class PipelineSwitch(exp.Expression):
     arg_types = {"this": True, "kind": True}
 
 
+class QueryAlteration(exp.Expression):
+    """ALTER QUERY q SET name = value: ``setting`` is a Setting."""
+
+    arg_types = {"this": True, "setting": True}
+
+
 class QueryRegistration(exp.Expression):
     """REGISTER QUERY q IN p INTO s AS query: its syntax tree and its ``text``."""
 

@@ -14,6 +14,7 @@ from penstock.cql.syntax.nodes import (
     PipelineDefinition,
     PipelineSplit,
     PipelineSwitch,
+    QueryAlteration,
     QueryRegistration,
 )
 
@@ -28,11 +29,22 @@ class PipelineParser(DDLParser):
         start = self._curr
         if self._match_text_seq("REGISTER", "QUERY"):
             return self._parse_registration(start)
+        if self._match_text_seq("ALTER", "QUERY") or self._match_text_seq("ALTER", "PIPELINE"):
+            return self._parse_alteration(start)
         for word in SWITCHES:
             if self._match_text_seq(word, "PIPELINE"):
                 name = self._parse_defined_name(f"{word} PIPELINE")
                 return self.expression(PipelineSwitch(this=name, kind=word.lower()), start)
         return None
+
+    def _parse_alteration(self, start: Token) -> QueryAlteration:
+        """``ALTER QUERY q SET scheduler = 'chain'``: a setting of a running query."""
+        name = self._parse_defined_name("ALTER QUERY")
+        if not self._match_text_seq("SET") or not self._curr:
+            hint = f"write ALTER QUERY {name.name} SET scheduler = 'chain'"
+            raise error("ALTER QUERY takes SET, a setting and its value", self._curr or self._prev, hint)
+        setting = self._parse_set()
+        return self.expression(QueryAlteration(this=name, setting=setting), start)
 
     def _parse_definition(self, start: Token) -> Any:
         if not self._match_text_seq("PIPELINE"):

@@ -19,6 +19,7 @@ import numpy as np
 from penstock.engine.conjunction import Failed, Predicates, Read
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.knobs import Knobs
 from penstock.expression import Expression
 from penstock.streamon.logical_filters import Parents, join_order, path, spanning_tree
 from penstock.streamon.pipelined_filters import PipelinedFilters
@@ -179,11 +180,17 @@ class LogicalFilters:
         self.parents = spanning_tree(root, linked)
         self.ends = list(self.parents)
         self.predicates = Predicates(inputs.own(root))
-        self._algorithm = algorithm
+        self._algorithm, self._knobs = algorithm, Knobs()
         self.filters = self._new_filters()
 
     def _new_filters(self) -> PipelinedFilters:
-        return PipelinedFilters(len(self.ends) + len(self.predicates.free), self._algorithm)
+        made = PipelinedFilters(len(self.ends) + len(self.predicates.free), self._algorithm)
+        return made.anew(self._knobs.filters, self._knobs.profiling)
+
+    def configure(self, knobs: Knobs) -> None:
+        """Order the filters by another algorithm, or profile them at another rate."""
+        self._knobs = knobs
+        self.filters = self.filters.anew(knobs.filters or self._algorithm, knobs.profiling)
 
     @property
     def drops(self) -> bool:

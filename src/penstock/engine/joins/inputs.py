@@ -60,6 +60,7 @@ class JoinInputs(Stateful):
     ) -> None:
         self.bands, self._chooser = bands, chooser
         self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
+        self._method: str | None = None
         self._entered: dict[tuple[int, tuple[int, ...]], int] = {}
         self.probes = [0] * len(parts)
         self.matches = [0] * len(parts)
@@ -213,9 +214,19 @@ class JoinInputs(Stateful):
         access = self._access.get((j, keys))
         if access is None:
             access = self._access[j, keys] = AdaptiveAccess(methods, self._chooser)
+            access.force(self._method)
         store = self.stubs[j].store
         access.probed(probes, store.next - store.base)
         return store.index(keys, access.method)
+
+    def use_method(self, name: str | None) -> None:
+        """Probe by one access method wherever it finds the rows, or choose it again ("adaptive")."""
+        self._method = name
+        for (j, keys), access in self._access.items():
+            store, before = self.stubs[j].store, access.method
+            if access.force(name):
+                store.index(keys, access.method)
+                store.drop_index(keys, before)
 
     def reconsider(self) -> None:
         """Choose access methods again: a new index is built, then the old one is dropped."""

@@ -17,6 +17,7 @@ from penstock.engine.joins.caching import JoinCaches
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.tuples import Tuples
+from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Operator
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Kind, Property, Reading, order, under
@@ -59,6 +60,11 @@ class JoinOperator(Operator):
             return None
         later = [i for i, later in enumerate(self._ends_later) if later]
         return AdaptiveCaches(self._inputs, later, self._node.cache_memory)
+
+    def configure(self, knobs: Knobs) -> None:
+        for pipeline in self._pipelines:
+            pipeline.filters.configure(knobs)
+        self._inputs.use_method(knobs.access_method)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         out = self._join(inputs, clock)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import Chunk, Pattern
+from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.expression import Expression
 from penstock.measurement import Reading
@@ -52,6 +53,9 @@ class _Select(Operator):
         (chunk,) = inputs
         kept = self._conjunction.rows(chunk)
         return chunk if len(kept) == len(chunk) else chunk.take(kept)
+
+    def configure(self, knobs: Knobs) -> None:
+        self._conjunction.configure(knobs)
 
     def measure(self) -> Iterator[Reading]:
         return self._conjunction.measure()

@@ -21,6 +21,7 @@ import numpy as np
 
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
+from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.synopses.partition_counts import PartitionCounts
@@ -185,7 +186,8 @@ class _Rows(_Window):
         assert node.size is not None
         self._size = node.size
         first, others = node.keep[: node.first], node.keep[node.first :]
-        self._keep = [Conjunction(k, f) for k, f in ((first, "static"), (others, node.filters)) if k]
+        both = ((first, "static", True), (others, node.filters, False))
+        self._keep = [Conjunction(k, by, fixed) for k, by, fixed in both if k]
         self._counts = PartitionCounts(node.schema, node.partition_by)
         self._stub = Stub(store)
         self._arrived = 0
@@ -211,6 +213,10 @@ class _Rows(_Window):
         out = self._elements(chunk.ts, rids, before, kept, leaves)
         self._stub.advance(clock.now)
         return out
+
+    def configure(self, knobs: Knobs) -> None:
+        for conjunction in self._keep:
+            conjunction.configure(knobs)
 
     def _kept(self, chunk: Chunk) -> Bools:
         rows = np.arange(len(chunk))

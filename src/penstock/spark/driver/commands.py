@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.command import TABLES, Command, CommandState
+from penstock.engine.command import SETTING, TABLES, Command, CommandState
 from penstock.engine.tables import payload
 from penstock.errors import CatalogError, EngineError
 from penstock.spark.driver.checkpoint import Directory
@@ -47,6 +47,8 @@ class CommandStream:
         self._directory: Directory | None = None
         self._last = 0
         self.kinds: set[str] = set()
+        self.settings: dict[str, Any] = {}
+        """The settings that were changed, by name."""
         self._query: StreamingQuery | None = None
         self._writers = 0
         self._lock = threading.Lock()
@@ -66,6 +68,7 @@ class CommandStream:
             self._writers += 1  # a second start of one writer: which query a command is for is unknown
             return
         self._directory, self._writers, self._last, self.kinds = directory, 1, 0, set()
+        self.settings = {}
         self._source.reset()
         for command in stored(directory) if directory is not None else []:
             void = new and command.kind == TABLES
@@ -105,6 +108,8 @@ class CommandStream:
         self._source.addData(self._to_seq([command_to_json(command)]))
         self._last = command.sequence
         self.kinds.add(command.kind)
+        if command.kind == SETTING:
+            self.settings[command.payload["name"]] = command.payload["value"]
 
 
 _streams: dict[str, CommandStream] = {}
@@ -125,6 +130,12 @@ def of(query: StreamingQuery) -> CommandStream:
             "DataFrame that Session.sql returned"
         )
     return stream
+
+
+def settings_of(query: StreamingQuery | None) -> dict[str, str]:
+    """The settings that were changed in a query since it first started; none of one that does not run."""
+    stream = None if query is None else _streams.get(str(query.runId))
+    return {} if stream is None else {name: str(value) for name, value in stream.settings.items()}
 
 
 def store(directory: Directory, kind: str, content: dict[str, Any]) -> Command:

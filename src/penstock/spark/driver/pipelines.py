@@ -37,6 +37,11 @@ class Pipelines:
         """The pipelines, in the order in which they were made."""
         return list(self._pipelines.values())
 
+    def find(self, name: str) -> Pipeline | None:
+        """The pipeline of a name, ignoring case."""
+        known = self._known(name)
+        return None if known is None else self._pipelines[known]
+
     def pipeline(
         self,
         name: str,

@@ -36,7 +36,7 @@ from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import sql_name
 from penstock.settings import Settings
-from penstock.spark.driver import dataframe, insert, sources
+from penstock.spark.driver import dataframe, insert, knobs, sources
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
@@ -44,6 +44,7 @@ from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, loc
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.pipeline import Pipeline
 from penstock.spark.driver.pipelines import Pipelines
+from penstock.spark.driver.started import StartedQueries
 from penstock.spark.driver.sysstream import SysStreamFrame
 from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka, results
@@ -353,6 +354,28 @@ class Session:
             return f"the query failed: {sentence(failure).removeprefix('the query failed: ')}"
         return explain_running(self._measurements.latest(str(query.runId)))
 
+    def set(self, query: str | StreamingQuery | Pipeline, name: str, value: object) -> None:
+        """Change a setting of a running query: its engines use it from the next batch on.
+
+        ``query`` is its name, or what ``start`` returned; a pipeline's settings are those of all its queries.
+        ``name`` is one of ``penstock.spark.driver.knobs.KNOBS``. The checkpoint keeps the change. Results stay
+        as they are, except those within a budget that is changed.
+        """
+        if isinstance(query, Pipeline):
+            query = query.name
+        found = self._pipelines.find(query) if isinstance(query, str) else None
+        if found is not None:
+            if found.query is None or not found.isActive:
+                raise CatalogError(f"pipeline {found.name!r} does not run; start it first")
+            knobs.send(found.query, name, str(value))
+            return
+        started = StartedQueries.of(self.spark.sparkContext)
+        own = started.find(query) if isinstance(query, str) else started.of_query(query)
+        if own is None:
+            names = ", ".join([s.name for s in started.all()] + [p.name for p in self.pipelines()]) or "none"
+            raise CatalogError(f"there is no query {query!r}; there are: {names}")
+        knobs.send(own.query, name, str(value), own.described.stages)
+
     def drop(self, name: str) -> None:
         """Remove a stream or table; running queries continue."""
         self._catalog.drop(name)
@@ -415,6 +438,8 @@ class Session:
                 self._define(statement)
             case cql.Set():
                 self.settings = self.settings.changed(statement.name, statement.value)
+            case cql.Alter(name, setting, value):
+                self.set(name, setting, value)
             case cql.Refresh():
                 self.refresh_table(statement.name)
             case cql.Show("pipeline"):

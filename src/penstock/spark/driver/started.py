@@ -71,6 +71,10 @@ class StartedQueries:
         """One by its name, ignoring case."""
         return next((s for s in self.all() if s.name.casefold() == name.casefold()), None)
 
+    def of_query(self, query: StreamingQuery) -> Started | None:
+        """That of Spark's handle."""
+        return next((s for s in self.all() if s.query.runId == query.runId), None)
+
     def forget(self, name: str) -> None:
         """Do not list a query any more."""
         with self._lock:

@@ -80,6 +80,7 @@ class Publisher:
     """Publishes to one directory; ``readers`` are the runs that read it.
 
     ``due``: by run, the seconds of its last batch, if that was not published. ``published``: by run, when.
+    ``periods``: by run, the seconds between two publications, if it has its own.
     """
 
     directory: str
@@ -87,6 +88,7 @@ class Publisher:
     readers: set[str] = field(default_factory=set)
     due: dict[str, float] = field(default_factory=dict)
     published: dict[str, float] = field(default_factory=dict)
+    periods: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     _last: int = 0
@@ -100,7 +102,7 @@ class Publisher:
         """Publish what is due; of the run ``at_once``, whatever the period says."""
         now = time.monotonic()
         began = time.perf_counter()
-        due = [r for r in self.due if r == at_once or now - self.published.get(r, -self.every) >= self.every]
+        due = [r for r in self.due if r == at_once or self._is_due(r, now)]
         parts = []
         for run in due if self.readers else ():
             found, seconds = latest(run), self.due.pop(run)
@@ -114,10 +116,15 @@ class Publisher:
             self._write(parts)
             self.seconds = time.perf_counter() - began
 
+    def _is_due(self, run: str, now: float) -> bool:
+        every = self.periods.get(run, self.every)
+        return now - self.published.get(run, -every) >= every
+
     def end(self, run: str) -> None:
         """Forget a run; if it has published, its end is published."""
         self.readers.discard(run)
         self.due.pop(run, None)
+        self.periods.pop(run, None)
         if self.published.pop(run, None) is not None and self.readers:
             self._write([(run, sysstream.of_end(run))])
         self.names.pop(run, None)
@@ -170,6 +177,11 @@ class Publishers:
         opened(directory)
         known = self._by_directory.setdefault(directory, Publisher(directory, every))
         known.every = every
+
+    def set_period(self, run: str, every: float) -> None:
+        """Publish the measurements of a run more or less often than those of others."""
+        for publisher in self._by_directory.values():
+            publisher.periods[run] = every
 
     def started(self, run: str, query: Callable[[], Any]) -> None:
         """A run has started; ``query`` returns Spark's handle in the JVM, whose plan names what it reads."""

@@ -1,0 +1,124 @@
+"""Settings of running queries: ``ps.set`` and ``ALTER QUERY ... SET``, checked and sent as commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine.command import SETTING
+from penstock.engine.operator import Node
+from penstock.errors import CatalogError
+from penstock.plan.physical import PlannedStage
+from penstock.settings import CHOICES, READERS
+from penstock.spark.driver import commands
+from penstock.spark.driver.sysstream import Publishers
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting that a running query can change: how its value is read, and what it does."""
+
+    read: Callable[[str], Any]
+    doc: str
+    choices: tuple[str, ...] = ()
+    changes_results: bool = False
+
+
+def _or_zero(name: str) -> Callable[[str], int]:
+    return lambda value: READERS[name](value) or 0
+
+
+def _share(value: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", value.strip())
+    share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= share <= 1:
+        raise ValueError("write a share from 0 to 1, such as 0.01 or 1 %")
+    return share
+
+
+def _times(value: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", value.strip())
+    times = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    if not 0 < times <= 1e6:
+        raise ValueError("write how many times the declared budget, such as 0.5 or 200 %")
+    return times
+
+
+KNOBS: dict[str, Knob] = {
+    "scheduler": Knob(READERS["scheduler"], "The order in which operators run.", CHOICES["scheduler"]),
+    "slice_rows": Knob(
+        _or_zero("slice_rows"), "The rows that go through the operators at once, which bounds queues."
+    ),
+    "memory_limit": Knob(
+        _or_zero("memory_limit"), "The memory of each engine's state, such as 200 MB; the rest is on disk."
+    ),
+    "filters": Knob(
+        READERS["filters"], "The algorithm that orders filters and probes.", CHOICES["filters"]
+    ),
+    "profiling": Knob(_share, "The share of dropped tuples that are profiled, such as 0.01."),
+    "access_method": Knob(
+        lambda value: {"scan": "none"}.get(READERS["access_method"](value), READERS["access_method"](value)),
+        "How windows are probed, where it finds the rows.",
+        CHOICES["access_method"],
+    ),
+    "budget": Knob(
+        _times, "How many times the declared budget (WITHIN) it has; changes results.", changes_results=True
+    ),
+    "publish_every": Knob(READERS["sysstream_every"], "How often SysStream gets its measurements."),
+}
+"""What a running query can change; nothing but ``budget`` changes a result."""
+
+
+def value_of(name: str, value: str) -> tuple[str, Any]:
+    """A setting by its name without ``penstock.``, and the value that engines get."""
+    key = name.lower().removeprefix("penstock.")
+    if key not in KNOBS:
+        raise CatalogError(_refusal(name, key))
+    try:
+        return key, KNOBS[key].read(str(value))
+    except ValueError as error:
+        raise CatalogError(f"{name} cannot be {value!r}; {error}") from None
+
+
+def _refusal(name: str, key: str) -> str:
+    if key in READERS:
+        return (
+            f"{name} is fixed when a query is made; SET it, then start the query again. While a query runs, "
+            f"these can change: {', '.join(KNOBS)}"
+        )
+    near = get_close_matches(key, KNOBS, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(KNOBS)}"
+    return f"unknown setting {name!r}; {hint}"
+
+
+def send(query: StreamingQuery, name: str, value: str, stages: Sequence[PlannedStage] | None = None) -> None:
+    """Change a setting of a running query: its engines use it from the next batch on.
+
+    ``stages``: its plan, which must have what is changed.
+    """
+    key, read = value_of(name, value)
+    if key == "budget" and stages is not None and not any(_has_budget(n) for n in _nodes(stages)):
+        raise CatalogError("the query has no budget to change; write one with WITHIN")
+    commands.append(query, SETTING, {"name": key, "value": read})
+    if key == "publish_every":
+        context = SparkContext._active_spark_context
+        assert context is not None
+        Publishers.of(context).set_period(str(query.runId), read)
+
+
+def _nodes(stages: Sequence[PlannedStage]) -> Iterator[Node]:
+    waiting = [root for planned in stages for root in planned.stage.roots.values()]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.inputs
+        yield node
+
+
+def _has_budget(node: Node) -> bool:
+    return getattr(node, "budget", None) is not None
