@@ -98,7 +98,7 @@ class InProcess:
         plan = plan_of(text, self.finite.catalog(), [], self.partitions)
         return Planned(plan.stages, plan.notes, explain(plan))
 
-    def register(self, name: str, text: str, pipeline: str | None = None) -> str:
+    def register(self, name: str, text: str, pipeline: str | None = None, once: bool = False) -> str:
         only_query(text)
         if name in self.queries:
             raise CatalogError(f"a query {name!r} runs already; stop it, or choose another name")

@@ -167,6 +167,19 @@ def serve(
 
 
 @app.command()
+def shell(
+    connect: Annotated[
+        str | None, typer.Option(help="A running server (http://127.0.0.1:8765); else its own session.")
+    ] = None,
+) -> None:
+    """Type statements and see results, or read them from a pipe: penstock shell < file.cql."""
+    from penstock.cli.shell import run_shell
+
+    with _one_line_errors():
+        run_shell(connect)
+
+
+@app.command()
 def calibrate(
     out: Annotated[
         Path | None,

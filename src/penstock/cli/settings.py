@@ -19,3 +19,9 @@ PLAIN_VIEW_S = 3.0
 
 EVENTS_PER_FILE = 100_000
 """Of a generated workload: several batches of a few files each, whatever the number of events."""
+REQUEST_S = 120.0
+"""Seconds that the shell waits for an answer: the first query of a session starts workers and engines."""
+SHELL_ROWS = 20
+"""The newest rows of a result that a live table shows."""
+WATCH_S = 1.0
+"""Seconds between two looks at the queries."""

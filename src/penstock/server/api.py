@@ -1,17 +1,28 @@
-"""The HTTP API, under ``/api``; described by ``/api/openapi.json``."""
+"""The HTTP API, under ``/api``; described by ``/api/openapi.json``.
+
+Handlers are plain functions, which FastAPI runs in threads: a slow answer of Spark holds back no other.
+"""
 
 from __future__ import annotations
 
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from penstock.errors import CatalogError, CQLError, PenstockError
 from penstock.server.guard import Access
 from penstock.server.model import Model
+from penstock.server.results import Feed, Reader
+from penstock.server.settings import HEARTBEAT_S, MOST_STREAMS, WATCHED_ROWS
 from penstock.server.views import (
     DecisionView,
     Finding,
@@ -20,7 +31,10 @@ from penstock.server.views import (
     PlanView,
     QueryView,
     SeriesView,
+    SettingView,
 )
+
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Text(BaseModel):
@@ -29,10 +43,30 @@ class Text(BaseModel):
     text: str = Field(max_length=100_000)
 
 
+class Registration(Text):
+    """A query to start; with a pipeline, to be registered in it."""
+
+    name: str = Field(pattern=r"^\w[\w-]{0,99}$")
+    pipeline: str | None = Field(default=None, max_length=100)
+    once: bool = False
+
+
+class Values(BaseModel):
+    """Settings by name."""
+
+    settings: dict[str, str | int | float] = Field(min_length=1, max_length=20)
+
+
 def add_to(app: FastAPI, model: Model, access: Access) -> None:
     """Add the API to an application."""
     app.add_exception_handler(PenstockError, _told)
+    _reading(app, model, access)
+    _plans(app, model)
+    _changing(app, model, access)
+    _results(app, model)
 
+
+def _reading(app: FastAPI, model: Model, access: Access) -> None:
     @app.get("/api/server", tags=["server"])
     def server() -> dict[str, Any]:
         """What this server is and allows; ``key`` is for requests that change something."""
@@ -48,20 +82,15 @@ def add_to(app: FastAPI, model: Model, access: Access) -> None:
         """One query."""
         return model.query(key)
 
-    @app.get("/api/queries/{key}/plan", tags=["plans"])
-    def plan(key: str, partition: int | None = None) -> PlanView:
-        """The plan of a query, with the numbers of all partitions or of one."""
-        return model.plan(key, partition)
-
-    @app.post("/api/plan", tags=["plans"])
-    def planned(body: Text) -> PlanView:
-        """The plan of a text that does not run."""
-        return model.planned(body.text)
-
     @app.get("/api/queries/{key}/history", tags=["measurements"])
     def history(key: str, since: float = 0.0, node: str = "", property: str = "") -> list[SeriesView]:
         """The history of a query's measurements."""
         return model.series(key, since, node, property)
+
+    @app.get("/api/queries/{key}/measurements", tags=["measurements"])
+    def measurements(key: str) -> list[dict[str, Any]]:
+        """The latest typed measurements of a query's engines, as in SysStream."""
+        return [{**m._asdict(), "unit": m.property.unit} for m in model.measurements(key)]
 
     @app.get("/api/queries/{key}/findings", tags=["measurements"])
     def findings(key: str) -> list[Finding]:
@@ -82,6 +111,192 @@ def add_to(app: FastAPI, model: Model, access: Access) -> None:
     def inputs() -> list[InputView]:
         """What is registered: streams, relations, tables, views, functions, sinks."""
         return model.inputs()
+
+
+def _plans(app: FastAPI, model: Model) -> None:
+    from penstock.server.picture import picture
+
+    @app.get("/api/queries/{key}/plan", tags=["plans"])
+    def plan(key: str, partition: int | None = None) -> PlanView:
+        """The plan of a query, with the numbers of all partitions or of one."""
+        return model.plan(key, partition)
+
+    @app.get("/api/queries/{key}/plan.svg", tags=["plans"], response_class=Response)
+    def drawn(key: str, partition: int | None = None) -> Response:
+        """The plan of a query as a picture."""
+        return _svg(picture(model.plan(key, partition)).svg)
+
+    @app.post("/api/plan", tags=["plans"])
+    def planned(body: Text) -> PlanView:
+        """The plan of a text that does not run; a mistake in it is an error with line and column."""
+        return model.planned(body.text)
+
+    @app.post("/api/plan.svg", tags=["plans"], response_class=Response)
+    def planned_drawn(body: Text) -> Response:
+        """The plan of a text that does not run, as a picture."""
+        return _svg(picture(model.planned(body.text)).svg)
+
+    @app.post("/api/explain", tags=["plans"])
+    def explained(body: Text) -> dict[str, str]:
+        """The plan of a text that does not run, as text."""
+        return {"plan": model.backend.plan(body.text).explained}
+
+
+def _svg(text: str) -> Response:
+    # Opened by itself, a picture must run nothing that a name in it might contain.
+    headers = {
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(text, media_type="image/svg+xml", headers=headers)
+
+
+def _changing(app: FastAPI, model: Model, access: Access) -> None:
+    @app.post("/api/queries", tags=["queries"], status_code=201)
+    def register(body: Registration) -> QueryView:
+        """Start a query over registered inputs, or register it in a pipeline."""
+        key = model.backend.register(body.name, body.text, body.pipeline, body.once)
+        model.sample()
+        return model.query(key)
+
+    @app.delete("/api/queries/{key}", tags=["queries"])
+    def drop(key: str) -> dict[str, str]:
+        """End a query, or drop it from its pipeline."""
+        return _done(model, key, model.backend.drop)
+
+    @app.post("/api/queries/{key}/start", tags=["queries"])
+    def start(key: str) -> dict[str, str]:
+        """Start a query or pipeline that has stopped or failed."""
+        return _done(model, key, model.backend.start)
+
+    @app.post("/api/queries/{key}/stop", tags=["queries"])
+    def stop(key: str) -> dict[str, str]:
+        """Stop a query or pipeline; it can be started again."""
+        return _done(model, key, model.backend.stop)
+
+    @app.get("/api/queries/{key}/settings", tags=["settings"])
+    def settings(key: str) -> list[SettingView]:
+        """What a query can change while it runs, with the values now."""
+        return model.settings(key)
+
+    @app.post("/api/queries/{key}/settings", tags=["settings"])
+    def change(key: str, body: Values) -> list[SettingView]:
+        """Change settings of a running query; its engines use them from the next batch on."""
+        model.set(key, {name: str(value) for name, value in body.settings.items()})
+        return model.settings(key)
+
+    @app.post("/api/statements", tags=["inputs"])
+    def execute(body: Text) -> dict[str, str]:
+        """Run statements that define something; refused unless the server was started with --allow-ddl."""
+        if not access.allow_ddl:
+            raise CatalogError("this server takes queries only; start it with --allow-ddl to define inputs")
+        done = model.backend.execute(body.text)
+        model.sample()
+        return {"done": done}
+
+
+def _done(model: Model, key: str, change: Callable[[str], None]) -> dict[str, str]:
+    change(model.query(key).key)
+    model.sample()
+    return {"done": key}
+
+
+def _results(app: FastAPI, model: Model) -> None:
+    """Each open stream has a thread and a queue of its own; both go when the client does."""
+    streams = threading.BoundedSemaphore(MOST_STREAMS)
+
+    @contextmanager
+    def reading(feed: Feed, recent: bool) -> Iterator[Reader]:
+        try:
+            with feed.reading(recent) as reader:
+                yield reader
+        finally:
+            streams.release()
+
+    def opened(key: str) -> Feed:
+        feed = model.backend.feed(model.query(key).key)
+        if not streams.acquire(blocking=False):
+            raise CatalogError(f"{MOST_STREAMS} results are read already; close one of them")
+        return feed
+
+    @app.get("/api/queries/{key}/results", tags=["results"])
+    def events(key: str, recent: bool = True) -> StreamingResponse:
+        """Results as they come, as Server-Sent Events: ``columns``, then ``rows``, ``lost`` and ``end``."""
+        feed = opened(key)
+        return StreamingResponse(
+            _events(feed, reading(feed, recent)),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    @app.get("/api/queries/{key}/results.arrow", tags=["results"])
+    def arrow(key: str, recent: bool = True, follow: bool = True) -> StreamingResponse:
+        """Results as they come, as an Arrow IPC stream; without ``follow`` only the recent rows."""
+        feed = opened(key)
+        return StreamingResponse(_arrow(feed, reading(feed, recent), follow), media_type=ARROW)
+
+
+def _batches(reader: Reader) -> Iterator[pa.RecordBatch | None]:
+    """What a reader gets; None after some seconds without anything, by which a closed client is noticed."""
+    while True:
+        try:
+            batch = reader.get(HEARTBEAT_S)
+        except queue.Empty:
+            yield None
+            continue
+        if batch is None:
+            return
+        yield batch
+
+
+def _events(feed: Feed, reading: Any) -> Iterator[str]:
+    with reading as reader:
+        columns = [{"name": f.name, "type": str(f.type)} for f in feed.schema]
+        yield _event("columns", columns)
+        for batch in _batches(reader):
+            if batch is None:
+                yield ": nothing new\n\n"
+                continue
+            if lost := reader.take_lost():
+                yield _event("lost", lost)
+            for start in range(0, batch.num_rows, WATCHED_ROWS):
+                yield _event("rows", batch.slice(start, WATCHED_ROWS).to_pylist())
+        yield _event("end", None)
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
+
+
+class _Pieces:
+    """A file that Arrow writes to, whose bytes are taken piece by piece: nothing of what was sent is kept."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._written.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        return
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        taken, self._written = b"".join(self._written), []
+        return taken
+
+
+def _arrow(feed: Feed, reading: Any, follow: bool) -> Iterator[bytes]:
+    pieces = _Pieces()
+    with reading as reader, pa.ipc.new_stream(pieces, feed.schema) as writer:
+        for batch in _batches(reader) if follow else feed.recent():
+            # An empty batch is how a client that is gone is noticed.
+            writer.write_batch(pa.RecordBatch.from_pylist([], feed.schema) if batch is None else batch)
+            yield pieces.take()
+    yield pieces.take()
 
 
 def _told(request: Request, error: Exception) -> JSONResponse:

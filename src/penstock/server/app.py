@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from penstock.server import api
+from penstock.server import api, login
 from penstock.server.guard import Access
 from penstock.server.model import Model
 
@@ -28,6 +28,7 @@ def create_app(model: Model, access: Access, pages: bool = True) -> FastAPI:
     )
     app.state.model, app.state.access = model, access
     api.add_to(app, model, access)
+    login.add_to(app, access)
     if pages:
         from penstock.server.site import add_site
 

@@ -73,8 +73,11 @@ class Backend(Protocol):
     def plan(self, text: str) -> Planned:
         """The plan of a query's text; a mistake in it is a CQLError with its place."""
 
-    def register(self, name: str, text: str, pipeline: str | None = None) -> str:
-        """Start a query, or register it in a pipeline; returns its key."""
+    def register(self, name: str, text: str, pipeline: str | None = None, once: bool = False) -> str:
+        """Start a query, or register it in a pipeline; returns its key.
+
+        ``once``: over the input that is there, and then end.
+        """
 
     def start(self, key: str) -> None:
         """Start a stopped query or pipeline."""

@@ -64,6 +64,7 @@ class Feed:
         if not batch.num_rows:
             return
         with self._lock:
+            self._ended = False  # its query may have been started again
             kept = batch.slice(max(0, batch.num_rows - KEPT_ROWS))
             self._recent.append(kept)
             self._rows += kept.num_rows
@@ -76,7 +77,8 @@ class Feed:
     def end(self) -> None:
         """No more rows come."""
         with self._lock:
-            self._ended, readers = True, list(self._readers)
+            readers = [] if self._ended else list(self._readers)
+            self._ended = True
         for reader in readers:
             reader.put(None)
 

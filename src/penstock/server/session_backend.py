@@ -50,6 +50,9 @@ class SessionBackend:
 
     def runs(self) -> Sequence[Run]:
         found = [self._run(s) for s in self._started.all()]
+        for run in found:
+            if run.state != "running" and (feed := self._feeds.get(run.key)) is not None:
+                feed.end()
         for pipeline in self._session.pipelines():
             found += self._pipeline_runs(pipeline)
         return found
@@ -140,7 +143,7 @@ class SessionBackend:
 
     # changes
 
-    def register(self, name: str, text: str, pipeline: str | None = None) -> str:
+    def register(self, name: str, text: str, pipeline: str | None = None, once: bool = False) -> str:
         statement = only_query(text)
         if pipeline is not None:
             self._session.pipeline(pipeline).register(name, text.strip().rstrip(";"))
@@ -156,7 +159,8 @@ class SessionBackend:
                 feed.put(part)
 
         writer = df.writeStream.queryName(name).foreachBatch(sink)
-        writer = writer.trigger(**trigger_options(self._session.settings.trigger))
+        trigger = "available-now" if once else self._session.settings.trigger
+        writer = writer.trigger(**trigger_options(trigger))
         location = self._session.settings.checkpoint
         if location is not None:
             writer = writer.option("checkpointLocation", f"{location}/{name}")
@@ -220,9 +224,15 @@ class SessionBackend:
     def execute(self, text: str) -> str:
         done = []
         for statement in cql.parse(text):
-            self._session.run(statement)
-            done.append(type(statement).__name__)
-        return ", ".join(done)
+            if isinstance(statement, cql.SelectStatement):
+                raise CatalogError("this is a query; register it under a name")
+            listed: Any = self._session.run(statement)
+            if listed is None:
+                done.append(f"{type(statement).__name__}: done")
+            else:
+                rows = [listed.columns, *(map(str, row) for row in listed.collect())]
+                done.append("\n".join("\t".join(row) for row in rows))
+        return "\n".join(done)
 
     def feed(self, key: str) -> Feed:
         with self._lock:

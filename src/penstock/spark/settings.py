@@ -82,3 +82,7 @@ MMAP_FROM_BYTES = 32 << 20
 """Bytes above which a freed allocation is returned to the system; the largest value glibc accepts."""
 MOST_ENDED = 50
 """Queries that have ended and are still listed, with their plans."""
+NOTEBOOK_EVERY_S = 1.0
+"""Seconds between two updates of a query that is shown in a notebook."""
+NOTEBOOK_S = 600.0
+"""Seconds for which a query in a notebook is kept up to date: nothing tells when a cell is gone."""

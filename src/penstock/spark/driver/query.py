@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.driver.failures import Failure, as_a_sentence
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.notebook import show_live, small_view
 from penstock.spark.settings import STOP_POLL_S
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ class Query(StreamingQuery):
         if progress is not None and counts:
             progress["observedMetrics"][LATE_ROWS] = Row(**counts)
         return progress
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what the query does now."""
+        failure, active = self.exception(), self.isActive
+        state = "running" if active else "failed" if failure else "stopped"
+        found = self._registry.latest(str(self.runId))
+        return small_view(self.name or str(self.id), state, found, str(failure) if failure else "")
+
+    def _ipython_display_(self) -> None:
+        """The same, kept up to date while the query runs."""
+        show_live(self._repr_html_, lambda: bool(self.isActive))
 
 
 def stop_after_batch(

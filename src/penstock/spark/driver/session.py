@@ -42,6 +42,7 @@ from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.notebook import Explained
 from penstock.spark.driver.pipeline import Pipeline
 from penstock.spark.driver.pipelines import Pipelines
 from penstock.spark.driver.started import StartedQueries
@@ -346,7 +347,8 @@ class Session:
         decisions that led to them. Of one that has failed: why.
         """
         if isinstance(query, str):
-            return explain(self._compile(query))
+            plan = self._compile(query)
+            return Explained.drawn(explain(plan), partial(_drawn, plan))
         if not hasattr(query, "runId"):
             raise CatalogError(f"explain takes the text of a query or a running query, not {query!r}")
         failure = query.exception()
@@ -358,7 +360,7 @@ class Session:
         """Change a setting of a running query: its engines use it from the next batch on.
 
         ``query`` is its name, or what ``start`` returned; a pipeline's settings are those of all its queries.
-        ``name`` is one of ``penstock.spark.driver.knobs.KNOBS``. The checkpoint keeps the change. Results stay
+        ``name`` is one of ``penstock.spark.driver.knobs.KNOBS``. The checkpoint keeps it. Results stay
         as they are, except those within a budget that is changed.
         """
         if isinstance(query, Pipeline):
@@ -506,6 +508,15 @@ class Session:
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
+
+
+def _drawn(plan: PhysicalPlan) -> str:
+    """The picture of a plan."""
+    from penstock.server.picture import picture
+    from penstock.server.plans import plan_view, planned_measurements
+
+    found = planned_measurements(plan.stages)
+    return picture(plan_view("", found, plan.stages, running=False)).svg
 
 
 def _if_taken(replace: bool) -> str:

@@ -1,0 +1,167 @@
+"""Who may ask what: each way in that must be closed is tried."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fastapi.testclient import TestClient
+from server_backends import InProcess
+from starlette.websockets import WebSocketDisconnect
+
+from penstock.errors import PenstockError
+from penstock.server.app import create_app
+from penstock.server.guard import Access, Guard, Rates, is_loopback
+from penstock.server.model import Model
+from penstock.server.settings import MOST_BODY, MOST_CLIENTS
+
+TOKEN = "a-token-of-16-or-more"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def client(access: Access, rates: Rates | None = None) -> TestClient:
+    backend = InProcess({EVIL: [(1, {"a": 1})], "S": [(1, {EVIL: 1})]})
+    backend.register("q", "SELECT * FROM S [NOW]")
+    model = Model(backend)
+    model.sample()
+    app = create_app(model, access, pages=False)
+
+    @app.websocket("/_nicegui_ws/socket")
+    async def socket(ws: object) -> None:
+        await ws.accept()  # type: ignore[attr-defined]
+        await ws.close()  # type: ignore[attr-defined]
+
+    host = "127.0.0.1" if access.host == "0.0.0.0" else access.host
+    return TestClient(Guard(app, access, rates), base_url=f"http://{host}:{access.port}")
+
+
+@pytest.fixture
+def local() -> TestClient:
+    return client(Access(key="the-key"))
+
+
+@pytest.fixture
+def remote() -> TestClient:
+    return client(Access("0.0.0.0", token=TOKEN, names=("monitor.example.org",)))
+
+
+def test_beyond_this_machine_a_token_is_needed_to_start() -> None:
+    assert [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "127.9.9.9")] == [True] * 4
+    assert not any(is_loopback(h) for h in ("0.0.0.0", "::", "192.168.1.2", "example.org", ""))
+    with pytest.raises(PenstockError, match="needs a token: set PENSTOCK_TOKEN"):
+        Access("0.0.0.0")
+    with pytest.raises(PenstockError, match="fewer than 16 characters"):
+        Access("0.0.0.0", token="short")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:8765", "127.0.0.1:80", "", "localhost.:1"]
+)
+def test_a_foreign_host_is_refused(local: TestClient, host: str) -> None:
+    assert local.get("/api/queries", headers={"Host": host}).status_code == 421
+
+
+def test_known_hosts_are_answered(local: TestClient, remote: TestClient) -> None:
+    for host in ("localhost:8765", "127.0.0.1:8765", "[::1]:8765"):
+        assert local.get("/api/queries", headers={"Host": host}).status_code == 200, host
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    assert remote.get("/api/queries", headers={**own, "Host": "monitor.example.org:8765"}).status_code == 200
+    assert remote.get("/api/queries", headers={**own, "Host": "evil.example:8765"}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "file://"])
+def test_pages_of_other_sites_are_refused(local: TestClient, origin: str) -> None:
+    headers = {"Origin": origin, "X-Penstock": "the-key"}
+    assert local.post("/api/queries/q/stop", headers=headers).status_code == 403
+    assert local.get("/api/queries", headers={"Origin": origin}).status_code == 403
+    with pytest.raises(WebSocketDisconnect), local.websocket_connect(
+        "/_nicegui_ws/socket", headers={"Origin": origin, "Host": "127.0.0.1:8765"}
+    ):
+        pass
+
+
+def test_a_change_needs_the_header(local: TestClient) -> None:
+    form = {"Content-Type": "text/plain"}  # what a foreign form can send without asking
+    for headers in ({}, form, {"X-Penstock": "1"}, {"Cookie": "penstock_session=the-key"}):
+        assert local.post("/api/queries/q/stop", headers=headers).status_code == 403
+        assert local.delete("/api/queries/q", headers=headers).status_code == 403
+    assert local.get("/api/queries/q").json()["state"] == "running"
+    own = {"X-Penstock": "the-key", "Origin": "http://127.0.0.1:8765"}
+    assert local.post("/api/queries/q/stop", headers=own).status_code == 200
+
+
+def test_with_a_token_nothing_is_shown_without_it(remote: TestClient) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
+        assert remote.get("/api/queries", headers=headers).status_code == 401
+        assert remote.get("/api/openapi.json", headers=headers).status_code == 401
+    assert remote.get("/api/queries", params={"token": TOKEN}).status_code == 401, "not in an address"
+    with pytest.raises(WebSocketDisconnect), remote.websocket_connect("/_nicegui_ws/socket"):
+        pass
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    assert remote.get("/api/queries", headers=own).status_code == 200
+    assert remote.get("/api/server", headers=own).json()["key"] is None
+    assert remote.post("/api/queries/q/stop", headers=own).status_code == 200
+
+
+def test_a_login_lets_pages_look_and_not_change(remote: TestClient) -> None:
+    page = remote.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
+    assert (page.status_code, page.headers["location"]) == (303, "/login")
+    assert remote.post("/login", data={"token": "wrong"}).status_code == 401
+    answer = remote.post("/login", data={"token": TOKEN}, follow_redirects=False)
+    cookie = answer.headers["set-cookie"]
+    assert answer.status_code == 303 and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
+    assert TOKEN not in cookie
+    assert remote.get("/api/queries").status_code == 200
+    assert remote.post("/api/queries/q/stop").status_code == 403, "a change needs the header"
+
+
+def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("hmac.compare_digest", lambda a, b: seen.append((a, b)) or a == b)
+    access = Access("0.0.0.0", token=TOKEN)
+    assert access.is_token(TOKEN) and not access.is_token("x") and len(seen) == 2
+
+
+def test_the_token_is_in_no_log_and_no_text(remote: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answers = [
+            remote.get("/api/queries", headers={"Authorization": f"Bearer {TOKEN}"}),
+            remote.get("/api/queries", headers={"Authorization": "Bearer x"}),
+            remote.post("/login", data={"token": TOKEN}),
+        ]
+    assert not any(TOKEN in r.getMessage() for r in caplog.records)
+    assert not any(TOKEN in a.text or TOKEN in str(a.headers) for a in answers)
+    assert TOKEN not in repr(Access("0.0.0.0", token=TOKEN))
+
+
+def test_large_requests_are_refused(local: TestClient) -> None:
+    own = {"X-Penstock": "the-key"}
+    assert local.post("/api/plan", headers=own, content=b"x" * (MOST_BODY + 1)).status_code == 413
+
+    def endless():
+        for _ in range(3 * MOST_BODY // 65536):
+            yield b"x" * 65536
+
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        local.post("/api/plan", headers=own, content=endless()).raise_for_status()
+    assert local.post("/api/plan", headers=own, json={"text": "x" * 200_000}).status_code == 422
+
+
+def test_too_many_requests_are_refused_and_clients_are_forgotten() -> None:
+    asked = client(Access(), Rates(1.0, 5))
+    assert [asked.get("/api/server").status_code for _ in range(7)] == [200] * 5 + [429] * 2
+    rates = Rates(1.0, 2)
+    assert [rates.take("a", t) for t in (0, 0, 0, 1, 1)] == [True, True, False, True, False]
+    for n in range(MOST_CLIENTS + 100):
+        rates.take(str(n), 2.0)
+    assert len(rates) == MOST_CLIENTS
+
+
+def test_names_never_become_html(local: TestClient) -> None:
+    own = {"X-Penstock": "the-key"}
+    answer = local.post("/api/plan", headers=own, json={"text": f'SELECT "{EVIL}" FROM S [NOW]'})
+    assert answer.headers["content-type"] == "application/json"
+    drawn = local.get("/api/queries/q/plan.svg").text
+    assert "<img" not in drawn and "onerror=alert" not in drawn.replace("&lt;img src=x onerror=alert", "")
+    wrong = local.post("/api/plan", headers=own, json={"text": f'SELECT "{EVIL}x" FROM S [NOW]'})
+    assert wrong.status_code == 400 and wrong.headers["content-type"] == "application/json"
