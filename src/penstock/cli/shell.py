@@ -24,6 +24,7 @@ from penstock.cli.session import local_session
 from penstock.cli.settings import SHELL_ROWS, WATCH_S
 from penstock.cli.shell_client import Client
 from penstock.errors import PenstockError
+from penstock.server.views import QueryView
 
 HELP = r"""
 SELECT ...;      runs a query and shows its results; Ctrl-C ends it (in a pipe: the input that is there)
@@ -171,11 +172,10 @@ class Shell:
 
     def _queries(self) -> Table:
         found = Table("query", "state", "in/s", "out/s", "batch s", "state", "late", "error")
-        for q in self.client.get("/api/queries"):
-            each = (q["name"], q["state"], *(_number(q[k]) for k in ("rows_in", "rows_out")))
-            size = f"{q['state_bytes'] / 1e6:.1f} MB"
-            more = (f"{q['batch_seconds'] or 0:.2f}", size, f"{q['late_rows']:,}")
-            found.add_row(*map(Text, (*each, *more, q["error"])))
+        for q in (QueryView(**told) for told in self.client.get("/api/queries")):
+            rates = _number(q.rows_in), _number(q.rows_out), f"{q.batch_seconds or 0:.2f}"
+            kept = f"{q.state_bytes / 1e6:.1f} MB", f"{q.late_rows:,}"
+            found.add_row(*map(Text, (q.name, q.state, *rates, *kept, q.error)))
         return found
 
     # commands
@@ -251,7 +251,9 @@ def _shown(row: dict[str, Any]) -> list[str]:
 
 
 def _table(columns: list[str], rows: deque[list[str]], title: str) -> Table:
-    found = Table(*map(Text, columns), title=title, title_justify="left")
+    found = Table(title=title, title_justify="left")
+    for name in columns:
+        found.add_column(Text(name))
     for row in rows:
         found.add_row(*map(Text, row))
     return found

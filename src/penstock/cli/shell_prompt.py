@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 from penstock.cli.shell_client import Client
 from penstock.errors import PenstockError
+from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.registry import FUNCTIONS
 
 KEYWORDS = (
@@ -47,15 +49,16 @@ class Words(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """What the word before the cursor may become."""
-        word = document.get_word_before_cursor(WORD=False)
-        before = document.text_before_cursor[: len(document.text_before_cursor) - len(word)].rstrip()
+        written = re.search(r"\w*$", document.text_before_cursor)
+        word = written[0] if written else ""
+        before = document.text_before_cursor.removesuffix(word).rstrip()
         if document.text.startswith("\\") and " " not in document.text:
             candidates: Iterable[str] = COMMANDS
-            word = word.lstrip("\\")
         elif before.endswith("["):
             candidates = WINDOWS
         else:
-            candidates = [*self._names, *KEYWORDS, *(f"{name.upper()}(" for name in FUNCTIONS)]
+            functions = (*FUNCTIONS, *AGGREGATES)
+            candidates = [*self._names, *KEYWORDS, *(f"{name.upper()}(" for name in functions)]
         for c in candidates:
             if c.casefold().startswith(word.casefold()) and (word or before.endswith("[")):
                 yield Completion(c, -len(word))

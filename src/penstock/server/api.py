@@ -5,16 +5,18 @@ Handlers are plain functions, which FastAPI runs in threads: a slow answer of Sp
 
 from __future__ import annotations
 
+import asyncio
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -22,7 +24,7 @@ from penstock.errors import CatalogError, CQLError, PenstockError
 from penstock.server.guard import Access
 from penstock.server.model import Model
 from penstock.server.results import Feed, Reader
-from penstock.server.settings import HEARTBEAT_S, MOST_STREAMS, WATCHED_ROWS
+from penstock.server.settings import GONE_S, HEARTBEAT_S, MOST_STREAMS, WATCHED_ROWS
 from penstock.server.views import (
     DecisionView,
     Finding,
@@ -202,16 +204,8 @@ def _done(model: Model, key: str, change: Callable[[str], None]) -> dict[str, st
 
 
 def _results(app: FastAPI, model: Model) -> None:
-    """Each open stream has a thread and a queue of its own; both go when the client does."""
+    """Each open stream has a queue of its own, which goes when the client does."""
     streams = threading.BoundedSemaphore(MOST_STREAMS)
-
-    @contextmanager
-    def reading(feed: Feed, recent: bool) -> Iterator[Reader]:
-        try:
-            with feed.reading(recent) as reader:
-                yield reader
-        finally:
-            streams.release()
 
     def opened(key: str) -> Feed:
         feed = model.backend.feed(model.query(key).key)
@@ -219,49 +213,77 @@ def _results(app: FastAPI, model: Model) -> None:
             raise CatalogError(f"{MOST_STREAMS} results are read already; close one of them")
         return feed
 
+    async def stream(
+        request: Request, key: str, recent: bool, made: Callable[[Feed, Arrived], AsyncIterator[Any]]
+    ) -> AsyncIterator[Any]:
+        feed = await run_in_threadpool(opened, key)
+
+        async def parts() -> AsyncIterator[Any]:
+            try:
+                with feed.reading(recent) as reader:
+                    async for part in made(feed, Arrived(reader, request)):
+                        yield part
+            finally:
+                streams.release()
+
+        return parts()
+
     @app.get("/api/queries/{key}/results", tags=["results"])
-    def events(key: str, recent: bool = True) -> StreamingResponse:
+    async def events(request: Request, key: str, recent: bool = True) -> StreamingResponse:
         """Results as they come, as Server-Sent Events: ``columns``, then ``rows``, ``lost`` and ``end``."""
-        feed = opened(key)
-        return StreamingResponse(
-            _events(feed, reading(feed, recent)),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        parts = await stream(request, key, recent, _events)
+        return StreamingResponse(parts, media_type="text/event-stream", headers=headers)
 
     @app.get("/api/queries/{key}/results.arrow", tags=["results"])
-    def arrow(key: str, recent: bool = True, follow: bool = True) -> StreamingResponse:
+    async def arrow(request: Request, key: str, recent: bool = True, follow: bool = True) -> Response:
         """Results as they come, as an Arrow IPC stream; without ``follow`` only the recent rows."""
-        feed = opened(key)
-        return StreamingResponse(_arrow(feed, reading(feed, recent), follow), media_type=ARROW)
+        if not follow:
+            feed = await run_in_threadpool(lambda: model.backend.feed(model.query(key).key))
+            return Response(await run_in_threadpool(_recent, feed), media_type=ARROW)
+        return StreamingResponse(await stream(request, key, recent, _arrow), media_type=ARROW)
 
 
-def _batches(reader: Reader) -> Iterator[pa.RecordBatch | None]:
-    """What a reader gets; None after some seconds without anything, by which a closed client is noticed."""
-    while True:
-        try:
-            batch = reader.get(HEARTBEAT_S)
-        except queue.Empty:
-            yield None
-            continue
-        if batch is None:
-            return
-        yield batch
+class Arrived:
+    """What comes for a reader, until the end of the results or until its client is gone."""
 
+    def __init__(self, reader: Reader, request: Request) -> None:
+        self.reader, self._request = reader, request
+        self._came, loop = asyncio.Event(), asyncio.get_running_loop()
+        reader.arrived = lambda: loop.call_soon_threadsafe(self._came.set)
 
-def _events(feed: Feed, reading: Any) -> Iterator[str]:
-    with reading as reader:
-        columns = [{"name": f.name, "type": str(f.type)} for f in feed.schema]
-        yield _event("columns", columns)
-        for batch in _batches(reader):
-            if batch is None:
-                yield ": nothing new\n\n"
+    async def batches(self) -> AsyncIterator[pa.RecordBatch | None]:
+        """The batches; None now and then if nothing comes."""
+        quiet = 0.0
+        while not await self._request.is_disconnected():
+            try:
+                batch = self.reader.waiting.get_nowait()
+            except queue.Empty:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._came.wait(), GONE_S)
+                self._came.clear()
+                quiet += GONE_S
+                if quiet >= HEARTBEAT_S:
+                    quiet = 0.0
+                    yield None
                 continue
-            if lost := reader.take_lost():
-                yield _event("lost", lost)
-            for start in range(0, batch.num_rows, WATCHED_ROWS):
-                yield _event("rows", batch.slice(start, WATCHED_ROWS).to_pylist())
-        yield _event("end", None)
+            if batch is None:
+                return
+            quiet = 0.0
+            yield batch
+
+
+async def _events(feed: Feed, arrived: Arrived) -> AsyncIterator[str]:
+    yield _event("columns", [{"name": f.name, "type": str(f.type)} for f in feed.schema])
+    async for batch in arrived.batches():
+        if batch is None:
+            yield ": nothing new\n\n"
+            continue
+        if lost := arrived.reader.take_lost():
+            yield _event("lost", lost)
+        for start in range(0, batch.num_rows, WATCHED_ROWS):
+            yield _event("rows", batch.slice(start, WATCHED_ROWS).to_pylist())
+    yield _event("end", None)
 
 
 def _event(name: str, data: Any) -> str:
@@ -289,14 +311,23 @@ class _Pieces:
         return taken
 
 
-def _arrow(feed: Feed, reading: Any, follow: bool) -> Iterator[bytes]:
+async def _arrow(feed: Feed, arrived: Arrived) -> AsyncIterator[bytes]:
     pieces = _Pieces()
-    with reading as reader, pa.ipc.new_stream(pieces, feed.schema) as writer:
-        for batch in _batches(reader) if follow else feed.recent():
-            # An empty batch is how a client that is gone is noticed.
-            writer.write_batch(pa.RecordBatch.from_pylist([], feed.schema) if batch is None else batch)
-            yield pieces.take()
+    with pa.ipc.new_stream(pieces, feed.schema) as writer:
+        yield pieces.take()
+        async for batch in arrived.batches():
+            if batch is not None:
+                writer.write_batch(batch)
+                yield pieces.take()
     yield pieces.take()
+
+
+def _recent(feed: Feed) -> bytes:
+    pieces = _Pieces()
+    with pa.ipc.new_stream(pieces, feed.schema) as writer:
+        for batch in feed.recent():
+            writer.write_batch(batch)
+    return pieces.take()
 
 
 def _told(request: Request, error: Exception) -> JSONResponse:

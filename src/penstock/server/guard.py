@@ -148,7 +148,7 @@ class Guard:
 
     def __init__(self, app: App, access: Access, rates: Rates | None = None) -> None:
         self._app, self._access = app, access
-        self._rates = rates or Rates()
+        self._rates = Rates() if rates is None else rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -24,23 +24,23 @@ class Reader:
 
     waiting: queue.Queue[pa.RecordBatch | None] = field(default_factory=lambda: queue.Queue(FEED_BATCHES))
     lost: int = 0
+    arrived: Callable[[], object] = lambda: None
+    """Called when something has come."""
 
     def put(self, batch: pa.RecordBatch | None) -> None:
         """Add a batch, None for the end; if there is no room the oldest goes."""
         while True:
             try:
                 self.waiting.put_nowait(batch)
-                return
+                break
             except queue.Full:
                 try:
                     gone = self.waiting.get_nowait()
                     self.lost += gone.num_rows if gone is not None else 0
                 except queue.Empty:
                     pass
-
-    def get(self, seconds: float) -> pa.RecordBatch | None:
-        """The next batch; None at the end. Raises ``queue.Empty`` after some seconds without one."""
-        return self.waiting.get(timeout=seconds)
+        with suppress(RuntimeError):  # the server that it wakes up has stopped
+            self.arrived()
 
     def take_lost(self) -> int:
         """How many rows were lost since the last call."""

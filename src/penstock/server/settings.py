@@ -86,8 +86,10 @@ SHOWN_DECISIONS = 100
 SHOWN_BESIDE = 8
 """Operators, stores or decisions beside a plan, so that they need no scrolling."""
 MOST_STREAMS = 32
-"""Result streams (SSE, Arrow) that are open at once: each has one of the threads that answer requests."""
+"""Result streams (SSE, Arrow) that are open at once, each with a queue of its own."""
 HEARTBEAT_S = 5.0
 """Seconds between two comments in an idle event stream, by which closed connections are found."""
 WATCHED_ROWS = 1000
 """Rows that one event of a result stream has at most, so that a browser can take it in."""
+GONE_S = 1.0
+"""Seconds after which a client that has closed an idle stream of results is noticed."""
