@@ -15,6 +15,7 @@ their mean, after the first third of the steps.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,6 +98,7 @@ def on_engine(steps: int, only: str | None, loss: bool) -> None:
         most = NO_LOSS if workload.pays is None else 1 / workload.pays
         reached = found.adaptive.mean + found.adaptive.half < most
         goal = f"interval below {most:.2f}"
+        print(f"{workload.name}: {found.adaptive}", file=sys.stderr, flush=True)  # a long run may be ended
         table.add_row(
             workload.name, str(found.adaptive), str(found.probes or ""), f"{found.work:.2f}",
             str(found.caches), f"{goal}: {'yes' if reached else 'NO'}",

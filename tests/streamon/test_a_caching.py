@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
+from restless import planned_by
 
 from penstock.catalog import Input
 from penstock.cql import bind
@@ -20,6 +21,7 @@ from penstock.engine.joins.cache_profile import Keys
 from penstock.engine.stage import TS, Arrival
 from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
+from penstock.plan.explain_running import explain_running
 from penstock.settings import Settings
 from penstock.streamon.a_caching import CacheEvidence, CacheReoptimizer, State
 from penstock.streamon.cache_selection import Candidate, Value
@@ -307,3 +309,53 @@ def test_memory_goes_to_the_cache_that_saves_most_per_byte() -> None:
         assert caches.caches[rich].cache.limit == 1000
         caches.allow(1 << 30)
     assert sum(c.cache.limit for c in caches.caches.values()) <= caches._memory == 4 * FAST.page
+
+
+@pytest.mark.usefixtures("work_clock")
+def test_explain_of_caches_and_of_why_they_changed() -> None:
+    running = Running()
+    for _ in range(30):
+        running.step()
+    lines = explain_running(measured(running.engine.measure())).splitlines()
+    (cache,) = [line for line in lines if "cache R ⋈ S for T" in line]
+    assert "% hits, " in cache and " MB; saves " in cache and cache.endswith(" ns per tuple")
+    assert any("a-caching: 1 used" in line for line in lines)
+    assert any("caches R ⋈ S for T; expected to save " in line for line in lines)
+    caches = running.caches
+    caches.reoptimizer.drop(list(caches.reoptimizer.plan))
+    caches._use_fewer("what was dropped cost more than it saved")
+    running.step()
+    lines = explain_running(measured(running.engine.measure())).splitlines()
+    assert any(line.endswith("caches none; what was dropped cost more than it saved") for line in lines)
+    assert any(
+        "since the log began: adapting saved " in line and "over always R ⋈ S" in line for line in lines
+    )
+
+
+def test_candidates_of_a_cyclic_join_do_not_stay_profiled() -> None:
+    """Orders change all the time, so that some candidates have no observations: they are left out then."""
+    spec = {"R": "ac", "S": "ab", "T": "bc"}
+    catalog = {n: Input(n, pa.schema([(c, pa.int64()) for c in cs])) for n, cs in spec.items()}
+    where = "R.a = S.a AND S.b = T.b AND T.c = R.c"
+    query = f"SELECT R.a FROM R [ROWS 200], S [ROWS 200], T [ROWS 200] WHERE {where}"
+    made: list[AdaptiveCaches] = []
+
+    def new(*args: object) -> AdaptiveCaches:
+        made.append(AdaptiveCaches(*args, FAST))
+        return made[0]
+
+    with patch.object(operator, "AdaptiveCaches", new), planned_by("restless"):
+        engine = Engine(compile(bind(query, catalog), 1, Settings("static", "adaptive")).stages[0].stage)
+        random, phases = np.random.default_rng(3), set()
+        for step in range(60):
+            arrivals = []
+            for name, columns in spec.items():
+                batch = {f"{name}.{c}": pa.array(random.integers(0, 8, 40)) for c in columns}
+                ts = pa.array(np.full(40, step))
+                arrivals.append(
+                    Arrival(name, 0, pa.RecordBatch.from_pydict({TS: ts, **batch}), step, step + 1)
+                )
+            engine.step(arrivals)
+            phases.add(made[0].phase)
+    assert Phase.IDLE in phases
+    assert made[0].phase is not Phase.IDLE or State.PROFILED not in made[0].reoptimizer.states.values()
