@@ -303,6 +303,13 @@ def bench_linear_road(context: typer.Context) -> None:
         _bench("bench.linear_road.__main__")(context.args)
 
 
+@bench_app.command("serve", **_FORWARDED)
+def bench_serve(context: typer.Context) -> None:
+    """CPU time of a query with and without an open page, in alternating pairs; --help lists the options."""
+    with _one_line_errors():
+        _bench("bench.server.page_cost")(context.args)
+
+
 @bench_app.command("rebuild", **_FORWARDED)
 def bench_rebuild(context: typer.Context) -> None:
     """How long a partition takes to come back after its engine was killed; --help lists the options."""
