@@ -40,6 +40,8 @@ TYPES = {
     "DOUBLE": pa.float64(),
     "STRING": pa.string(),
     "BOOLEAN": pa.bool_(),
+    "DECIMAL(9,2)": pa.decimal128(9, 2),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
 }
 Change = tuple[int, str, dict[str, Any]]
 

@@ -221,7 +221,8 @@ def _load(
 def _types(columns: str) -> list[tuple[str, pa.DataType]]:
     """Column definitions as Arrow types; DuckDB reads them."""
     connection = _connection()
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE reading ({columns})")
+    plain = columns.replace("TIMESTAMP_NTZ", "TIMESTAMP")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE reading ({plain})")
     schema = connection.sql("FROM reading").to_arrow_table().schema
     return [(f.name, f.type) for f in schema]
 

@@ -11,6 +11,11 @@ from collections.abc import Iterator
 
 TIME = "time__"
 """The time of a row, which the scanner of FROM knows."""
+_SPREAD = "VAR_POP ( {x} ) {filter}"
+_MEANS = "AVG ( {x} ) {filter}", "AVG ( {x} * {x} ) {filter}", "AVG ( {x} * {x} * {x} ) {filter}"
+_THIRD = "( {2} - 3 * {0} * {1} + 2 * {0} * {0} * {0} )".format(*_MEANS)
+_SKEWNESS = f"CASE WHEN {_SPREAD} > 0 THEN {_THIRD} / POWER ( {_SPREAD} , 1.5 ) END"
+_KURTOSIS = f"CASE WHEN {_SPREAD} > 0 THEN KURTOSIS_POP ( {{x}} ) {{filter}} END"
 FORMS = {
     "EVERY 1": "BOOL_AND ( {0} ) {filter}",
     "SOME 1": "BOOL_OR ( {0} ) {filter}",
@@ -31,6 +36,11 @@ FORMS = {
     "COLLECT_SET 1": "COALESCE ( LIST ( DISTINCT {0} ORDER BY {0} ) "
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "ANY_VALUE 1": "MIN ( {0} ) {filter}",
+    **{
+        f"{name}{distinct}1": form.replace("{x}", "{0}").replace("( {0} ", f"({distinct}{{0}} ")
+        for name, form in (("SKEWNESS", _SKEWNESS), ("KURTOSIS", _KURTOSIS))
+        for distinct in (" ", " DISTINCT ")
+    },
     "MODE 1": "MODE ( {0} ORDER BY {0} ) {filter}",
     "COUNT 2": "COUNT ( CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN 1 END ) {filter}",
     "COUNT DISTINCT 2": "COUNT ( DISTINCT CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "

@@ -156,7 +156,7 @@ def run_queries() -> None:
     sums = "SELECT SUM(v) AS s, AVG(v) AS a, STDDEV(v) AS d, VAR_POP(v) AS p FROM A [ROWS 4]"
     penstock.evaluate(sums, {"A": far_apart}, partitions=2)
     sketched = """SELECT APPROX_COUNT_DISTINCT(v) AS n, APPROX_PERCENTILE(v, 0.9) AS p, MEDIAN(v) AS m,
-        CORR(v, v % 7) AS c, COVAR_POP(v, v) AS cp, COLLECT_SET(v) AS s FROM A [ROWS 40]"""
+        CORR(v, v % 7) AS c, COVAR_POP(v, v) AS cp, SKEWNESS(v) AS sk, COLLECT_SET(v) AS s FROM A [ROWS 40]"""
     penstock.evaluate(sketched, {"A": [(t, {"v": t * 37 % 1999}) for t in range(100)]}, batches=3)
     rows = {n: [(t // 4, {"k": t * 7 % 11, "v": t}) for t in range(400)] for n in "AB"}
     for algorithm in ("nlw", "mw"):

@@ -20,7 +20,8 @@ from strategies.windows import BOUNDED
 from penstock.settings import CHOICES
 
 SNIPPET = """\
-import sys; sys.path.insert(0, "tests")
+import datetime, sys; sys.path.insert(0, "tests")
+from decimal import Decimal
 from math import inf, nan
 from checking import check, check_manner, check_versions
 from local_host import Manner

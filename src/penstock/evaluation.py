@@ -18,7 +18,7 @@ from penstock.errors import CatalogError, DataError
 from penstock.in_process import InProcessRun
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
-from penstock.schema import MOST_TICKS, TIMESTAMP, TimeDomain
+from penstock.schema import INTERVAL, MOST_TICKS, TIMESTAMP, TimeDomain
 from penstock.settings import Settings
 
 Row = dict[str, Any]
@@ -33,6 +33,7 @@ _TYPES: dict[type, pa.DataType] = {
     bytes: pa.binary(),
     dt.datetime: TIMESTAMP,
     dt.date: pa.date32(),
+    dt.timedelta: INTERVAL,
     Decimal: pa.decimal128(38, 18),
 }
 

@@ -17,6 +17,8 @@ RESERVED = "#"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
+INTERVAL = pa.duration("us")
+"""INTERVAL DAY TO SECOND."""
 
 SQL_TYPES: dict[str, pa.DataType] = {
     "NULL": pa.null(),
@@ -32,6 +34,7 @@ SQL_TYPES: dict[str, pa.DataType] = {
     "DATE": pa.date32(),
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
+    "INTERVAL DAY TO SECOND": INTERVAL,
 }
 """SQL's types by name; DECIMAL also has a precision and a scale."""
 _SQL_NAMES = {type_: name for name, type_ in SQL_TYPES.items()} | {pa.large_string(): "STRING"}

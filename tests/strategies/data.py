@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from strategies.choices import Choices
 
 INT, BIGINT, DOUBLE, STRING, BOOLEAN = "INT", "BIGINT", "DOUBLE", "STRING", "BOOLEAN"
+DECIMAL, MOMENT, LENGTH = "DECIMAL(9,2)", "TIMESTAMP_NTZ", "INTERVAL DAY TO SECOND"
 NUMBER, ROUGH = "NUMBER", "ROUGH"
 """Types of computed columns: a number that any order of adding up gives exactly, and one that is not so."""
 NUMERIC = {INT, BIGINT, DOUBLE, NUMBER}
-COLUMNS = {"a": INT, "b": BIGINT, "c": INT, "s": STRING, "t": STRING, "x": DOUBLE, "y": DOUBLE, "p": BOOLEAN}
+COLUMNS = {"a": INT, "b": BIGINT, "c": INT, "s": STRING, "t": STRING, "x": DOUBLE, "y": DOUBLE, "p": BOOLEAN,
+           "d": DECIMAL, "m": MOMENT, "n": MOMENT}  # fmt: skip
 LAST_INSTANT = 15
 
 STREAM, RELATION, TABLE = "stream", "relation", "table"
@@ -26,6 +30,10 @@ VALUES: dict[str, Sequence[Any]] = {
     DOUBLE: (1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.25, 2.0, 3.75, None, -0.0, math.nan, math.inf),
     STRING: ("a", "a", "a", "b", "b", "", "ab", "B", "aé", None),
     BOOLEAN: (True, False, True, None),
+    DECIMAL: tuple(Decimal(v) if v else None for v in ("1.00", "1.00", "0.50", "2.25", "-7.10", "0.00", "")),
+    MOMENT: (*(dt.datetime(2024, 2, 28 + n, 23, 59, 58 + n) for n in (0, 0, 1, 1)),
+             dt.datetime(2024, 2, 29, 0, 0, 0, 500_000), None),
+    LENGTH: tuple(dt.timedelta(seconds=n) for n in (0, 1, 86_401)),
     NUMBER: (1, 0, 2, 4, -1),
     ROUGH: (1, 0, 2),
 }

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 
-from strategies.data import BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING, VALUES
+from strategies.data import (
+    BOOLEAN,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    LENGTH,
+    MOMENT,
+    NUMBER,
+    NUMERIC,
+    ROUGH,
+    STRING,
+    VALUES,
+)
 from strategies.scope import Context, Scope
 
 NUMBERS = (
@@ -12,6 +25,9 @@ NUMBERS = (
     "COALESCE({}, 0)", "COALESCE({}, 7)", "CAST({} AS DOUBLE)", "NULLIF({}, 1)", "GREATEST({}, {})",
     "LEAST({}, {})", "CASE WHEN {c} THEN {} ELSE {} END", "CASE WHEN {c} THEN {} END",
 )  # fmt: skip
+DECIMALS = ("({} + {})", "({} - {})", "({} * 2)", "-({})", "ABS({})", "COALESCE({}, 0.5)", "({} * {})",
+            "CASE WHEN {c} THEN {} ELSE {} END", "CAST({} AS DECIMAL(12, 3))", "LEAST({}, {})")  # fmt: skip
+LENGTHS = ("({} + {})", "({} - {})", "({} * 2)", "COALESCE({}, {})", "CASE WHEN {c} THEN {} END")
 TEXTS = ("{}", "UPPER({})", "{} || '!'", "COALESCE({}, 'none')", "SUBSTRING({}, 1, 1)", "TRIM({})")
 TESTS = (
     "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IS NULL", "{} IS NOT NULL", "{} IN ({}, {})",
@@ -26,6 +42,10 @@ def constant(ctx: Context, type_: str) -> str:
     """A constant as CQL writes it."""
     known = [v for v in VALUES[type_] if v is not None and (type_ != DOUBLE or math.isfinite(v))]
     value = ctx.pick(*known)
+    if isinstance(value, dt.datetime):
+        return f"'{value}'"
+    if isinstance(value, dt.timedelta):
+        return f"INTERVAL {value // dt.timedelta(seconds=1)} SECONDS"
     return f"'{value}'" if isinstance(value, str) else str(value).upper()
 
 
@@ -37,6 +57,35 @@ def number(ctx: Context, scope: Scope, depth: int = 1) -> str:
     form = ctx.pick(*NUMBERS)
     parts = [number(ctx, scope, depth - 1) for _ in range(form.count("{}"))]
     return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
+
+
+def exact(ctx: Context, scope: Scope, depth: int = 1) -> str:
+    """A DECIMAL, where there is a column of one."""
+    columns = scope.columns({DECIMAL})
+    if depth == 0 or ctx.chance(2):
+        return ctx.pick(*columns)
+    form = ctx.pick(*DECIMALS)
+    parts = [exact(ctx, scope, depth - 1) for _ in range(form.count("{}"))]
+    return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
+
+
+def moment(ctx: Context, scope: Scope) -> str:
+    """A time, where there is a column of one."""
+    column = ctx.pick(*scope.columns({MOMENT}))
+    return ctx.pick(column, column, f"({column} + {length(ctx, scope, 0)})", f"({column} - INTERVAL 1 DAY)")
+
+
+def length(ctx: Context, scope: Scope, depth: int = 1) -> str:
+    """An interval: of a column, a difference of times, a constant."""
+    if depth > 0 and ctx.chance(2):
+        form = ctx.pick(*LENGTHS)
+        parts = [length(ctx, scope, depth - 1) for _ in range(form.count("{}"))]
+        return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
+    columns, times = scope.columns({LENGTH}), scope.columns({MOMENT})
+    forms = [*columns, constant(ctx, LENGTH)]
+    if times:
+        forms += [f"({ctx.pick(*times)} - {ctx.pick(*times)})"] * 2
+    return ctx.pick(*forms)
 
 
 def text(ctx: Context, scope: Scope) -> str:
@@ -60,6 +109,8 @@ def condition(ctx: Context, scope: Scope) -> str:
     form = ctx.pick("test", "or", "or", "not", "not", "compare")
     if form == "test":
         return test(ctx, scope)
+    if form == "compare" and scope.columns({MOMENT}) and ctx.chance(2):
+        return f"{length(ctx, scope)} {ctx.pick('<', '>=', '<>', '=')} {length(ctx, scope)}"
     if form == "compare":
         sign = ctx.pick("<", ">=", "<>", "=")
         return f"{number(ctx, scope)} {sign} {number(ctx, scope)}"

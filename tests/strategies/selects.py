@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strategies import budgets, orders, sources, subqueries, w_joins
-from strategies.data import BIGINT, BOOLEAN, DOUBLE, INT, NUMBER, NUMERIC, ROUGH, STRING
-from strategies.expressions import condition, constant, number, of_type, test, text
+from strategies.data import (
+    BIGINT,
+    BOOLEAN,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    LENGTH,
+    MOMENT,
+    NUMBER,
+    NUMERIC,
+    ROUGH,
+    STRING,
+)
+from strategies.expressions import condition, constant, exact, length, moment, number, of_type, test, text
 from strategies.scope import Context, Scope
 
 Columns = dict[str, str]
@@ -133,6 +145,10 @@ def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
     kinds = ["column", "column", "column", "column", "number", "number", "text", "text", "test", "null"]
     if depth > 0 and ctx.leaves > 0:
         kinds += ["scalar", "scalar", "truth", "truth"]
+    if scope.columns({DECIMAL}):
+        kinds += ["exact"] * 3
+    if scope.columns({MOMENT}):
+        kinds += ["moment", "length", "length"]
     kind = ctx.pick(*kinds)
     if kind == "column":
         column = ctx.pick(*scope.columns())
@@ -146,6 +162,9 @@ def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
         "text": lambda: (text(ctx, scope), STRING),
         "test": lambda: (f"({test(ctx, scope)})", BOOLEAN),
         "null": lambda: ("NULL", NUMBER),
+        "exact": lambda: (exact(ctx, scope), DECIMAL),
+        "moment": lambda: (moment(ctx, scope), MOMENT),
+        "length": lambda: (length(ctx, scope), LENGTH),
     }[kind]()
 
 
@@ -208,6 +227,11 @@ def aggregate(ctx: Context, scope: Scope) -> Typed:
         (f"MAX({column})", scope.types[column]), (f"SUM({n}) + COUNT(*)", NUMBER),
         (f"MAX({n}) - MIN({n})", NUMBER), (f"MAX(DISTINCT {column})", scope.types[column]),
     ]  # fmt: skip
+    if scope.columns({DECIMAL}):
+        forms += [(f"SUM({ctx.pick('', 'DISTINCT ')}{exact(ctx, scope)})", DECIMAL)] * 3
+        forms += [(f"{ctx.pick('MIN', 'MAX')}({exact(ctx, scope)})", DECIMAL)]
+    if scope.columns({MOMENT}):
+        forms += [(f"{ctx.pick('MIN', 'MAX')}({length(ctx, scope)})", LENGTH)] * 3  # DuckDB has no SUM
     if whole:
         forms += [(f"{rough}{ctx.pick(*whole)}), 6)", ROUGH)] * 2
     if ctx.chance(20):
@@ -239,6 +263,8 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
         forms += [(f"PERCENTILE_DISC({n}) WITHIN GROUP (ORDER BY {ctx.pick(*whole)})", INT)]
         forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
+        shape = ctx.pick("SKEWNESS", "KURTOSIS")
+        forms += [(f"{shape}({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         pair = f"({ctx.pick(*whole)}, {ctx.pick(*whole)})"
         forms += [(f"{ctx.pick('COVAR_POP', 'COVAR_SAMP', 'CORR')}{pair}", ROUGH)]
     if texts:

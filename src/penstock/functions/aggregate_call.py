@@ -99,9 +99,9 @@ def of_sum(name: str, call: AggregateCall) -> Parts | None:
 
 
 def of_average(name: str, call: AggregateCall) -> Parts | None:
-    """A sum over a count; of DECIMALs, whose sum may have more digits than there are, the rows."""
+    """A sum over a count; of DECIMALs, whose sum may be longer than any, and of intervals the rows."""
     assert call.argument is not None
-    if pa.types.is_decimal(call.type):
+    if pa.types.is_decimal(call.type) or pa.types.is_duration(call.type):
         return None
     if pa.types.is_floating(call.argument.type):
         return by_state("sum_state")(name, call)

@@ -25,6 +25,7 @@ from penstock.functions.aggregate_call import (
 )
 from penstock.functions.registry import Described
 from penstock.functions.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
+from penstock.schema import INTERVAL
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Aggregate(Described):
         taken = self.taken(arguments)
         if taken is None:
             return None
-        if self.parameters == "number":
+        if self.parameters in ("number", "number or interval"):
             taken = [types.coerce(e, DOUBLE) if e.type == types.NULL else e for e in taken]
         if self.rule:
             return self.rule(*taken, **({"order": order} if self.in_order else {}))
@@ -77,9 +78,11 @@ EXAMPLE = (1, 2, 3, 3, None)
 
 
 def _sum(type_: pa.DataType) -> pa.DataType | None:
-    """BIGINT for integers, DOUBLE, or a DECIMAL with ten more digits."""
+    """BIGINT for integers, DOUBLE, an interval, or a DECIMAL with ten more digits."""
     if types.is_decimal(type_):
         return pa.decimal128(min(types.MAX_PRECISION, type_.precision + 10), type_.scale)
+    if type_ == INTERVAL:
+        return INTERVAL
     return BIGINT if types.is_integer(type_) else _double(type_)
 
 
@@ -87,7 +90,7 @@ def _average(type_: pa.DataType) -> pa.DataType | None:
     """DOUBLE, or a DECIMAL with four more digits after the point."""
     if types.is_decimal(type_):
         return types.decimal(type_.precision + 4, type_.scale + 4)
-    return _double(type_)
+    return INTERVAL if type_ == INTERVAL else _double(type_)
 
 
 def _double(type_: pa.DataType) -> pa.DataType | None:
@@ -223,10 +226,12 @@ AGGREGATES: dict[str, Aggregate] = {
                   "COUNT(v) -> 4", _count, by("sum")),
         Aggregate("count_if", "BOOLEAN -> BIGINT", "for how many it is true", "COUNT_IF(v > 2) -> 2",
                   rule=_count_if),
-        Aggregate("sum", "number -> number", "sum: BIGINT of integers, DECIMAL of DECIMALs, otherwise DOUBLE",
+        Aggregate("sum", "number or interval -> number or interval",
+                  "sum: BIGINT of integers, DECIMAL of DECIMALs, of intervals one, otherwise DOUBLE",
                   "SUM(v) -> 9", _sum, of_sum),
-        Aggregate("avg", "number -> number", "mean: DECIMAL of DECIMALs, otherwise DOUBLE", "AVG(v) -> 2.25",
-                  _average, of_average, ("mean",)),
+        Aggregate("avg", "number or interval -> number or interval",
+                  "mean: DECIMAL of DECIMALs, of intervals one, otherwise DOUBLE",
+                  "AVG(v) -> 2.25", _average, of_average, ("mean",)),
         Aggregate("min", "ordered -> ordered", "least", "MIN(v) -> 1", _same, by(), ignores_distinct=True),
         Aggregate("max", "ordered -> ordered", "greatest", "MAX(v) -> 3", _same, by(),
                   ignores_distinct=True),
@@ -296,6 +301,12 @@ AGGREGATES: dict[str, Aggregate] = {
                   _double, by_state("spread_state"), ("stddev_samp", "std")),
         Aggregate("stddev_pop", "DOUBLE -> DOUBLE", "standard deviation of the whole",
                   "ROUND(STDDEV_POP(v), 3) -> 0.829", _double, by_state("spread_state")),
+        Aggregate("skewness", "DOUBLE -> DOUBLE",
+                  "skewness of the whole, NULL where all values are equal", "ROUND(SKEWNESS(v), 3) -> -0.493",
+                  _double),
+        Aggregate("kurtosis", "DOUBLE -> DOUBLE",
+                  "kurtosis of the whole, less the 3 of a normal distribution, NULL where all are equal",
+                  "ROUND(KURTOSIS(v), 3) -> -1.372", _double),
         Aggregate("covar_pop", "DOUBLE, DOUBLE -> DOUBLE", "covariance of the whole, of pairs without NULL",
                   "COVAR_POP(v, 2 * v) -> 1.375", _double_of_two),
         Aggregate("covar_samp", "DOUBLE, DOUBLE -> DOUBLE", "covariance of a sample",

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import DataError
 from penstock.expression import Call
+from penstock.functions.intervals import MICROSECOND, to_text
 from penstock.functions.kernels import Datum
 from penstock.functions.registry import Theme
 from penstock.schema import sql_name
@@ -362,6 +363,9 @@ _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("string", "timestamp"): _each_distinct(_parse_timestamp),
     ("date", "string"): _plain,
     ("date", "timestamp"): _plain,
+    ("interval day to second", "string"): _each(lambda value: to_text(value // MICROSECOND)),
+    ("interval day to second", "integer"): _plain,
+    ("integer", "interval day to second"): _plain,
     ("timestamp", "string"): _timestamp_to_string,
     ("timestamp", "date"): _plain,
     ("timestamp", "timestamp"): _plain,

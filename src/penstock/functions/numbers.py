@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.expression import Call, Expression, Literal
 from penstock.functions import types
 from penstock.functions.casts import WIDE, cast, to_decimal
+from penstock.functions.intervals import negated, of_intervals
 from penstock.functions.kernels import Datum, Kernel, arrow, by_row, has_nan, ufunc
 from penstock.functions.operators import overflows, remainder
 from penstock.functions.registry import Theme
@@ -65,7 +66,8 @@ for _name, _doc, _example, _kernel in (
 
 NUMBERS.define("sign", "DOUBLE -> DOUBLE", "-1, 0 or 1", "SIGN(-5) -> -1e0", arrow(pc.sign),
                aliases=("signum",))  # fmt: skip
-NUMBERS.define("abs", "number -> number", "without its sign", "ABS(-7) -> 7", arrow(pc.abs_checked),
+NUMBERS.define("abs", "number or interval -> number or interval", "without its sign", "ABS(-7) -> 7",
+               of_intervals(arrow(pc.abs_checked), negated),
                raises=overflows)  # fmt: skip
 NUMBERS.define("power", "DOUBLE, DOUBLE -> DOUBLE", "the first to the power of the second",
                "POWER(2, 10) -> 1024e0",

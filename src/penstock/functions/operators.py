@@ -20,6 +20,7 @@ from penstock.errors import DataError
 from penstock.expression import Call, Expression, Literal, shown
 from penstock.functions import types
 from penstock.functions.casts import WIDE, to_decimal
+from penstock.functions.intervals import negated, of_intervals, scaled
 from penstock.functions.kernels import (
     Datum,
     Kernel,
@@ -33,6 +34,7 @@ from penstock.functions.kernels import (
 )
 from penstock.functions.registry import Theme
 from penstock.functions.types import DOUBLE, INT, coerce
+from penstock.schema import INTERVAL
 
 COMPARISONS = Theme("Comparison and logic", "A comparison with NULL is NULL, except by `<=>`.")
 ARITHMETIC = Theme(
@@ -166,6 +168,8 @@ def refuse_zero(call: Call, left: Datum, right: Datum) -> None:
 
 def _divide(call: Call, args: Sequence[Datum]) -> pa.Array:
     refuse_zero(call, *args)
+    if call.type == INTERVAL:
+        return scaled(call, args)
     if pa.types.is_decimal(call.type):
         return by_row(lambda a, b: to_decimal(WIDE.divide(a, b), call.type))(call, args)
     return pc.divide(*(pc.cast(arg, pa.float64()) for arg in args))
@@ -206,17 +210,19 @@ def _numbers(name: str, doc: str, example: str, kernel: Kernel, **more: Any) -> 
     ARITHMETIC.define(name, signature, doc, example, kernel, rule=rule, operator=True, **more)
 
 
-_numbers("+", "sum; of a DATE and an INT, days later", "1 + 2.5 -> 3.5", _checked(pc.add_checked, WIDE.add),
-         raises=overflows)  # fmt: skip
-_numbers("-", "difference; of a DATE and an INT, days earlier", "3 - 1 -> 2",
+_numbers("+", "sum; of a DATE and an INT, days later; of a time and an interval, a time", "1 + 2.5 -> 3.5",
+         _checked(pc.add_checked, WIDE.add), raises=overflows)  # fmt: skip
+_numbers("-", "difference; of a DATE and an INT, days earlier; of two times, an interval", "3 - 1 -> 2",
          _checked(pc.subtract_checked, WIDE.subtract), raises=overflows)  # fmt: skip
-_numbers("*", "product", "1.5 * 1.5 -> 2.25", _checked(pc.multiply_checked, WIDE.multiply), raises=overflows)
+_numbers("*", "product", "1.5 * 1.5 -> 2.25",
+         of_intervals(_checked(pc.multiply_checked, WIDE.multiply), scaled), raises=overflows)  # fmt: skip
 _numbers("/", "quotient, DOUBLE or DECIMAL; division by zero is an error", "7 / 2 -> 3.5e0", _divide,
          raises=True)  # fmt: skip
 _numbers("%", "remainder with the sign of the first", "-7 % 3 -> -1", remainder, raises=True)
 ARITHMETIC.define("div", "BIGINT, BIGINT -> BIGINT", "whole quotient, toward zero", "-7 DIV 2 -> -3L",
                   _whole_division, raises=True, operator=True)  # fmt: skip
-ARITHMETIC.define("negative", "number -> number", "negated", "-(2 + 3) -> -5", arrow(pc.negate_checked),
+ARITHMETIC.define("negative", "number or interval -> number or interval", "negated", "-(2 + 3) -> -5",
+                  of_intervals(arrow(pc.negate_checked), negated),
                   raises=overflows, operator=True, spark="(- {0})")  # fmt: skip
 for _sign, _word, _example, _bits in (
     ("&", "and", "6 & 3 -> 2", pc.bit_wise_and),

@@ -10,6 +10,7 @@ A *signature* such as ``STRING, INT [, STRING] -> STRING`` says what a function 
 ``STRING``, ``INT``..  that type; a number may be narrower and is widened
 ``DATE, TIMESTAMP``    that type, or a STRING, DATE or TIMESTAMP that is converted
 ``number, integer``    any type of the class, or NULL; alike arguments become one type unless a rule decides
+``number or interval`` either, as it is
 ``time``               a DATE or a TIMESTAMP as it is
 ``bytes``              a BINARY, or a STRING as one
 ``T``                  any type; all arguments marked T become their common type
@@ -30,7 +31,7 @@ import pyarrow as pa
 from penstock.expression import INFIX, Call, Expression, Literal, walk
 from penstock.functions import types
 from penstock.functions.kernels import Kernel, by_row
-from penstock.schema import SQL_TYPES, TIMESTAMP
+from penstock.schema import INTERVAL, SQL_TYPES, TIMESTAMP
 
 F = TypeVar("F", bound=Callable[..., Any])
 Rule = Callable[..., Expression | None]
@@ -40,6 +41,7 @@ Writer = Callable[[Call, list[str]], str]
 
 _CLASSES: dict[str, Callable[[pa.DataType], bool]] = {
     "number": types.is_numeric,
+    "number or interval": types.is_amount,
     "integer": types.is_integer,
     "time": types.is_temporal,
 }
@@ -248,7 +250,8 @@ def _raises(call: Call) -> bool:
 def for_catalyst(expression: Expression) -> bool:
     """Whether Catalyst can evaluate an expression; a user's function runs in the engine.
 
-    So does what Catalyst would compute in the session's time zone: here all times are in UTC.
+    So does what Catalyst would compute in the session's time zone: here all times are in UTC. Of intervals
+    it has comparisons only.
     """
     found = ((FUNCTIONS.get(call.function), call) for call in _calls(expression))
     return all(f is not None and f.spark is not None and _in_any_zone(call) for f, call in found)
@@ -262,5 +265,5 @@ _IN_ANY_ZONE = frozenset(
 
 
 def _in_any_zone(call: Call) -> bool:
-    zoned = TIMESTAMP in (call.type, *(e.type for e in call.args))
-    return not zoned or call.function in _IN_ANY_ZONE
+    found = {call.type, *(e.type for e in call.args)}
+    return not found & {TIMESTAMP, INTERVAL} or call.function in _IN_ANY_ZONE

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.expression import Call, Expression, Literal
-from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ
+from penstock.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
 NULL, BOOLEAN, STRING, BINARY, DATE = pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32()
 TINYINT, SMALLINT, INT, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -59,6 +59,11 @@ def is_temporal(type_: pa.DataType) -> bool:
     return pa.types.is_date(type_) or is_timestamp(type_)
 
 
+def is_amount(type_: pa.DataType) -> bool:
+    """A number or an interval."""
+    return is_numeric(type_) or type_ == INTERVAL
+
+
 def is_ordered(type_: pa.DataType) -> bool:
     """Whether values of the type can be compared with less-than."""
     return not pa.types.is_nested(type_)
@@ -68,6 +73,8 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether ANSI Spark can cast between the types, whatever the values; no array is cast."""
     if source != target and (pa.types.is_nested(source) or pa.types.is_nested(target)):
         return source == NULL
+    if source != target and INTERVAL in (source, target):
+        return source == NULL or is_string(target)
     if source == target or source == NULL or is_string(source) or is_string(target):
         return True
     if is_temporal(source) or is_temporal(target):

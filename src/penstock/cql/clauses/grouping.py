@@ -26,6 +26,7 @@ from penstock.cql.expressions.binder import ExpressionBinder, refuse_over
 from penstock.cql.names.scope import Scope
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Call, Column, Expression, transform, walk
+from penstock.functions import intervals
 from penstock.plan.logical import Aggregate, AggregateCall, Logical
 from penstock.plan.logical.stamp import latest, stamped
 
@@ -88,7 +89,14 @@ class Grouping:
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
         """A bound item with its keys replaced by the key columns; other columns of the rows are rejected."""
         names = {e: self.sets.column(name) if self.sets else name for name, e in self.keys.items()}
-        replaced = transform(bound, lambda e: Column(names[e], e.type) if e in names else None)
+
+        def key(e: Expression) -> Expression | None:
+            length = intervals.difference(e)
+            if length is not None and length in names:
+                return intervals.micros_of(Column(names[length], length.type))
+            return Column(names[e], e.type) if e in names else None
+
+        replaced = transform(bound, key)
         for part in walk(replaced):
             if isinstance(part, Column) and part.name not in names.values() and not self._has(part.name):
                 raise error(

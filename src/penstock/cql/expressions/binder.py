@@ -314,6 +314,7 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _try_cast,
+    exp.Interval: times.constant,
     exp.Extract: times.extract,
     exp.AtTimeZone: times.at_time_zone,
     exp.StrPosition: _position,
@@ -332,5 +333,4 @@ UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.Any: "ANY of a subquery other than on the right of = <> < <= > >=",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
-    exp.Interval: "INTERVAL other than added to or subtracted from a DATE or TIMESTAMP",
 }

@@ -12,7 +12,7 @@ from penstock.errors import CQLError
 from penstock.expression import Expression, Literal, shown
 from penstock.functions import types
 from penstock.functions.types import coerce, decimal_operand, read_time
-from penstock.schema import SQL_TYPES, sql_name
+from penstock.schema import INTERVAL, SQL_TYPES, sql_name
 
 _PARSED_AS = {
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), "STRING"),
@@ -35,12 +35,22 @@ def from_sql(node: exp.Expr) -> pa.DataType:
         if not (1 <= precision <= types.MAX_PRECISION and 0 <= scale <= precision):
             raise error(f"DECIMAL({precision}, {scale}) is out of range", node, "at most DECIMAL(38, 38)")
         return pa.decimal128(precision, scale)
+    if isinstance(node.this, exp.Interval):
+        return _interval(node)
     type_ = SQL_TYPES.get(_PARSED_AS.get(kind, kind), types.NULL)
     if type_ == types.NULL:
         if kind in NESTED:
             raise unsupported(f"the type {node.sql('spark')}", node, FLATTEN)
         raise error(f"unknown type '{node.sql('spark')}'", node, "types are Spark's, e.g. BIGINT or STRING")
     return type_
+
+
+def _interval(node: exp.Expr) -> pa.DataType:
+    unit = node.this.args.get("unit")
+    words = unit.sql("spark").upper().split() if unit is not None else []
+    if not {"YEAR", "MONTH"} & set(words):
+        return INTERVAL
+    raise unsupported(f"the type {node.sql('spark')}", node, "an interval is INTERVAL DAY TO SECOND")
 
 
 def unify(

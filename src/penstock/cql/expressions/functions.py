@@ -23,8 +23,8 @@ REFUSED = dict.fromkeys(
     CHANGING,
 )
 
-NOT_DONE = """any_value bit_and bit_or bit_xor group_concat kurtosis mode product
-    skewness""".split()
+NOT_DONE = """group_concat product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+    regr_sxy regr_syy""".split()
 """Aggregates of Spark and others that CQL does not have."""
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from penstock.cql.expressions import functions, times
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Call, Expression
-from penstock.functions import types
+from penstock.functions import intervals, types
 from penstock.functions.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def binary(operator: str) -> Bind:
     """An operator between two expressions."""
 
     def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
-        return functions.operator(operator, [binder.bind(node.left), binder.bind(node.right)], node)
+        left, right = binder.bind(node.left), binder.bind(node.right)
+        scaled = intervals.arithmetic(operator, left, right)
+        return scaled or functions.operator(operator, [left, right], node)
 
     return bind
 
@@ -36,9 +38,9 @@ def additive(operator: str) -> Bind:
         if times.is_time_arithmetic(node.left, node.right):
             return times.shifted(binder, node)
         left, right = binder.bind(node.left), binder.bind(node.right)
-        if operator == "-" and all(types.is_temporal(e.type) for e in (left, right)):
-            hint = "compare it with an INTERVAL, or write DATEDIFF or UNIX_MICROS"
-            raise unsupported("a difference of two times as a value", node, hint)
+        moved = intervals.arithmetic(operator, left, right)
+        if moved is not None:
+            return moved
         if left.type == types.DATE and types.is_integer(right.type):
             return functions.call("date_add" if operator == "+" else "date_sub", [left, right], node)
         return functions.operator(operator, [left, right], node)

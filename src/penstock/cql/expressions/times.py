@@ -1,8 +1,9 @@
 """Time in expressions: INTERVAL added to and taken from dates and timestamps, differences, EXTRACT.
 
-An interval is no value of its own here. ``ts + INTERVAL 5 MINUTES`` is a shift of ``ts``, and in
-``a - b < INTERVAL 5 MINUTES`` microseconds are compared. Months and years shift the
-date and keep the time of day.
+``ts + INTERVAL 5 MINUTES`` is a shift of ``ts``, and in ``a - b < INTERVAL 5 MINUTES`` microseconds are
+compared, which Catalyst and joins by bands understand; elsewhere an interval is a value
+(:mod:`penstock.functions.intervals`). Months and years shift the date and keep the time of day; they are no
+values, since their lengths differ.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from penstock.cql.expressions import functions
 from penstock.cql.syntax.duration import ALIASES, SECONDS
 from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.expression import Call, Expression, Literal
-from penstock.functions import FUNCTIONS, types
+from penstock.functions import FUNCTIONS, intervals, types
 from penstock.functions.times import DISTANCE_UNITS, seconds_and_fraction
 from penstock.functions.types import BIGINT, DATE, INT, STRING, coerce
-from penstock.schema import TIMESTAMP, TIMESTAMP_NTZ, sql_name
+from penstock.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
@@ -51,21 +52,26 @@ class Interval:
 
 
 def is_time_arithmetic(left: exp.Expr, right: exp.Expr) -> bool:
-    """Whether a sum or difference has an interval in it."""
+    """Whether a sum or difference has a constant interval in it."""
     return any(isinstance(side.unnest(), exp.Interval) for side in (left, right))
 
 
 def shifted(binder: ExpressionBinder, node: exp.Binary) -> Expression:
-    """``time + INTERVAL ...``, ``INTERVAL ... + time`` or ``time - INTERVAL ...``."""
+    """``time + INTERVAL ...``, ``INTERVAL ... + time``, ``time - INTERVAL ...``; also of intervals."""
     left, right = node.left.unnest(), node.right.unnest()
     swapped = isinstance(left, exp.Interval) and isinstance(node, exp.Add)
     time, by = (right, left) if swapped else (left, right)
-    if isinstance(time, exp.Interval) or not isinstance(by, exp.Interval):
-        raise unsupported("INTERVAL other than added to or subtracted from a DATE or TIMESTAMP", node)
-    bound, interval = binder.bind(time), read(by)
-    if not types.is_temporal(bound.type):
-        given = sql_name(bound.type)
-        raise error(f"type mismatch: INTERVAL is added to a DATE or TIMESTAMP, not to {given}", node)
+    bound = binder.bind(time)
+    if not types.is_temporal(bound.type) or not isinstance(by, exp.Interval):
+        operator = "-" if isinstance(node, exp.Sub) else "+"
+        sides = (bound, binder.bind(by))
+        moved = intervals.arithmetic(operator, *sides)
+        if moved is None:
+            given = " and ".join(sql_name(s.type) for s in sides)
+            hint = "an INTERVAL is added to a DATE, a TIMESTAMP or an INTERVAL"
+            raise error(f"type mismatch: '{operator}' of {given}", node, hint)
+        return moved
+    interval = read(by)
     sign = -1 if isinstance(node, exp.Sub) else 1
     return _plus_micros(_plus_months(bound, sign * interval.months), sign * interval.micros)
 
@@ -100,14 +106,15 @@ def _from_micros(value: Expression, like: Expression) -> Expression:
 
 
 def lengths(binder: ExpressionBinder, sides: Sequence[exp.Expr]) -> list[Expression] | None:
-    """The sides of a comparison with an interval, in microseconds; None for other comparisons."""
+    """The sides of a comparison of a difference with a constant interval, in microseconds; or None."""
     if not any(isinstance(s.unnest(), exp.Interval) for s in sides):
         return None
-    return [_length(binder, s.unnest()) for s in sides]
+    found = [length for s in sides if (length := _length(binder, s.unnest())) is not None]
+    return found if len(found) == len(sides) else None
 
 
-def _length(binder: ExpressionBinder, node: exp.Expr) -> Expression:
-    """An interval or a difference of two times."""
+def _length(binder: ExpressionBinder, node: exp.Expr) -> Expression | None:
+    """The microseconds of a constant interval or a difference of two times; None of others."""
     if isinstance(node, exp.Interval):
         interval = read(node)
         if interval.months:
@@ -117,14 +124,22 @@ def _length(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         sides = [binder.bind(s) for s in (node.left, node.right)]
         if all(types.is_temporal(s.type) for s in sides):
             return Call("-", (micros(sides[0]), micros(sides[1])), BIGINT)
-    raise error(
-        "an INTERVAL is compared with a difference of two times", node, "as in a - b < INTERVAL 1 DAY"
-    )
+    return None
+
+
+def constant(binder: ExpressionBinder, node: exp.Interval) -> Expression:
+    """A constant interval as a value."""
+    found = read(node)
+    if found.months:
+        raise unsupported("INTERVAL of months or years as a value", node, "their lengths differ; write days")
+    return intervals.interval(found.micros)
 
 
 def read(node: exp.Interval) -> Interval:
     """An interval as written: ``5 MINUTES``, ``'1' DAY`` or ``'1 hour 5 minutes'``."""
     value, unit = node.this, node.args.get("unit")
+    if isinstance(value, exp.Literal) and isinstance(unit, exp.IntervalSpan):
+        return _span(value.name, unit, node)
     if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var | None):
         raise unsupported("an INTERVAL that is not constant and of one unit", node)
     if unit is not None:
@@ -134,6 +149,22 @@ def read(node: exp.Interval) -> Interval:
         raise error(f"'{value.name}' is not an interval", node, "write e.g. INTERVAL '1 hour 5 minutes'")
     every = [_of(number, word, node) for number, word in parts]
     return Interval(sum(i.months for i in every), sum(i.micros for i in every))
+
+
+_FIELDS = ("day", "hour", "minute", "second")
+
+
+def _span(text: str, unit: exp.IntervalSpan, node: exp.Expr) -> Interval:
+    """``'1 02:03:04.5' DAY TO SECOND``: the fields from one unit to another, all with one sign."""
+    first, last = (name.lower().removesuffix("s") for name in (unit.this.name, unit.expression.name))
+    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
+        raise unsupported(f"INTERVAL {unit.sql('spark')}", node, "write e.g. DAY TO SECOND")
+    units = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    numbers = re.split(r"[ :]", text.strip().lstrip("+-"))
+    if len(numbers) != len(units) or not all(re.fullmatch(r"\d+(\.\d+)?", n) for n in numbers):
+        raise error(f"'{text}' is not {unit.sql('spark')}", node, "write e.g. '1 02:03:04.5' DAY TO SECOND")
+    micros = sum(_of(n, u, node).micros for n, u in zip(numbers, units, strict=True))
+    return Interval(micros=-micros if text.strip().startswith("-") else micros)
 
 
 def _of(number: str, unit: str, node: exp.Expr) -> Interval:
@@ -159,6 +190,8 @@ def extract(binder: ExpressionBinder, node: exp.Extract) -> Expression:
 def field_of(name: str, time: Expression, node: exp.Expr) -> Expression:
     """A field of a date or timestamp by its name."""
     known = FIELDS.get(name.lower(), name.lower())
+    if time.type == INTERVAL and known.removesuffix("s") in intervals.FIELDS:
+        return intervals.field(known.removesuffix("s"), time)
     if known in ("second", "seconds") and types.is_temporal(time.type):
         return seconds_and_fraction(coerce(time, TIMESTAMP))
     fields = [f.name.upper() for f in FUNCTIONS.values() if f.signature == "time -> INT"]

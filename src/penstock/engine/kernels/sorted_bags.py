@@ -224,3 +224,56 @@ def _tau(x: float) -> float:
         y *= 0.5
         z -= (1.0 - x) ** 2 * y
     return z / 3.0
+
+
+SKEWNESS, KURTOSIS = range(2)
+
+
+@njit(cache=True)
+def shaped(
+    bounds: Int64s, sign: np.ndarray, places: Int64s, starts: Int64s, ends: Int64s, times: Int64s,
+    values: np.ndarray, kind: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The skewness or kurtosis of each bag's values before and after each segment, and whether there is one.
+
+    Changes ``times``.
+    """
+    found, known = np.zeros((len(starts), 2)), np.zeros((len(starts), 2), np.bool_)
+    for s in range(len(starts)):
+        for after in range(2):
+            if after:
+                for i in range(bounds[s], bounds[s + 1]):
+                    if places[i] >= 0:
+                        times[places[i]] += sign[i]
+            elif s > 0 and starts[s] == starts[s - 1]:
+                found[s, 0], known[s, 0] = found[s - 1, 1], known[s - 1, 1]
+                continue
+            known[s, after], found[s, after] = _shape(values, times, starts[s], ends[s], kind)
+    return found, known
+
+
+@njit(cache=True)
+def _shape(values: np.ndarray, times: Int64s, start: int, end: int, kind: int) -> tuple[bool, float]:
+    """From the central moments, of differences to the mean scaled to at most 1, so that none overflows."""
+    count, mean, scale = 0, 0.0, 0.0
+    for i in range(start, end):
+        if times[i] > 0:
+            if not np.isfinite(values[i]):
+                return True, np.nan
+            count += times[i]
+            mean += (values[i] - mean) * (times[i] / count)
+    for i in range(start, end):
+        if times[i] > 0:
+            scale = max(scale, abs(values[i] - mean))
+    if scale == 0.0:
+        return False, 0.0
+    second = third = fourth = 0.0
+    for i in range(start, end):
+        if times[i] > 0:
+            apart = (values[i] - mean) / scale
+            second += times[i] * apart * apart
+            third += times[i] * apart * apart * apart
+            fourth += times[i] * apart * apart * apart * apart
+    if kind == SKEWNESS:
+        return True, np.sqrt(float(count)) * third / np.sqrt(second * second * second)
+    return True, count * fourth / (second * second) - 3.0

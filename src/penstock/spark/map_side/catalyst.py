@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.expression import Column, Expression, Literal
 from penstock.functions import FUNCTIONS
 from penstock.functions.casts import spark_name
+from penstock.functions.intervals import MICROSECOND, to_text
 
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
@@ -49,6 +50,8 @@ def _literal(value: Any, type_: pa.DataType) -> str:
         return str(value).upper()
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, dt.timedelta):
+        return to_text(value // MICROSECOND)
     if pa.types.is_integer(type_) and type_ in _SUFFIX:
         return f"{value}{_SUFFIX[type_]}"
     return f"CAST({_text(_plain_text(value, type_))} AS {spark_name(type_)})"

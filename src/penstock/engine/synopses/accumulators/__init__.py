@@ -23,11 +23,13 @@ from penstock.engine.synopses.accumulators.sketches import ApproxCountDistinct, 
 from penstock.engine.synopses.accumulators.sorted_bags import (
     CollectList,
     CollectSet,
+    Kurtosis,
     MaxBy,
     MinBy,
     Mode,
     Percentile,
     PercentileDisc,
+    Skewness,
     StringAgg,
 )
 from penstock.engine.synopses.accumulators.sums import Count, WholeAverage, WholeSum
@@ -64,11 +66,15 @@ ACCUMULATORS: dict[str, Callable[..., Accumulator]] = {
     "collect_set": CollectSet,
     "string_agg": StringAgg,
     "mode": Mode,
+    "skewness": Skewness,
+    "kurtosis": Kurtosis,
     "bit_and": BitAnd,
     "bit_or": BitOr,
     "bit_xor": BitXor,
 }
-KEEPS_VALUES = ("percentile", "percentile_disc", "collect_list", "collect_set", "string_agg", "mode")
+KEEPS_VALUES = frozenset(
+    "percentile percentile_disc collect_list collect_set string_agg mode skewness kurtosis".split()
+)
 """Functions whose state has each different value of a group."""
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.engine.element import Int64s
 from penstock.engine.kernels import sorted_bags
 from penstock.engine.kernels.hashing import validity
-from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values
+from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, masked
 from penstock.engine.synopses.order_keys import IntegerKeys, LabelKeys, mapped, order_keys
 
 Spans = tuple[Int64s, Int64s]
@@ -199,6 +199,27 @@ class MaxBy(MinBy):
     """MAX_BY: the first argument where the second is greatest, and of equal ones the greatest."""
 
     _fraction = 1.0
+
+
+class Skewness(Ordered):
+    """SKEWNESS: of the values in their order, so that it depends on nothing else; NULL of equal values."""
+
+    _kind: ClassVar[int] = sorted_bags.SKEWNESS
+
+    def _show(
+        self, segments: Segments, places: Int64s, spans: Spans, rows: np.ndarray, times: Int64s
+    ) -> Values:
+        values = np.asarray(self._values(rows, np.arange(len(rows))).fill_null(0.0))
+        bags = (segments.bounds, segments.sign, places, *spans, times)
+        found, known = sorted_bags.shaped(*bags, values, self._kind)
+        before, after = (masked(found[:, n], known[:, n], self.result) for n in range(2))
+        return before, after
+
+
+class Kurtosis(Skewness):
+    """KURTOSIS: that of a normal distribution is 0."""
+
+    _kind = sorted_bags.KURTOSIS
 
 
 class CollectList(Ordered):

@@ -27,7 +27,7 @@ class Count(Accumulator):
 
 
 class WholeSum(Accumulator):
-    """SUM of integers and decimals in 192 bits, which no sum of them exceeds."""
+    """SUM of integers, decimals and intervals in 192 bits, which no sum of them exceeds."""
 
     saved = ("_counts", "_totals")
 
@@ -69,16 +69,17 @@ class WholeAverage(WholeSum):
 
     def _show(self, totals: np.ndarray, counts: Int64s) -> pa.Array:
         valid = counts > 0
-        if pa.types.is_decimal(self.result):
-            return self._decimals(totals, counts)
+        if pa.types.is_decimal(self.result) or pa.types.is_duration(self.result):
+            return self._exactly(totals, counts)
         wide = totals[:, 1].astype(np.float64) * 2.0**64 + totals[:, 0].view(np.uint64)
         small = (totals[:, 0] >> 63) == totals[:, 1]
         sums = np.where(small, totals[:, 0].astype(np.float64), wide)
         return masked(sums / np.maximum(counts, 1), valid, self.result)
 
-    def _decimals(self, totals: np.ndarray, counts: Int64s) -> pa.Array:
+    def _exactly(self, totals: np.ndarray, counts: Int64s) -> pa.Array:
         """Quotients rounded half up, as Spark rounds them."""
-        factor = 10 ** (self.result.scale - self.arguments[0].scale)
+        decimal = pa.types.is_decimal(self.result)
+        factor = 10 ** (self.result.scale - self.arguments[0].scale) if decimal else 1
         shown = np.zeros((len(totals), exact_sums.WIDE), np.int64)
         for row in np.flatnonzero(counts > 0):
             total = int.from_bytes(totals[row].tobytes(), "little", signed=True) * factor
@@ -107,7 +108,8 @@ def _number(what: str, words: np.ndarray, valid: Bools, kind: pa.DataType) -> pa
     fits = (words[:, 2] == high >> 63) & _less(words, bound) & ~_less(words, 1 - bound if decimal else -bound)
     if not fits[valid].all():
         instead = "cast its argument to DOUBLE" if decimal else "cast its argument to DECIMAL(38, 0)"
-        raise DataError(f"{what} is too large for {sql_name(kind)}; {instead}")
+        advice = "" if pa.types.is_duration(kind) else f"; {instead}"
+        raise DataError(f"{what} is too large for {sql_name(kind)}{advice}")
     if not decimal:
         return masked(low, valid, kind)
     mask = pa.array(valid).buffers()[1]
