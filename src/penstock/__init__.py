@@ -42,11 +42,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
+def connect(
+    spark: SparkSession | None = None, partitions: int | None = None, shuffle_partitions: int | None = None
+) -> Session:
     """A session on your Spark, or on a local one; see :class:`penstock.spark.driver.session.Session`."""
     from penstock.spark.driver.session import connect
 
-    return connect(spark, partitions)
+    return connect(spark, partitions, shuffle_partitions)
 
 
 def evaluate(

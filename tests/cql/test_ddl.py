@@ -275,7 +275,7 @@ def test_a_registration_is_bound(catalog: Catalog) -> None:
     sink = SinkDef("out", "console")
     bound, found = cql.bind_registration(query, {**catalog, "out": sink})
     assert found is sink and bound.root == cql.bind(query.text, catalog).root
-    with pytest.raises(CQLError, match="unknown sink 'out'"):
+    with pytest.raises(CQLError, match="line 1, column 23: unknown sink 'out'"):
         cql.bind_registration(query, catalog)
 
 

@@ -193,3 +193,13 @@ def test_explain_says_who_shares_what() -> None:
     text = explain_pipeline(pipeline.plan, found)
     assert "S whole: to one partition; read by a, b" in text
     assert "seq-window [RANGE 10]  = shared with b" in text and "= shared with a" in text
+
+
+def test_explain_says_when_results_are_shown() -> None:
+    """A join that alone would show its results at once waits, since it may share its windows."""
+    now = "SELECT ISTREAM(k) FROM S [NOW]"
+    pipeline = Pipeline(b=JOIN, c=now)
+    found = {name: admit(pipeline.plan, name, bound(cql)) for name, cql in (("b", JOIN), ("c", now))}
+    lines = explain_pipeline(pipeline.plan, found).splitlines()
+    shown = {line.split()[1]: line.split("shown ")[1] for line in lines if line.startswith("query ")}
+    assert shown == {"b:": "when an instant is complete", "c:": "at once, as results are found"}

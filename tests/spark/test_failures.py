@@ -90,7 +90,10 @@ def test_many_shuffle_partitions(spark: Any, caplog: Any) -> None:
     other.conf.set("spark.sql.shuffle.partitions", 200)
     with caplog.at_level(logging.WARNING, "penstock"):
         penstock.connect(other).close()
-    assert 'type spark.conf.set("spark.sql.shuffle.partitions", 2) before' in caplog.messages[0]
+    assert "type penstock.connect(spark, shuffle_partitions=2)" in caplog.messages[0]
+    with caplog.at_level(logging.WARNING, "penstock"):
+        penstock.connect(other, shuffle_partitions=2).close()
+    assert len(caplog.messages) == 1 and other.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,11 @@ def _time(column: pa.Field, given: Any, unit: Any) -> TimeDomain:
         return TimeDomain("integer", _unit(unit))
     if not types.is_timestamp(column.type):
         message = f"TIMESTAMP BY column '{column.name}' is {sql_name(column.type)}"
-        raise error(message, _place(given), "it must be a TIMESTAMP or an integer")
+        hint = "it must be a TIMESTAMP or an integer"
+        if types.is_string(column.type):
+            hint += "; declare it as TIMESTAMP, which readers of files and messages parse, or convert a "
+            hint += "DataFrame's with to_timestamp"
+        raise error(message, _place(given), hint)
     if unit is not None and _unit(unit) != TIMESTAMP_TIME.unit:
         message = f"IN {_text(unit).upper()} is for integer timestamps, and '{column.name}' is a TIMESTAMP"
         raise error(message, _place(unit), "leave the unit out")

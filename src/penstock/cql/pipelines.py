@@ -44,6 +44,8 @@ class RegisterQuery:
     expression: exp.Expr = field(compare=False)
     pipeline: str | None = None
     sink: str | None = None
+    at: exp.Expr | None = field(default=None, compare=False)
+    """Where errors about the sink are reported."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def _registration(node: QueryRegistration) -> RegisterQuery:
         raise error("REGISTER QUERY takes AS and a query", node, hint)
     pipeline, sink = node.args.get("pipeline"), node.args.get("sink")
     named = (pipeline.name if pipeline else None, sink.name if sink else None)
-    return RegisterQuery(node.name, node.args["text"], query, *named)
+    return RegisterQuery(node.name, node.args["text"], query, *named, at=sink)
 
 
 def _keep(given: Duration | None) -> float | None:

@@ -74,8 +74,9 @@ def bind_registration(statement: RegisterQuery, catalog: Catalog) -> tuple[Query
     query = bind(statement.expression, catalog)
     if statement.sink is None:
         return query, None
-    sink = _sink(statement.sink, statement.expression, catalog)
-    _check_columns(query, sink, statement.expression)
+    at = statement.at or statement.expression
+    sink = _sink(statement.sink, at, catalog)
+    _check_columns(query, sink, at)
     return query, sink
 
 

@@ -111,9 +111,8 @@ class Engine:
         if plan.partitions is not None and self.stage.partition >= plan.partitions:
             return
         reads = self._streams if self.stage.one_clock else plan.streams | self._unread
-        late = waits(plan.root) or any(i.waits for i in plan.inputs)
-        # Queries of a pipeline that read windows wait alike, so that they can share them.
-        late |= not self.stage.roots and plan.reads_windows
+        roots = self.stage.roots
+        late = waits(plan.root) or any(i.waits for i in plan.inputs) if roots else plan.waits
         key = " + ".join(sorted(reads)) + ("" if late else " at once")
         if key not in self.groups:
             streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]

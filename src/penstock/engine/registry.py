@@ -24,7 +24,7 @@ from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.since import Since
 from penstock.engine.operators.source import Source
-from penstock.engine.stage import Arrival, StageInput
+from penstock.engine.stage import Arrival, StageInput, waits
 from penstock.errors import EngineError
 
 
@@ -49,6 +49,11 @@ class QueryPlan:
     def reads_windows(self) -> bool:
         """Whether it has windows that keep rows, which it could share."""
         return _reads_windows(self.root)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a pipeline shows it at complete instants: those that read windows wait, to share."""
+        return waits(self.root) or any(i.waits for i in self.inputs) or self.reads_windows
 
     def encoded(self) -> str:
         """The plan in a command."""

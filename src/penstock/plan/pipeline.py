@@ -304,7 +304,9 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         for node in _nodes(query.plan.root):
             users.setdefault(node, {})[name] = None
     for name, query in queries.items():
-        yield f"query    {name}: {query.kind}" + ("" if query.spread else ", in one partition")
+        shown = "when an instant is complete" if query.plan.waits else "at once, as results are found"
+        place = "" if query.spread else ", in one partition"
+        yield f"query    {name}: {query.kind}{place}; shown {shown}"
 
         def also(node: Node, own: str = name) -> str:
             others = [n for n in users.get(node, ()) if n != own]

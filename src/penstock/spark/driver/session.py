@@ -62,15 +62,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock")
 
 
-def connect(spark: SparkSession | None = None, partitions: int | None = None) -> Session:
+def connect(
+    spark: SparkSession | None = None, partitions: int | None = None, shuffle_partitions: int | None = None
+) -> Session:
     """A session on the given Spark, or on a local one with a task for every core.
 
     ``partitions`` is how many engines a stage is spread over, where its query allows; by default as many as
-    Spark runs tasks at once.
+    Spark runs tasks at once. ``shuffle_partitions`` sets ``spark.sql.shuffle.partitions`` of the session, the
+    tasks that every stage starts in every batch: 200 in a Spark that nobody configured.
     """
     if spark is not None:
         check_spark(spark)
-    return Session(spark or local_spark(), partitions)
+    spark = spark or local_spark()
+    if shuffle_partitions is not None:
+        check_count("shuffle_partitions", shuffle_partitions)
+        spark.conf.set("spark.sql.shuffle.partitions", str(shuffle_partitions))
+    return Session(spark, partitions)
 
 
 class Session:
@@ -542,8 +549,7 @@ def _make_ready(spark: SparkSession) -> None:
     if tasks > 4 * at_once:
         _log.warning(
             "spark.sql.shuffle.partitions is %d, and every stage starts that many tasks in every batch; for "
-            'the %d that run at once, type spark.conf.set("spark.sql.shuffle.partitions", %d) before a query '
-            "starts",
+            "the %d that run at once, type penstock.connect(spark, shuffle_partitions=%d)",
             tasks,
             at_once,
             at_once,
