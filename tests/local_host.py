@@ -229,7 +229,8 @@ def definition(name: str, schema: str, case: Case, manner: Manner) -> Input | Ta
     if rows and isinstance(rows[0], dict):
         return TableDef(name, fields)
     kind = "relation" if rows and len(rows[0]) == 3 else "stream"
-    heavy = [(c.split()[0], HEAVY[c.split()[1]]) for c in schema.split(", ") if name in manner.heavy]
+    columns = [c.split() for c in schema.split(", ")] if name in manner.heavy else []
+    heavy = [(c, HEAVY[kind]) for c, kind in columns if kind in HEAVY]
     time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
     order = {"skew": manner.skew, "adaptive": manner.adaptive, "arrival": bool(manner.times)}
     obeyed = constraints_of(case.constraints.get(name, ""), name, fields, time, kind)

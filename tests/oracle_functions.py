@@ -35,6 +35,8 @@ FORMS = {
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "COLLECT_SET 1": "COALESCE ( LIST ( DISTINCT {0} ORDER BY {0} ) "
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
+    "APPROX_PERCENTILE 2": "QUANTILE_DISC ( {0} , {1} ) {filter}",
+    "APPROX_COUNT_DISTINCT 1": "COUNT ( DISTINCT {0} ) {filter}",
     "ANY_VALUE 1": "MIN ( {0} ) {filter}",
     **{
         f"{name}{distinct}1": form.replace("{x}", "{0}").replace("( {0} ", f"({distinct}{{0}} ")

@@ -76,10 +76,17 @@ def plain(cql: str) -> str:
     """One query, with views in place of their names, and without budgets, which are large enough."""
     *definitions, query = cql.strip().rstrip(";").split("; ")
     for definition in reversed(definitions):
-        view = re.fullmatch(r"CREATE VIEW (\w+) AS (.*)", definition, re.DOTALL)
+        view = re.fullmatch(r"CREATE VIEW (\w+)(?: \((.*?)\))? AS (.*)", definition, re.DOTALL)
         assert view is not None
-        query = re.sub(rf"\b{view[1]}\b", lambda _, text=view[2]: f"({text})", query)
+        text = _renamed(view[3], re.findall(r"(\w+) /\* of (\w+) \*/", view[2] or ""))
+        query = re.sub(rf"\b{view[1]}\b", lambda _, text=text: f"({text})", query)
     return WITHIN.sub("", query)
+
+
+def _renamed(query: str, names: list[tuple[str, str]]) -> str:
+    """A query with other names of its columns, given with those that it has."""
+    columns = ", ".join(f"{own} AS {name}" for name, own in names)
+    return f"SELECT {columns} FROM ({query}) AS renamed__" if names else query
 
 
 def _query(words: list[str]) -> Query:

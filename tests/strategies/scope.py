@@ -56,7 +56,18 @@ class Context:
         """A query in FROM: in parentheses, now and then as a view."""
         if not self.chance(5):
             return f"({query})"
-        self.views.append(query)
+        return self._view(f"AS {query}")
+
+    def renamed(self, query: str, columns: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """The same, now and then a view with names of its own for its columns."""
+        if not self.chance(8):
+            return self.view(query), columns
+        names = {f"{name}_{len(self.views)}": name for name in columns}
+        listed = ", ".join(f"{name} /* of {own} */" for name, own in names.items())
+        return self._view(f"({listed}) AS {query}"), {n: columns[own] for n, own in names.items()}
+
+    def _view(self, definition: str) -> str:
+        self.views.append(definition)
         return f"v{len(self.views) - 1}"
 
     def alias(self) -> str:

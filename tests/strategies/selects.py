@@ -257,12 +257,14 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     type_, whole, texts = scope.types[column], scope.columns({INT}), scope.columns({STRING})
     forms = [(f"MIN_BY({column}, {other})", type_), (f"MAX_BY({column}, {other})", type_)]
     forms += [(f"MODE({column})", type_), (f"ANY_VALUE({column})", type_)]
+    forms += [(f"APPROX_COUNT_DISTINCT({column})", BIGINT)]  # of few values it is exact
     if whole:
         bits = ctx.pick(*whole)
         forms += [(f"BIT_{ctx.pick('AND', 'OR', 'XOR')}({ctx.pick('', 'DISTINCT ')}{bits})", INT)]
         forms += [(f"PERCENTILE_DISC({n}) WITHIN GROUP (ORDER BY {ctx.pick(*whole)})", INT)]
         forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
+        forms += [(f"APPROX_PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
         shape = ctx.pick("SKEWNESS", "KURTOSIS")
         forms += [(f"{shape}({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         pair = f"({ctx.pick(*whole)}, {ctx.pick(*whole)})"
@@ -275,7 +277,8 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     if lists:
         forms += [(f"COLLECT_SET({column})", ROUGH)] + [(f"COLLECT_LIST({column})", ROUGH)] * timed
     call, type_ = ctx.pick(*forms)
-    return (f"{call} FILTER (WHERE {condition(ctx, scope)})", type_) if ctx.chance(3) else (call, type_)
+    call = f"{call} FILTER (WHERE {condition(ctx, scope)})" if ctx.chance(3) else call
+    return f"ROUND({call}, 1)" if call.startswith("APPROX_PERCENTILE") else call, type_
 
 
 def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:

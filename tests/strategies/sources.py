@@ -120,7 +120,8 @@ def item(ctx: Context, depth: int, static: bool) -> Part:
         if "OVER (" in query.split(" FROM ", 1)[0]:
             last = list(columns)[-1]
             query = f"SELECT * FROM ({query}) AS w WHERE w.{last} {ctx.pick('<=', '=', '<')} {ctx.pick(1, 2)}"
-        return Part(f"{ctx.view(query)} AS {alias}", [Item(alias, columns)])
+        text, columns = ctx.renamed(query, columns)
+        return Part(f"{text} AS {alias}", [Item(alias, columns)])
     if kind == "derived":
         return derived(ctx, depth)
     if kind == "values":
