@@ -126,7 +126,8 @@ def test_late_rows_are_a_stream(spark: Any, tmp_path: Path, caplog: Any, monkeyp
     queries = [run(session.sql(f"SELECT k FROM S [RANGE {n}]"))[1] for n in (5, 6)]
     found = [run(df)[0] for df in (late, session.late_rows("S", queries[1]))]
     session.close()
-    assert queries[0].lastProgress["observedMetrics"]["penstock.late_rows"]["S"] == 3
+    for progress in (queries[0].lastProgress, queries[0].recentProgress[-1]):
+        assert progress["observedMetrics"]["penstock.late_rows"]["S"] == 3
     # It is said when it is seen first, and at the end if there were more.
     told = re.findall(r"(\d) rows? of 'S' came too late and w[a-z]+ left out", caplog.text)
     assert 2 <= len(told) <= 4 and told[-1] == "3"

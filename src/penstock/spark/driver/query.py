@@ -50,8 +50,16 @@ class Query(StreamingQuery):
     def lastProgress(self) -> StreamingQueryProgress | None:
         """The last report; its observed metrics have the late rows since the query began, by input."""
         progress = super().lastProgress
-        counts = self._registry.late_rows(str(self.runId))
-        if progress is not None and counts:
+        return None if progress is None else self._with_late_rows(progress)
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:
+        """The last reports, of which the last one has the late rows."""
+        found = list(super().recentProgress)
+        return [*found[:-1], *map(self._with_late_rows, found[-1:])]
+
+    def _with_late_rows(self, progress: StreamingQueryProgress) -> StreamingQueryProgress:
+        if counts := self._registry.late_rows(str(self.runId)):
             progress["observedMetrics"][LATE_ROWS] = Row(**counts)
         return progress
 
