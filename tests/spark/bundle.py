@@ -33,7 +33,7 @@ from penstock.plan.physical import PhysicalPlan, SourceInput, TableInput
 from penstock.schema import TimeDomain
 from penstock.spark.driver import dataframe, exchange
 from penstock.spark.driver.dataframe import result_schema
-from penstock.spark.driver.evaluate import HEARTBEAT
+from penstock.spark.driver.evaluate import HEARTBEAT, table
 from penstock.spark.driver.sources import InputFrame
 from penstock.spark.driver.tables import read
 from penstock.spark.map_side.packer import Packers
@@ -163,7 +163,7 @@ def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession) -> Catalog:
         options = InputOptions(finite.time, heartbeat=HEARTBEAT)
         catalog[name] = Input(name, schema, options, kind, source)
     for name, rows in finite.tables.items():
-        catalog[name] = TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows)))
+        catalog[name] = TableDef(name, rows.schema, InputFrame(table(spark, rows)))
     return catalog
 
 

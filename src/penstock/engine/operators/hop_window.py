@@ -27,16 +27,11 @@ Bounds = tuple[tuple[str, str], pa.DataType]
 """The names of the columns with a window's start and end, and their type."""
 
 
-@dataclass(frozen=True)
-class HopWindow(Unary):
-    """``size`` and ``hop`` in ticks. ``bounds``: the columns that it adds, if someone reads them."""
+class BoundedWindow(Unary):
+    """A window whose rows enter when it is complete, perhaps with its ``bounds`` as columns."""
 
-    size: int
-    hop: int
-    bounds: Bounds | None = None
-    text: str = ""
-
-    name = "hop-window"
+    bounds: Bounds | None
+    text: str
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -55,13 +50,25 @@ class HopWindow(Unary):
         return True
 
     @property
+    def accumulates(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class HopWindow(BoundedWindow):
+    """``size`` and ``hop`` in ticks. ``bounds``: the columns that it adds, if someone reads them."""
+
+    size: int
+    hop: int
+    bounds: Bounds | None = None
+    text: str = ""
+
+    name = "hop-window"
+
+    @property
     def lag(self) -> int:
         """A tuple waits for the end of its window, or of the last one that it enters anew."""
         return self.size if self.bounds else self.hop
-
-    @property
-    def accumulates(self) -> bool:
-        return False
 
     def start(self, context: StartContext) -> Operator:
         return _Hop(self)

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
+from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
 from penstock.engine.kernels.sessions import assign
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
-from penstock.engine.operators.hop_window import Bounds, bounded, with_bounds
+from penstock.engine.operator import Clock, Operator, StartContext
+from penstock.engine.operators.hop_window import BoundedWindow, Bounds, bounded
 from penstock.engine.settings import MIN_SESSIONS
 from penstock.engine.synopses import pieces
 from penstock.engine.synopses.directory import Directory
 
 
 @dataclass(frozen=True)
-class SessionWindow(Unary):
+class SessionWindow(BoundedWindow):
     """``gap`` in ticks. ``bounds``: the columns that it adds, if someone reads them."""
 
     gap: int
@@ -34,26 +32,6 @@ class SessionWindow(Unary):
     text: str = ""
 
     name = "session-window"
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return with_bounds(self.input.schema, self.bounds)
-
-    @property
-    def pattern(self) -> Pattern:
-        return Pattern.EXPIRING
-
-    def describe(self) -> str:
-        return self.text
-
-    @property
-    def waits(self) -> bool:
-        """Which rows are a session depends on their order."""
-        return True
-
-    @property
-    def accumulates(self) -> bool:
-        return False
 
     def start(self, context: StartContext) -> Operator:
         return _Session(self)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Pattern
 from penstock.expression import Expression
-from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.distribution import EVERYWHERE, Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import Origin, Origins
 from penstock.schema import TimeDomain
@@ -242,6 +242,21 @@ class Leaf(Logical):
     def called(self, what: str) -> str:
         """A description with the alias, where that is not the name in it."""
         return what if what.split(" ", 1)[0] == self.alias else f"{what} AS {self.alias}"
+
+
+class StaticLeaf(Leaf):
+    """Rows that no stream changes, and that each partition has whole."""
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.APPEND
+
+    @property
+    def is_static(self) -> bool:
+        return True
+
+    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
+        return EVERYWHERE
 
 
 @dataclass(frozen=True)

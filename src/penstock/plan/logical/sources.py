@@ -15,9 +15,9 @@ from penstock.catalog import Input, TableDef
 from penstock.engine.element import Pattern
 from penstock.engine.operators import identify, select, stamp
 from penstock.expression import Column, Expression
-from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
+from penstock.plan.distribution import Distribution, Spread
 from penstock.plan.facts import Origins
-from penstock.plan.logical.operator import Leaf, Logical, Needed, UniqueKey, rewrite, walk
+from penstock.plan.logical.operator import Leaf, Logical, Needed, StaticLeaf, UniqueKey, rewrite, walk
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -117,7 +117,7 @@ class RelationSource(Source):
 
 
 @dataclass(frozen=True)
-class TableSource(FilteredByHost, Leaf):
+class TableSource(FilteredByHost, StaticLeaf):
     """A static table as it stands in FROM."""
 
     definition: TableDef
@@ -129,20 +129,9 @@ class TableSource(FilteredByHost, Leaf):
     def describe(self) -> str:
         return f"Table {self.called(self.definition.name)}"
 
-    @property
-    def pattern(self) -> Pattern:
-        return Pattern.APPEND
-
-    @property
-    def is_static(self) -> bool:
-        return True
-
     def determines_life(self, shown: Collection[str]) -> bool:
         """A row that a refresh replaces leaves; what is not shown of the new one may be all that differs."""
         return set(self.schema.names) <= set(shown)
-
-    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        return EVERYWHERE
 
     def build_filtered(self, context: Builder, needed: Needed, filter: Expression | None) -> Node:
         return context.table(self, needed, filter)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.engine.element import Pattern
 from penstock.engine.evaluate import evaluate
 from penstock.expression import Expression
-from penstock.plan.distribution import EVERYWHERE, Distribution, Spread
-from penstock.plan.logical.operator import Leaf, Needed
+from penstock.plan.logical.operator import Needed, StaticLeaf
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Values(Leaf):
+class Values(StaticLeaf):
     """VALUES as it stands in FROM: a static table of constants, of which ``rows`` has the same types each."""
 
     names: tuple[str, ...]
@@ -35,19 +33,8 @@ class Values(Leaf):
     def describe(self) -> str:
         return f"Values {', '.join('(' + ', '.join(map(str, row)) + ')' for row in self.rows)}"
 
-    @property
-    def pattern(self) -> Pattern:
-        return Pattern.APPEND
-
-    @property
-    def is_static(self) -> bool:
-        return True
-
     def determines_life(self, shown: Collection[str]) -> bool:
         return True
-
-    def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
-        return EVERYWHERE
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """An input that the plan itself fills; its name tells other rows from these."""

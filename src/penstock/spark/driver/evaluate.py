@@ -65,8 +65,13 @@ def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
         options = replace(finite.options(name), heartbeat=HEARTBEAT)
         found.add(Input(name, schema, options, kind, source))
     for name, rows in finite.tables.items():
-        found.add(TableDef(name, rows.schema, InputFrame(spark.createDataFrame(rows))))
+        found.add(TableDef(name, rows.schema, InputFrame(table(spark, rows))))
     return found
+
+
+def table(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """A static DataFrame. Without a schema, Spark would make a TIMESTAMP_NTZ a TIMESTAMP of its own zone."""
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema))
 
 
 def _write(finite: Finite, root: Path, end: int, batches: int) -> None:
