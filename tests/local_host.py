@@ -53,7 +53,8 @@ class Manner:
     ``before`` says for each step what to do before it: ``"snapshot"``,
     ``"whole snapshot"``, ``"rebuild"``, several of them or ``""``.
     ``heavy``: the streams by name that declare the usual values of all their columns as heavy.
-    ``scheduler`` and ``slice_rows``: how engines process a step; ``access_method``: how they probe windows.
+    ``scheduler`` and ``slice_rows``: how engines process a step; ``access_method``: how they probe windows;
+    ``invalidation``: when they free rows that have expired.
     """
 
     partitions: int = 1
@@ -64,6 +65,7 @@ class Manner:
     scheduler: str = "fifo"
     slice_rows: int | None = None
     access_method: str = "adaptive"
+    invalidation: str = "adaptive"
     versions: tuple[tuple[int, tuple[dict[str, Any], ...]], ...] = ()
     """By step, the rows that the table D has from then on."""
     adaptive: bool = False
@@ -144,7 +146,7 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
 
 def settings_of(manner: Manner) -> Settings:
     """The settings of a manner."""
-    names = ("scheduler", "slice_rows", "access_method", "memory_limit", "batch_span")
+    names = ("scheduler", "slice_rows", "access_method", "invalidation", "memory_limit", "batch_span")
     files = {"overflow_directory": "/dev/shm"} if os.path.isdir("/dev/shm") else {}  # faster than a disk
     return Settings(**{name: getattr(manner, name) for name in names}, **files)
 

@@ -201,7 +201,8 @@ def manner_of(choices: Choices) -> Manner:
     spans = choices.pick(None, None, 20.0, 100.0)
     turned = settings_of(choices, len(before)) if choices.chance(3) else ()
     own = (partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
-    return Manner(*own, batch_span=spans, settings=turned)
+    freed = choices.pick(*CHOICES["invalidation"])
+    return Manner(*own, freed, batch_span=spans, settings=turned)
 
 
 SETTINGS: dict[str, tuple[Any, ...]] = {

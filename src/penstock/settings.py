@@ -29,7 +29,8 @@ class Settings:
     ``sharing``: whether the next queries of a pipeline share what they have in common with others.
     ``scheduler``: the order in which operators run; ``slice_rows``: the rows of a batch that go through the
     operators at once. ``access_method``: by which windows are probed, where it finds the rows; ``adaptive``:
-    by the cheapest, chosen again while the query runs. ``at_end``: the input is finite, and when all of it is
+    by the cheapest, chosen again while the query runs; ``invalidation``: when expired rows are freed.
+    ``at_end``: the input is finite, and when all of it is
     read time runs on for this long after its last row (ticks, or a number with a unit), and the query stops;
     None if it is not finite. ``batch_span``: the seconds of stream time that one batch has, by which joins
     without equality may be spread by time. ``memory_limit``: the bytes of state that an engine holds in
@@ -59,6 +60,7 @@ class Settings:
     at_end: str | None = None
     batch_span: float | None = None
     access_method: str = "adaptive"
+    invalidation: str = "adaptive"
     memory_limit: int | None = None
     overflow_directory: str | None = None
     trigger: str = "0 seconds"
@@ -180,6 +182,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "constraints": ("declared", "off"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
     "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),
+    "invalidation": ("adaptive", "active", "lazy"),
 }
 
 READERS: dict[str, Callable[[str], Any]] = {

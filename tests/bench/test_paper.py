@@ -54,7 +54,12 @@ def test_what_is_not_there(arguments: list[str], says: str) -> None:
     assert says in result.output
 
 
-KANG = ["2", "3", "4", "5", "6", "7", "early_4", "early_5", "early_6", "early_7", "early_8", "grid", "probes"]
+KANG = [
+    *(str(n) for n in range(2, 8)),
+    *(f"early_{n}" for n in ("11", "2", "4", "5", "6", "7", "8", "lazy")),
+    "grid",
+    "probes",
+]
 
 
 @pytest.mark.long

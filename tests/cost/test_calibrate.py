@@ -65,3 +65,10 @@ def test_a_file_with_something_else(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(PenstockError, match="run 'penstock calibrate'"):
         weights.load(path)
+
+
+def test_invalidation_is_measured() -> None:
+    from penstock.cost.calibrate import invalidation
+
+    call, row = invalidation(runs=2)
+    assert 0 < row < call < 1e-3

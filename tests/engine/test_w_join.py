@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
 from penstock.engine.joins.window_graph import UnconnectedError, WindowGraph
+from penstock.engine.operators import w_join
 from penstock.engine.operators.w_join import _WJoin
 from penstock.evaluation import changes, plan_of, read_inputs
 from penstock.in_process import InProcessRun
@@ -166,6 +168,29 @@ def test_a_row_is_kept_as_long_as_its_windows_say(algorithm: str) -> None:
     assert query.kept() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_no_row_is_dropped_that_may_join_and_none_is_kept_longer(seed: int) -> None:
+    """Random graphs: a row of i stays exactly while a stream j may bring a row up to d(i, j) after it."""
+    die = Random(seed)
+    names = "ABCDE"[: die.choice((2, 3, 4, 5))]
+    given, clauses = {}, []
+    for j in range(1, len(names)):
+        i, w, directed = die.randrange(j), die.randrange(30), die.random() < 0.4
+        given |= {(i, j): w, (j, i): 0 if directed else w}
+        clauses.append(f"{'DWINDOW' if directed else 'WINDOW'} ({names[i]}, {names[j]}) {w}")
+    graph = WindowGraph.closed(names, given)
+    rows: Rows = {n: [(t, {"v": t}) for t in sorted(die.choices(range(200), k=80))] for n in names}
+    cql = f"SELECT ISTREAM(A.v) FROM {', '.join(names)} {' AND '.join(clauses)}"
+    query = Running(f"SET penstock.w_join = '{die.choice(SWEEPS)}'; {cql}", rows)
+    for first in range(0, 200, 20):
+        query.feed(names, first, first + 19)
+        came = {n: [t for t, _ in rows[n] if t < first + 20] for n in names}
+        now = min((ts[-1] for ts in came.values() if ts), default=0) if all(came.values()) else 0
+        # What ends now is kept a tick longer.
+        needed = [sum(t + graph.reach(i) + 1 >= now for t in came[n]) for i, n in enumerate(names)]
+        assert query.kept() == needed
+
+
 @pytest.mark.parametrize("algorithm", SWEEPS)
 def test_a_longer_window_of_a_stream_keeps_no_more(algorithm: str) -> None:
     rows: Rows = {n: [(t, {"v": t}) for t in range(500)] for n in "AB"}
@@ -198,6 +223,26 @@ def test_the_algorithm_follows_the_streams() -> None:
     assert (plans[0], plans[-1]) == ("mw", "hw")
     assert not choice.looks(1)
     assert choice.looks(100)
+
+
+def test_the_algorithm_changes_while_a_query_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First all streams have rows in the window and hash is best, then C has few, and merging is."""
+    unit = WJoinThresholds(period=400, sample=32, margin=1.0)
+    monkeypatch.setattr(w_join, "AdaptiveWJoin", partial(AdaptiveWJoin, thresholds=unit))
+    rows = streams(dict.fromkeys("ABC", 100), 10, values=40)
+    late = streams({"A": 200, "B": 200, "C": 1}, 20, values=2, seed=2)
+    rows = {n: rows[n] + [(t + 10_000, row) for t, row in late[n]] for n in rows}
+    cql = "SELECT ISTREAM(A.v) FROM A, B, C WINDOW 100 WHERE A.v = B.v AND B.v = C.v"
+    found = {}
+    for algorithm in ("adaptive", "nlw"):
+        query = Running(f"SET penstock.w_join = '{algorithm}'; {cql}", rows)
+        for first in range(0, 30_000, 1_000):
+            query.feed("ABC", first, first + 999)
+        found[algorithm] = sorted((ts, row["v"]) for ts, _, row in query.changes)
+        if algorithm == "adaptive":
+            decisions = [d.plan for d in query.join._choice.log.last(9)]
+            assert "mw" in decisions and query.join._choice.algorithm == "mw"
+    assert found["adaptive"] == found["nlw"] != []
 
 
 def test_costs_are_those_of_the_work() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.cost.calibrate import Measurement, errors, fit, measure
+from penstock.cost.calibrate import Measurement, errors, fit, invalidation, measure
 from penstock.cost.calibrate_w_join import Looking
 from penstock.cost.calibrate_w_join import measured as measured_w_join
 from penstock.cost.model import METHODS, Weights
@@ -27,6 +27,9 @@ def calibrate(
     path = save(weights, out)
     console.print(_shown(measured, weights))
     console.print(f"stored in {path}", soft_wrap=True)
+    call, row = invalidation(runs)
+    told = f"{call * 1e9:,.0f} ns per call and {row * 1e9:,.1f} ns per row"
+    console.print(f"expired rows are freed in {told}", soft_wrap=True)
     console.print(_w_joins(list(measured_w_join([r for r in BUFFER_ROWS if r <= max(windows)], runs))))
 
 

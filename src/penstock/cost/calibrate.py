@@ -110,6 +110,27 @@ def _update(name: str, window: int, runs: int) -> float:
     return float(np.min(times, axis=0).mean()) / UPDATE_BATCH_ROWS
 
 
+def invalidation(runs: int = CALIBRATION_RUNS) -> tuple[float, float]:
+    """Seconds of a call that frees expired rows, and of each row that it frees."""
+    few, many = (min(_freed(rows) for _ in range(runs)) for rows in (1, UPDATE_BATCH_ROWS))
+    row = max((many - few) / (UPDATE_BATCH_ROWS - 1), MEASURABLE_S)
+    return few, row
+
+
+def _freed(rows: int) -> float:
+    """Seconds of a call that frees so many rows."""
+    store, calls = Store(pa.schema([])), max(PROBES // rows, 40)
+    ends = np.repeat(np.arange(1, calls + 1), rows)
+    store.insert(np.zeros(len(ends), np.int64), ends, [], [])
+    store.expire(0)
+
+    def free() -> None:
+        for now in range(1, calls + 1):
+            store.expire(now)
+
+    return _seconds(free) / calls
+
+
 def _seconds(work: Callable[[], None]) -> float:
     began = thread_time()
     work()

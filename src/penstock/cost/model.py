@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import ceil, inf, log, log2
 
+from penstock.cost.invalidation import invalidations
 from penstock.cost.settings import HASH_BUCKET_TUPLES
 from penstock.engine.settings import TREE_NODE_ROWS
 
@@ -187,10 +188,14 @@ def crossover(one: AccessMethod, other: AccessMethod, window: float, weights: We
 
 @dataclass(frozen=True)
 class ByCost:
-    """Prefers the cheapest method under some weights; ``forced`` is used wherever it finds the rows."""
+    """Prefers the cheapest method under some weights; ``forced`` is used wherever it finds the rows.
+
+    ``invalidation``: how expired rows are freed; None for the cheaper way.
+    """
 
     weights: Weights = field(repr=False)
     forced: str | None = None
+    invalidation: str | None = None
 
     def among(self, methods: Sequence[str]) -> Sequence[str]:
         """The methods to choose from: the forced one, or all."""
@@ -201,6 +206,10 @@ class ByCost:
         direction = Direction(probes, window, updates)
         found = {name: direction.cost(METHODS[name], self.weights) for name in methods}
         return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    def invalidations(self, steps: float, probed: float, rows: float, window: float) -> dict[str, float]:
+        """The cost of freeing rows by each policy, the cheapest first."""
+        return invalidations(steps, probed, rows, window)
 
     def crossover(self, one: str, other: str, window: float) -> float:
         """As ``crossover`` of these weights."""

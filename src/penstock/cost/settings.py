@@ -3,6 +3,11 @@
 HASH_BUCKET_TUPLES = 10
 """Tuples in a hash bucket (Kang et al., section 4.2)."""
 
+INVALIDATION_CALL_S = 6e-7
+"""Seconds of a call that frees expired rows; ``penstock calibrate`` shows it."""
+INVALIDATION_ROW_S = 1e-9
+"""Seconds of each row that it frees."""
+
 CALIBRATED_WINDOWS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 """Rows of the windows that ``penstock calibrate`` measures."""
 BUFFER_ROWS = (10, 30, 100, 300, 1_000, 3_000)

@@ -23,6 +23,8 @@ ARRIVING_ROWS = 4096
 """Rows that may arrive at a time at a join with a budget, beside those that it keeps."""
 ARRIVING_PARTS = 8
 """More may, if they are at most one in this many of the budget: each decision looks at all rows kept."""
+LAZY_ROOM = 1.5
+"""How many times as many rows a store under lazy invalidation may have as after the last one."""
 MIN_STORE_ROWS = 1024
 """Rows that a store has room for at least."""
 MIN_DIRECTORY_ENTRIES = 256

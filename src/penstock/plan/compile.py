@@ -115,7 +115,10 @@ class _Compiler:
         self._query, self._root, self._scheme, self._settings = query, root, scheme, settings
         self._partitions = scheme.cube.partitions if scheme.cube else 1
         self._scheduling, self._memory = running(settings)
-        self._chooser = ByCost(weights.load(), _FORCED.get(settings.access_method, settings.access_method))
+        method, invalidation = settings.access_method, settings.invalidation
+        self._chooser = ByCost(
+            weights.load(), _FORCED.get(method, method), None if invalidation == "adaptive" else invalidation
+        )
         # A clock that ticks at every instant with input must also see the rows that a filter drops.
         self._host_filters = not self._clocked(root)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.measurement import Property, Reading, curve
 from penstock.streamon.framework import StreaMon
+from penstock.streamon.invalidation import InvalidationCosts
 from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.settings import ACCESS, AccessThresholds
 
@@ -23,8 +24,8 @@ ADAPTIVE = "adaptive"
 """As the name of a method: the cheapest, chosen again while the query runs."""
 
 
-class Chooser(Protocol):
-    """Estimates the cost of access methods."""
+class Chooser(InvalidationCosts, Protocol):
+    """Estimates the cost of access methods, and of freeing rows."""
 
     def among(self, methods: Sequence[str]) -> Sequence[str]:
         """The methods to choose from, of those that find the rows; the first is used at first."""

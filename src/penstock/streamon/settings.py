@@ -214,6 +214,26 @@ ACCESS = AccessThresholds()
 
 
 @dataclass(frozen=True)
+class InvalidationThresholds:
+    """Settings of the choice between active and lazy invalidation (Kang et al., the earlier text, 3.1).
+
+    period
+        Steps between two comparisons.
+    margin
+        How many times cheaper lazy invalidation must be, since it costs memory.
+    plan_log_size
+        Decisions that are kept (thesis 7.1).
+    """
+
+    period: int = 32
+    margin: float = 1.5
+    plan_log_size: int = 256
+
+
+INVALIDATION = InvalidationThresholds()
+
+
+@dataclass(frozen=True)
 class CacheThresholds:
     """Settings of A-Caching (5.5). Times are estimates; ``penstock bench caching`` shows their effect.
 

@@ -21,10 +21,12 @@ from penstock.engine.kernels.hashing import as_integers
 from penstock.engine.kernels.probing import View
 from penstock.engine.operator import Node
 from penstock.engine.snapshot import Stateful
+from penstock.engine.synopses.invalidation import INVALIDATIONS
 from penstock.engine.synopses.store import KeyOf, Store, Stores, Stub
 from penstock.expression import Expression, columns
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.access import AdaptiveAccess, Chooser
+from penstock.streamon.invalidation import AdaptiveInvalidation
 
 KeyClass = tuple[tuple[int, str], ...]
 """Columns that must be equal: (number of the input, name of its column), at most one per input."""
@@ -62,6 +64,9 @@ class JoinInputs(Stateful):
         self._access: dict[tuple[int, tuple[int, ...]], AdaptiveAccess] = {}
         self._method: str | None = None
         self._entered: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._invalidation = [AdaptiveInvalidation(chooser) for _ in parts]
+        self._probed = [False] * len(parts)
+        self._held = [0] * len(parts)
         self.probes = [0] * len(parts)
         self.matches = [0] * len(parts)
         self._owner = {f.name: i for i, p in enumerate(parts) for f in p.schema}
@@ -215,7 +220,7 @@ class JoinInputs(Stateful):
         if access is None:
             access = self._access[j, keys] = AdaptiveAccess(methods, self._chooser)
             access.force(self._method)
-        store = self.stubs[j].store
+        store = self.look(j)
         access.probed(probes, store.next - store.base)
         return store.index(keys, access.method)
 
@@ -228,8 +233,16 @@ class JoinInputs(Stateful):
                 store.index(keys, access.method)
                 store.drop_index(keys, before)
 
+    def look(self, j: int) -> Store:
+        """The store of input j, which is about to be searched."""
+        self._probed[j] = True
+        self.stubs[j].store.probed()
+        return self.stubs[j].store
+
     def reconsider(self) -> None:
-        """Choose access methods again: a new index is built, then the old one is dropped."""
+        """Choose access methods again: a new index is built, then the old one is dropped. And choose when to
+        free the rows that expire.
+        """
         for (j, keys), access in self._access.items():
             store, before = self.stubs[j].store, access.method
             entered = store.next - self._entered.get((j, keys), store.base)
@@ -238,6 +251,10 @@ class JoinInputs(Stateful):
             if chosen is not None:
                 store.index(keys, chosen)
                 store.drop_index(keys, before)
+        for j, (stub, choice) in enumerate(zip(self.stubs, self._invalidation, strict=True)):
+            choice.stepped(self._probed[j], max(stub.frontier - self._held[j], 0), len(stub.store))
+            stub.prefer(INVALIDATIONS[choice.policy])
+            self._probed[j], self._held[j] = False, stub.frontier
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """The access method of each index, by its keys."""
@@ -247,6 +264,13 @@ class JoinInputs(Stateful):
             probed_by = Reading(Property.DESCRIPTION, 0, f"{labels[j]} by {by}")
             name = f"{labels[j]}/index.{number}"
             yield from under(name, Kind.ADAPTIVE, [probed_by, *access.measure()])
+        yield from self._measure_invalidation(labels)
+
+    def _measure_invalidation(self, labels: Sequence[str]) -> Iterator[Reading]:
+        """When each window's expired rows are freed, and how often they were."""
+        for stub, choice, label in zip(self.stubs, self._invalidation, labels, strict=True):
+            freed = Reading(Property.INVALIDATIONS, stub.store.invalidations)
+            yield from under(f"{label}/invalidation", Kind.ADAPTIVE, [freed, *choice.measure()])
 
     def bands_into(self, j: int, bound: Collection[int]) -> list[Band]:
         """Bands between input j and bound inputs, j on the left; those with both bounds first."""

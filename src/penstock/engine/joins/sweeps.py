@@ -84,9 +84,9 @@ class Buffers:
 
 def _older(inputs: JoinInputs, i: int, new: Sequence[int] | Int64s) -> Int64s:
     """The rows of an input that may join and came before these; the rows of a step are the last ones."""
-    stub = inputs.stubs[i]
-    first = int(new[0]) if len(new) else stub.frontier
-    return inputs.usable(i, np.arange(stub.store.base, first))
+    store, frontier = inputs.look(i), inputs.stubs[i].frontier
+    first = int(new[0]) if len(new) else frontier
+    return inputs.usable(i, np.arange(store.base, first))
 
 
 @dataclass

@@ -39,6 +39,7 @@ from penstock.engine.synopses.columns import (
     ring_resized,
     ring_run,
 )
+from penstock.engine.synopses.invalidation import ACTIVE, Invalidation, agreed
 from penstock.engine.synopses.order_keys import IntegerKeys
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
@@ -99,6 +100,12 @@ class Store(Stateful):
         self.writers: list[object] = []
         """The windows that fill it; the first of them counts its rows and bytes."""
         self.base = self.next = self.inserted = 0
+        self.invalidation = ACTIVE
+        self.invalidations = 0
+        """How often it freed what no reader needs."""
+        self.settled = 0
+        """The rows that it had after the last time."""
+        self._postponed = False
         self.moves = 0
         """How often its rows were moved up, which changes their ids."""
         self.latest = int(BEFORE_TIME)
@@ -246,11 +253,32 @@ class Store(Stateful):
         self._ended += int((~self._ended_early[rids & self.mask]).sum())
         self._ended_early[rids & self.mask] = True
 
+    def stepped(self) -> None:
+        """A reader has ended a step: free the rows that no stub needs, or postpone it until a probe."""
+        if self.invalidation.due(self):
+            self.settle()
+        else:
+            self._postponed = True
+
+    def probed(self) -> None:
+        """The store is about to be probed: free what was postponed. Ids are in use, and stay as they are."""
+        if self._postponed:
+            self._invalidate(may_move=False)
+
+    def agree(self) -> None:
+        """A reader has another preference of when to free rows."""
+        self.invalidation = agreed(s.invalidation for s in self.stubs)
+
     def settle(self) -> None:
         """Free the rows that no stub needs."""
         # Ids may only change while no queue holds any: every reader has read all rows, in the same slice.
         all_read = all(s.frontier == self.next and s.steps == self.stubs[0].steps for s in self.stubs)
-        self.expire(min(s.passed for s in self.stubs), all_read)
+        self._invalidate(all_read)
+
+    def _invalidate(self, may_move: bool) -> None:
+        self.expire(min(s.passed for s in self.stubs), may_move)
+        self._postponed, self.settled = False, self.next - self.base
+        self.invalidations += 1
 
     def expire(self, now: int, may_move: bool = True) -> None:
         """Free the rows whose life ends by ``now``."""
@@ -273,6 +301,7 @@ class Store(Stateful):
         wanted = {name for s in self.stubs for name in s.columns.values()}
         self._columns = {name: c for name, c in self._columns.items() if name in wanted}
         self._indexes.clear()  # those that others probe are built again when they do
+        self.agree()
         if self.stubs:
             self.settle()
         else:
@@ -403,6 +432,8 @@ class Stub(Stateful):
         self.frontier = self.due_from = store.next
         self.passed = int(BEFORE_TIME)
         self.steps: int = store.stubs[0].steps if store.stubs else 0
+        self.invalidation: Invalidation | None = None
+        """When rows are to be freed, if it probes."""
         store.keep(self.columns.values())
         store.stubs.append(self)
 
@@ -444,7 +475,13 @@ class Stub(Stateful):
         """End a step: rows that end before ``now`` are no longer needed."""
         self.passed = self._last_end(now)
         self.steps += 1
-        self.store.settle()
+        self.store.stepped()
+
+    def prefer(self, invalidation: Invalidation) -> None:
+        """Let the store free rows by this policy, if its other readers agree."""
+        if self.invalidation is not invalidation:
+            self.invalidation = invalidation
+            self.store.agree()
 
     def _last_end(self, now: int) -> int:
         """The latest stored end of rows that end before ``now`` in its view."""
