@@ -131,7 +131,7 @@ def measured(run: Run, wanted: Chosen) -> tuple[list[Result], list[str]]:
 
 def _seconds(out: Path, pending: Sequence[Figure]) -> dict[str, float]:
     """How long each took the last time, here or in the run of the document."""
-    before = {r.name: r.seconds for r in document.kept()}
+    before = {r.name: r.seconds for r in document.kept()[0]}
     for figure in pending:
         if (found := load(out / f"{figure.name}.json")) is not None and not found.quick:
             before[figure.name] = found.seconds
@@ -184,7 +184,8 @@ def main(arguments: list[str] | None = None) -> None:
         (options.out / "report.html").write_text(page(results, options.out))
         console.print(f"report: {options.out / 'report.html'}")
     if options.write_docs:
-        document.keep(results)
+        there = {r.figure for r in results}
+        document.keep(results, [f.number for _, f in wanted if f.number not in there])
         console.print(f"written: {document.DOCUMENT}")
     if options.quick:
         console.print("with --quick there are too few tuples to agree or not: leave it out to measure")

@@ -42,9 +42,11 @@ as of a generated stream that was built to have the property."""
 TABLE = "| figure | claim | ours | agrees | why |\n| --- | --- | --- | --- | --- |"
 
 
-def written(results: Sequence[Result]) -> str:
-    """The document."""
+def written(results: Sequence[Result], missing: Sequence[str] = ()) -> str:
+    """The document; ``missing`` are the numbers of figures without a result."""
     blocks = [HEAD, f"{tally(results)}."]
+    if missing:
+        blocks.append(_wrapped(f"Not measured in this run: {', '.join(missing)}."))
     for part in PARTS:
         of = [r for r in results if r.part == part.name]
         if not of:
@@ -76,14 +78,16 @@ def _wrapped(text: str, indent: str = "") -> str:
     return fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def keep(results: Sequence[Result]) -> None:
+def keep(results: Sequence[Result], missing: Sequence[str] = ()) -> None:
     """Write the document and what it is written from."""
-    KEPT.write_text("[\n" + ",\n".join(replace(r, rows=[]).to_json().strip() for r in results) + "\n]\n")
-    DOCUMENT.write_text(written(results))
+    each = ",\n".join(replace(r, rows=[]).to_json().strip() for r in results)
+    KEPT.write_text(f'{{"missing": {json.dumps(missing)},\n"results": [\n{each}\n]}}\n')
+    DOCUMENT.write_text(written(results, missing))
 
 
-def kept() -> list[Result]:
+def kept() -> tuple[list[Result], list[str]]:
     """What the document was written from, without rows; nothing where it is not there."""
     if not KEPT.exists():
-        return []
-    return [Result.of_json(json.dumps(values)) for values in json.loads(KEPT.read_text())]
+        return [], []
+    values = json.loads(KEPT.read_text())
+    return [Result.of_json(json.dumps(r)) for r in values["results"]], values["missing"]

@@ -12,6 +12,7 @@ by slices of time and by row with a broadcast (Spark has no such join of streams
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -46,6 +47,8 @@ from penstock.schema import TIMESTAMP_TIME
 from penstock.settings import Settings
 from penstock.workloads.synthetic import JoinWorkload
 
+CHECKED_BATCHES = 2
+"""Batches of which the results of all systems are compared."""
 PLANS = {
     "w-join": Settings(),
     **{f"w-join: {name}": Settings(w_join=name) for name in ("nlw", "hw", "mw")},
@@ -102,7 +105,7 @@ def engine_table(workload: JoinWorkload, slices: int) -> Table:
     for name, settings in PLANS.items():
         cells = []
         for equal in (True, False):
-            smaller = workload if equal else replace(workload, rows=max(workload.rows // 4, 3_000))
+            smaller = workload if equal else sparser(workload, 4)
             if not equal and name in ("w-join: hw", "tree of two-way joins"):
                 cells += ["", ""]  # as nlw; as mjoin
                 continue
@@ -138,16 +141,24 @@ def write(workload: JoinWorkload, directory: Path, slices: int) -> None:
 
 
 def frames(
-    spark: SparkSession, source: Source, workload: JoinWorkload
+    spark: SparkSession, workload: JoinWorkload, directory: Path, batches: int
 ) -> dict[tuple[str, str], Callable[[], DataFrame]]:
-    """By join and system, the streaming DataFrame."""
-    span = f"{round(workload.slice_seconds)} SECONDS"
+    """By join and system, the streaming DataFrame over files that are written here."""
+    span, sparse = f"{round(workload.slice_seconds)} SECONDS", sparser(workload, 2)
+    for part, of in (("all", workload), ("some", sparse)):
+        write(of, directory / part, batches)
+    every, some = (parquet_source(spark, directory / part, workload.ddl, 1) for part in ("all", "some"))
     return {
-        ("equality", "penstock"): lambda: penstock_frame(spark, source, workload, True, "none"),
-        ("equality", "spark, chained"): lambda: spark_join(source, workload),
-        ("none", "penstock by row"): lambda: penstock_frame(spark, source, workload, False, "none"),
-        ("none", "penstock by time"): lambda: penstock_frame(spark, source, workload, False, span),
+        ("equality", "penstock"): lambda: penstock_frame(spark, every, workload, True, "none"),
+        ("equality", "spark, chained"): lambda: spark_join(every, workload),
+        ("none", "penstock by row"): lambda: penstock_frame(spark, some, sparse, False, "none"),
+        ("none", "penstock by time"): lambda: penstock_frame(spark, some, sparse, False, span),
     }
+
+
+def sparser(workload: JoinWorkload, times: int) -> JoinWorkload:
+    """With fewer rows: without an equality each of three streams multiplies the rows that are tested."""
+    return replace(workload, rows=max(workload.rows // times, 3_000))
 
 
 def on_spark(workload: JoinWorkload, options: argparse.Namespace, cores: int) -> list[tuple[str, ...]]:
@@ -156,18 +167,19 @@ def on_spark(workload: JoinWorkload, options: argparse.Namespace, cores: int) ->
     own = next(s for s in systems() if s.name == "spark-rocksdb").settings
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         root = Path(directory)
-        write(workload, root / "in", options.warmup + options.batches)
         spark = local_spark(cores, root / "spark.log")
         try:
-            runs = frames(spark, parquet_source(spark, root / "in", workload.ddl, 1), workload)
+            runs = frames(spark, workload, root / "in", options.warmup + options.batches)
             for (join, system), frame in runs.items():
                 if cores == 1 and system != "penstock by row":
                     continue
                 with spark_settings(spark, own if system.startswith("spark") else {}):
                     run = _measured(system, frame, root, options)
                 found.append((join, system, str(cores), f"{run.rows_per_second:,.0f}", f"{run.results:,}"))
+                print(", ".join(found[-1]), file=sys.stderr, flush=True)
             if cores == 2 and options.check:
-                _check(list(runs.values()), result_columns(workload), root)
+                few = frames(spark, workload, root / "few", CHECKED_BATCHES)
+                _check(list(few.values()), result_columns(workload), root)
         finally:
             spark.stop()
     return found
@@ -200,7 +212,7 @@ def main(argv: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--rows", type=int, default=120_000, help="rows of all streams in a batch (default %(default)s)")
     add("--streams", type=int, default=3, help="streams that are joined (default %(default)s)")
-    add("--batches", type=int, default=4, help="measured batches (default %(default)s)")
+    add("--batches", type=int, default=3, help="measured batches (default %(default)s)")
     add("--warmup", type=int, default=2, help="batches before those (default %(default)s)")
     add("--no-spark", dest="spark", action="store_false", help="only in one engine")
     add("--check", action="store_true", help="compare the results on Spark too")

@@ -157,7 +157,7 @@ def test_several_joins_of_a_query_share_its_part() -> None:
     run = InProcessRun(plan, {})
     for part in finite.slices(3):
         run.step(part)
-    ((engine,),) = run._engines
+    ((engine,),) = run.engines
     found = measured(engine.measure()).of(Property.SHARED_MEMORY)
     assert [m.value for m in found] == [40_000, 40_000]
     joins = [e.operator for e in engine.entities if isinstance(e.operator, BudgetedJoin)]

@@ -79,7 +79,7 @@ def test_a_budget_that_shrinks_is_kept_at_once(goal: str) -> None:
     """Another partition has received most rows of a step, so that this one's share of the budget is less."""
     finite = read_inputs(ROWS, SCHEMAS, TimeDomain("integer", "seconds"))
     plan = plan_of(f"SELECT ISTREAM(A.v, B.v AS w) {JOIN} {goal}", finite.catalog(), [], 1)
-    ((engine,),) = InProcessRun(plan, {})._engines
+    ((engine,),) = InProcessRun(plan, {}).engines
     (join,) = (e.operator for e in engine.entities if isinstance(e.operator, BudgetedJoin))
     chunks = [_elements(n) for n in "AB"]
     join.run([c.slice(0, 240) for c in chunks], Clock(0, 40, 0))

@@ -289,7 +289,7 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[Measure
     for part in finite.slices(sized(75, 150)):
         batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
         found += sum(batch.num_rows for batch in run.step(batches))
-        joins = [measured(e.measure()) for e in run._engines[0]]
+        joins = [measured(e.measure()) for e in run.engines[0]]
         assert sum(j.of_kind(Kind.STORE).total(Property.ROWS) for j in joins) <= most
     return found, joins, plan
 

@@ -69,5 +69,5 @@ def lost(text: str, rows: dict[str, list[Any]], schemas: dict[str, str]) -> floa
     for part in finite.slices(2):
         run.step(part)
     run.end(50)
-    ((engine,),) = run._engines
+    ((engine,),) = run.engines
     return measured(engine.measure()).total(Property.SHED)

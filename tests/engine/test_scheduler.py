@@ -142,7 +142,7 @@ def test_slices_keep_queues_short(scheduler: str) -> None:
         run = InProcessRun(plan_of(script, inputs.catalog(), (), 1), {})
         for step in inputs.slices(1):
             run.step({n: t.combine_chunks().to_batches()[0] for n, t in step.items()})
-        readings = measured(run._engines[0][0].measure())
+        readings = measured(run.engines[0][0].measure())
         peaks.append(readings.total(Property.QUEUE_PEAK))
     assert peaks[0] > 100_000
     assert peaks[1] < peaks[0] / 5

@@ -37,7 +37,7 @@ def engines(query: str, partitions: int, data: dict[str, list[Any]]) -> list[Eng
     run = InProcessRun(plan, finite.tables)
     for part in finite.slices(4):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
-    return run._engines[0]
+    return run.engines[0]
 
 
 def share(engine: Engine) -> float:

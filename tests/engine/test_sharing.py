@@ -23,7 +23,7 @@ def run(query: str, names: str = "ST") -> InProcessRun:
 
 
 def operators(local: InProcessRun) -> list:
-    return local._engines[0][0].entities
+    return local.engines[0][0].entities
 
 
 def stored(local: InProcessRun) -> int:

@@ -121,10 +121,10 @@ def started(query: str, data: dict[str, list[Any]], partitions: int = 2) -> tupl
 def outputs(query: str, seed: int, before: tuple[str, ...] = (), steps: int = 7) -> list[Any]:
     """What every step returns; ``before`` each of them a snapshot may be taken, or the engine rebuilt."""
     run, finite = started(query, rows(seed))
-    run._engines = [[Partition(e.stage) for e in stage] for stage in run._engines]  # type: ignore[misc]
+    run.engines = [[Partition(e.stage) for e in stage] for stage in run.engines]  # type: ignore[misc]
     found = []
     for number, part in enumerate(finite.slices(steps)):
-        for partition in (p for stage in run._engines for p in stage):
+        for partition in (p for stage in run.engines for p in stage):
             how = before[number] if number < len(before) else ""
             if "snapshot" in how:
                 partition.snapshot("whole" in how)
@@ -162,7 +162,7 @@ def engine_of(query: str) -> Engine:
     run, finite = started(query, rows(1))
     for part in finite.slices(3):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
-    return run._engines[0][0]
+    return run.engines[0][0]
 
 
 def test_a_foreign_format_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def subclasses(cls: type) -> set[type]:
 def stepped(query: str, steps: int = 12) -> tuple[Engine, list[StepOutput]]:
     """An engine that has taken some steps, and what they returned."""
     run, finite = started(query, rows(3), partitions=1)
-    ((engine,),) = run._engines
+    ((engine,),) = run.engines
     found: list[StepOutput] = []
     taken = engine.step
     engine.step = lambda a: found.append(taken(a)) or found[-1]  # type: ignore

@@ -45,7 +45,7 @@ class Running:
 
     @property
     def join(self) -> _WJoin:
-        (found,) = (e.operator for e in self._run._engines[0][0].entities if e.node.name == "w-join")
+        (found,) = (e.operator for e in self._run.engines[0][0].entities if e.node.name == "w-join")
         return found
 
     def kept(self) -> list[int]:

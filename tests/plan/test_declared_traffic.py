@@ -125,7 +125,7 @@ def test_a_heavy_key_no_longer_caps_the_query() -> None:
     def busiest(catalog: dict[str, Any]) -> float:
         local = InProcessRun(compile(bind(JOIN, catalog), 4), {})
         local.step({n: t.combine_chunks().to_batches()[0] for n, t in finite.streams.items()})
-        received = [rows_of(Property.RECEIVED, engine)["R"] for engine in local._engines[0]]
+        received = [rows_of(Property.RECEIVED, engine)["R"] for engine in local.engines[0]]
         assert sum(received) == len(rows)
         return max(received) / len(rows)
 
@@ -147,8 +147,8 @@ def test_a_late_row_is_counted_once(query: str, partitions: int) -> None:
     local = InProcessRun(compile(bind(query, CATALOG), partitions), {})
     for _ in range(2):
         local.step(batches)
-    late = [rows_of(Property.LATE, engine) for engine in local._engines[0]]
-    now = measured(local._engines[0][0].measure()).value(Property.STREAM_TIME)
+    late = [rows_of(Property.LATE, engine) for engine in local.engines[0]]
+    now = measured(local.engines[0][0].measure()).value(Property.STREAM_TIME)
     for name, batch in batches.items():
         old = sum(ts < now for ts in batch.column(0).to_pylist())
         assert sum(counts.get(name, 0) for counts in late) == old > 0
