@@ -127,6 +127,7 @@ class Property(StrEnum):
     )
     ADAPTED = "adapted", "cost", "The average cost of the plans that were used since then, in the same unit"
     TRANSIENT = "transient", "0 or 1", "A statistic that often changes and soon comes back", "its name"
+    INVALIDATION = "invalidation", "", "When a window frees the rows that have expired", "active or lazy"
     INVALIDATIONS = "invalidations", "", "How often a window freed the rows that had expired"
     UPDATES = "updates", "rows", "Rows that entered the window of an index, as now counted"
     COST = "cost", "weighted units", "What an access method would cost for the rows now counted", "the method"

@@ -37,8 +37,8 @@ def test_what_is_named_exists(row: tuple[str, list[str], list[str], list[str]]) 
         assert (ROOT / "src" / "penstock" / module).is_file(), module
     for name in tests:
         path, _, test = name.partition("::")
-        assert (ROOT / "tests" / path).is_file(), path
-        assert not test or f"def {test}(" in (ROOT / "tests" / path).read_text(), name
+        assert (ROOT / path).is_file(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), name
     known = {f.number for part in PARTS for f in part.figures}
     assert set(figures) <= known
 

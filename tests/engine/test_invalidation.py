@@ -72,7 +72,7 @@ def test_the_cheaper_one_is_chosen_and_logged() -> None:
     )
     every = measured(engine.measure()).of_operator("binary-join").by_entity()
     (found,) = (m for entity, m in every.items() if entity.endswith("/B/invalidation"))
-    assert found.text(Property.METHOD) == "lazy"
+    assert found.text(Property.INVALIDATION) == "lazy"
     assert found.value(Property.CHANGES) == 1
     costs = found.values(Property.COST)
     assert costs["lazy"] < costs["active"]

@@ -85,6 +85,9 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
         yield f"    {label}: {', '.join(order.texts(Property.ORDER))}"
         yield from _why(order, found.parts(path).of_kind(Kind.DECISION))
     yield from (f"    index on {_index(own)}" for own in indexes)
+    for path, own in adaptive.items():
+        if own.has(Property.INVALIDATION) and own.text(Property.INVALIDATION) == "lazy":
+            yield f"    {name_of(parent_of(path))}: expired rows are freed when the window is probed"
     yield from _caches(found)
     yield from _budget(entity, found)
     yield from _constraints(found)

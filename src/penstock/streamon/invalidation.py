@@ -14,14 +14,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from penstock.measurement import Property, Reading, curve
-from penstock.streamon.framework import PlanLog, Statistics, StreaMon
+from penstock.streamon.framework import StreaMon
+from penstock.streamon.plan_log import PlanLog, Price, Statistics
 from penstock.streamon.settings import INVALIDATION, InvalidationThresholds
 
 
 class InvalidationCosts(Protocol):
-    """Estimates the cost of policies; ``invalidation`` is the one that is forced, if any."""
+    """Estimates the cost of policies."""
 
-    invalidation: str | None
+    @property
+    def invalidation(self) -> str | None:
+        """The policy that is forced, if any."""
 
     def invalidations(self, steps: float, probed: float, rows: float, window: float) -> dict[str, float]:
         """Seconds by each policy, the cheapest first."""
@@ -89,7 +92,12 @@ class AdaptiveInvalidation:
         self._streamon: StreaMon[str, Turnover] | None = None
         if costs is not None and costs.invalidation is None:
             cheapest = CheapestInvalidation(costs, thresholds)
-            self._streamon = StreaMon(self, self._profiler, cheapest, self.log)
+            self._streamon = StreaMon(self, self._profiler, cheapest, self.log, self._pricing)
+
+    def _pricing(self, _: Statistics, turnover: Turnover) -> Price[str]:
+        assert self._costs is not None
+        costs = self._costs.invalidations(*turnover)
+        return lambda policy: costs[policy] / max(turnover.steps, 1.0)
 
     def use(self, plan: str) -> None:
         self.policy = plan
@@ -102,7 +110,7 @@ class AdaptiveInvalidation:
 
     def measure(self) -> Iterator[Reading]:
         """The policy, what each would cost for the steps now counted, and the last changes."""
-        yield Reading(Property.METHOD, 0, self.policy)
+        yield Reading(Property.INVALIDATION, 0, self.policy)
         if self._costs is not None:
             costs = self._costs.invalidations(*self._profiler.turnover)
             yield from curve(Property.COST, costs.values(), costs)

@@ -350,13 +350,22 @@ class WindowProbe(Probe):
     def run(self, tuples: Tuples) -> Tuples:
         j, bound = self._j, set(tuples.rows)
         classes = self.inputs.shared(j, bound)
-        places, rows = self._sweep.find(tuples, self._root, j, classes)
+        places, rows = self._in_bands(tuples, *self._sweep.find(tuples, self._root, j, classes))
         starts, ends = self.inputs.life(j, rows)
         starts, ends = np.maximum(tuples.starts[places], starts), np.minimum(tuples.ends[places], ends)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
         joined = joined.where(starts < ends)
-        return self._near(self._same_keys(joined, bound, classes), bound)
+        return self._same_keys(joined, bound, classes)
+
+    def _in_bands(self, tuples: Tuples, places: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """The matches within all bands. Bounds are those of the tuples, of which there are fewer."""
+        for band in self.inputs.bands_into(self._j, tuples.rows):
+            lows, highs, known = self._bounds(tuples, band)
+            keys, valid = self.inputs.order_keys(band.left, rows)
+            near = (lows[places] <= keys) & (keys <= highs[places]) & known[places] & valid
+            places, rows = places[near], rows[near]
+        return places, rows
 
 
 def sweeps(algorithm: str, inputs: JoinInputs, graph: WindowGraph) -> list[Sweep]:
