@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
-from penstock.streamon.settings import MOST_CACHE_GROUPS, MOST_TRIED_CACHES
+from penstock.streamon.settings import MOST_BESIDE, MOST_CACHE_GROUPS, MOST_TRIED_CACHES
 
 Orders = Sequence[Sequence[int]]
 """For each input the order in which its tuples probe the others."""
@@ -116,6 +116,14 @@ def _segments(
                     yield Candidate(root, first, inputs, found)
 
 
+def _longest_first(orders: Orders) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """All segments, as pipeline, first position and inputs."""
+    for length in range(len(orders) - 1, 1, -1):
+        for root, order in enumerate(orders):
+            for first in range(len(order) - length + 1):
+                yield root, first, frozenset(order[first : first + length])
+
+
 def with_global(orders: Orders, quota: int, key: KeyOf = no_key) -> list[Candidate]:
     """Candidates with the prefix invariant and, up to ``quota`` in all, globally-consistent ones (5.7).
 
@@ -124,19 +132,24 @@ def with_global(orders: Orders, quota: int, key: KeyOf = no_key) -> list[Candida
     found = candidates(orders, key)
     if len(found) >= quota:
         return found
-    known = set(found)
-    others = [c for c in _segments(orders, key) if c not in known]
-    others.sort(key=lambda c: (-len(c.inputs), c.root, c.first))
-    for c in others[: max(quota - len(found), 0)]:
-        beside = beside_of(orders, c.inputs)
-        before = {c.root, *orders[c.root][: c.first]}
-        found.append(Candidate(c.root, c.first, c.inputs, key(before, c.inputs, beside), beside))
+    known = {(c.root, c.first, c.inputs) for c in found}
+    # Keys are computed only for those that are taken: a wide join has thousands of segments.
+    for root, first, inputs in _longest_first(orders):
+        if len(found) >= quota:
+            break
+        before = {root, *orders[root][:first]}
+        if (root, first, inputs) in known or key(before, inputs, ()) is None:
+            continue
+        beside = beside_of(orders, inputs)
+        found.append(Candidate(root, first, inputs, key(before, inputs, beside), beside))
     return found
 
 
 def beside_of(orders: Orders, inputs: frozenset[int]) -> frozenset[int]:
     """The fewest inputs that satisfy the prefix invariant together with a segment; all others always do."""
     others = [i for i in range(len(orders)) if i not in inputs]
+    if len(others) > MOST_BESIDE:
+        return frozenset(others)
     sets = chain.from_iterable(combinations(others, n) for n in range(1, len(others)))
     near = (frozenset(y) for y in sets if has_prefixes(orders, inputs | frozenset(y)))
     return next(near, frozenset(others))

@@ -54,6 +54,8 @@ TRANSIENT_TIMES = 2
 MOST_CACHE_GROUPS = 8
 """Groups of shared caches of which all sets are tried; of more the best are chosen greedily (5.5.4)."""
 
+MOST_BESIDE = 8
+"""Inputs outside a segment of which all sets are tried as those beside it (5.7); of more, all are taken."""
 MOST_TRIED_CACHES = 12
 """Candidates of which all sets are tried, if some are globally consistent (5.7)."""
 PATIENCE = 32

@@ -58,9 +58,7 @@ KNOBS: dict[str, Knob] = {
     "memory_limit": Knob(
         _or_zero("memory_limit"), "The memory of each engine's state, such as 200 MB; the rest is on disk."
     ),
-    "filters": Knob(
-        READERS["filters"], "The algorithm that orders filters and probes.", CHOICES["filters"]
-    ),
+    "filters": Knob(READERS["filters"], "The algorithm that orders filters and probes.", CHOICES["filters"]),
     "profiling": Knob(_share, "The share of dropped tuples that are profiled, such as 0.01."),
     "access_method": Knob(
         lambda value: {"scan": "none"}.get(READERS["access_method"](value), READERS["access_method"](value)),
