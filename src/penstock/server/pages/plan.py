@@ -188,7 +188,7 @@ class PlanPage:
 
     def _knobs(self, node: PlanNode | None) -> None:
         """Settings that take effect in the running query; a picked box shows those that are about it."""
-        settings = self._model.settings(self._key) if hasattr(self._model, "settings") else []
+        settings = self._model.settings(self._key)
         if node is not None:
             settings = [s for s in settings if s.name in node.settings] or settings
         if settings == self._knobs_of:
