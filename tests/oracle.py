@@ -64,6 +64,8 @@ class World:
     end: int
     at_once: bool = True
     begins: int | None = None
+    opens: int | None = None
+    """The first instant that is shown, with all that is there then."""
 
     @property
     def start(self) -> int:
@@ -78,29 +80,31 @@ def evaluate(
     until: int | None = None,
     at_once: bool = True,
     begins: int | None = None,
+    opens: int | None = None,
 ) -> list[Change]:
     """All changes of a query's result, or its stream: the counterpart of ``penstock.evaluate``.
 
     ``unit`` may also be "timestamps": microseconds of a TIMESTAMP column. ``at_once``: all instants by one
     lateral query, or by a query for each. ``begins``: the first instant, if it is not that of the first row.
+    ``opens``: the first instant that is shown: as changes then, R of it.
     """
     query = take_apart(cql)
     by_name = {name.lower(): list(rows) for name, rows in inputs.items()}
     timed = [rows for name in set(query.names()) if not _is_table(rows := by_name[name.lower()])]
     stamps = [element[0] for rows in timed for element in rows]
-    if not stamps:
+    if not stamps and (begins is None or until is None):
         return []
     lower = {name.lower(): schema for name, schema in (schemas or {}).items()}
     end = max([*stamps, *([] if until is None else [until])])
-    world = World(by_name, lower, unit, set(stamps), end, at_once, begins)
-    return _result(query, world)[0]
+    world = World(by_name, lower, unit, set(stamps), end, at_once, begins, opens)
+    return _result(query, world, outermost=True)[0]
 
 
 def _is_table(rows: Sequence[Any]) -> bool:
     return bool(rows) and isinstance(rows[0], dict)
 
 
-def _result(query: Query, world: World) -> tuple[list[Change], str]:
+def _result(query: Query, world: World, outermost: bool = False) -> tuple[list[Change], str]:
     """A query's changes, or its stream as changes that are all +; and its columns."""
     query = _with_windows(query, world)
     sources = [_source(item.source, item.window, world) for item in query.items]
@@ -110,6 +114,9 @@ def _result(query: Query, world: World) -> tuple[list[Change], str]:
         sources = [_timed(source) for source in sources]
     instants = {t for s in sources for t in moves(s.window, s.elements, world.start, world.end)}
     contents, columns = _relation(query.sql, sources, sorted(instants | {world.start}), world.at_once)
+    if outermost and world.opens is not None:
+        contents = _opened(contents, world.opens)
+        world = replace(world, begins=world.opens)
     if query.operator == "R":
         return list(_rstream(contents, world, query.every)), columns
     changes = list(_changes(contents))
@@ -117,6 +124,13 @@ def _result(query: Query, world: World) -> tuple[list[Change], str]:
         return changes, columns
     shown = "+" if query.operator == "I" else "-"
     return [(ts, "+", row) for ts, sign, row in changes if sign == shown], columns
+
+
+def _opened(contents: Contents, first: int) -> Contents:
+    """R at an instant, and from then on."""
+    before = [t for t in contents if t <= first]
+    there = {first: contents[before[-1]] if before else []}
+    return there | {t: rows for t, rows in contents.items() if t > first}
 
 
 def _with_windows(query: Query, world: World) -> Query:

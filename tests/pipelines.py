@@ -5,7 +5,7 @@ Each must have the output that it would have alone, over the rows from its regis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import oracle
@@ -46,6 +46,8 @@ class PipelineTrial:
     one_clock: bool = False
     private: tuple[str, ...] = ()
     """The queries that share nothing."""
+    history: tuple[str, ...] = ()
+    """The queries that are registered with history."""
 
     def run(self) -> None:
         """Raises if a query has not the output that it would have alone."""
@@ -65,7 +67,7 @@ class PipelineTrial:
             f"PipelineTrial(\n    {self.queries!r},\n    Case(\n        {self.case.cql!r},\n"
             f"        {self.case.inputs!r},\n        {self.case.schemas!r},\n        None,\n"
             f"        {self.case.unit!r},\n    ),\n    {self.manner!r},\n    {self.planner!r},\n"
-            f"    {self.one_clock!r},\n    {self.private!r},\n).run()\n"
+            f"    {self.one_clock!r},\n    {self.private!r},\n    {self.history!r},\n).run()\n"
         )
 
 
@@ -77,7 +79,9 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
         texts[-1] = texts[0]
     steps = len(manner.cuts) + 1
     queries = []
-    for text in texts:
+    for n, text in enumerate(texts):
+        # What an earlier query reads is what a later one may have a history of.
+        text = choices.pick(*texts[:n]) if n and choices.chance(3) else text
         at = choices.pick(0, 0, *range(steps))
         gone = choices.pick(None, None, None, *range(at + 1, steps + 1))
         queries.append((text, at, gone))
@@ -85,18 +89,24 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
     planner, one_clock = choices.pick(*PLANNERS), choices.chance(2)
     manner = replace(manner, heavy=(), memory_limit=limit)
     private = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(5))
-    return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private)
+    history = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(2))
+    return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private, history)
 
 
 @dataclass
 class Ran:
-    """A query that ran: since when, what came of it, and up to which instant that is all there is."""
+    """A query that ran: since when, what came of it, and up to which instant that is all there is.
+
+    ``history``: by stream an earlier first instant; ``begin`` is then the first instant of the result.
+    """
 
     text: str
     admitted: Admitted
     since: int
     changes: list[Change]
     complete: int
+    history: dict[str, int] = field(default_factory=dict)
+    begin: int | None = None
 
 
 class PipelineRun:
@@ -112,6 +122,7 @@ class PipelineRun:
         self.settings = settings_of(manner)
         self.plan = self._planned()
         self.partitions = [Partition(self.plan.stage.stage, n) for n in range(manner.partitions)]
+        self.streams = {i.name: i.stream.name for i in self.plan.sources}
         self.ran: dict[str, Ran] = {}
         self._sequence = 0
 
@@ -157,7 +168,8 @@ class PipelineRun:
                 self.ran[name] = Ran(text, plan, int(BEFORE_TIME), [], int(BEFORE_TIME))
                 tables = {t.name: table_rows(t, self.trial.case.inputs[t.table.name]) for t in plan.tables}
                 ready = replace(plan.plan, tables={**plan.plan.tables, **tables})
-                found.append(self._command("register", {"query": name, "plan": ready.encoded()}))
+                payload = {"query": name, "plan": ready.encoded(), "history": name in self.trial.history}
+                found.append(self._command("register", payload))
         if last:
             found.append(self._command("end", {"ticks": 0}))
         return found
@@ -172,7 +184,8 @@ class PipelineRun:
             return None
         try:
             sharing = "off" if name in self.trial.private else "on"
-            found = admit(self.plan, name, query, replace(self.settings, sharing=sharing))
+            how = replace(self.settings, sharing=sharing), name in self.trial.history
+            found = admit(self.plan, name, query, *how)
         except PipelineError:
             return None
         return None if late and found.reads_relations else found
@@ -184,6 +197,15 @@ class PipelineRun:
                 if self.ran[name].since != BEFORE_TIME:
                     assert query.since == self.ran[name].since
                 self.ran[name].since = query.since
+        for name, ran in self.ran.items():
+            # A query that runs in one partition has its history there.
+            here = self.partitions if ran.admitted.spread else self.partitions[:1]
+            for partition in here:
+                query = partition.engine._registry.queries.get(name)
+                if query is not None:
+                    history = {self.streams[i]: first for i, first in query.history.items()}
+                    assert (history, query.begin) == (ran.history, ran.begin) or not ran.history
+                    ran.history, ran.begin = history, query.begin
 
 
 def _bound(text: str, catalog: dict[str, Any]) -> Query | None:
@@ -202,16 +224,22 @@ def _check(trial: PipelineTrial, ran: Ran) -> None:
     since = ran.since
     case = trial.case
     inputs = {
-        name: [e for e in rows if isinstance(e, dict) or e[0] >= since] for name, rows in case.inputs.items()
+        name: [e for e in rows if isinstance(e, dict) or e[0] >= ran.history.get(name, since)]
+        for name, rows in case.inputs.items()
     }
     alone = replace(case, cql=ran.text, inputs=inputs)
     begins, until = None if since == BEFORE_TIME else since, None
+    if ran.begin is not None:
+        begins = min(ran.begin, *ran.history.values())
     stamps = [e[0] for rows in case.inputs.values() for e in rows if not isinstance(e, dict)]
     if trial.one_clock and stamps:
         begins, until = max(since, min(stamps)), max(stamps)
-    about = f"{alone}\n{trial.manner}\nregistered at {since}, complete before {ran.complete}"
+    about = f"{alone}\n{trial.manner}\nregistered at {since}, complete before {ran.complete}, "
+    about += f"history {ran.history} from {ran.begin} on"
     try:
-        expected = oracle.evaluate(ran.text, inputs, case.schemas, case.unit, until, begins=begins)
+        expected = oracle.evaluate(
+            ran.text, inputs, case.schemas, case.unit, until, begins=begins, opens=ran.begin
+        )
     except oracle.Undetermined:
         return
     actual = without_bounds(ran.changes, alone)
@@ -220,7 +248,8 @@ def _check(trial: PipelineTrial, ran: Ran) -> None:
         # Shown at once: also results of an instant that is not complete.
         shown = [c for c in expected if c[0] < ran.complete or _row(c) in set(map(_row, actual))]
     if oracle.differences(actual, shown):
-        one = oracle.evaluate(ran.text, inputs, case.schemas, case.unit, until, at_once=False, begins=begins)
+        how = {"at_once": False, "begins": begins, "opens": ran.begin}
+        one = oracle.evaluate(ran.text, inputs, case.schemas, case.unit, until, **how)
         oracle.assert_same(actual, [c for c in one if c[0] < ran.complete or c in shown], about)
     assert not cancelling(actual), about
 

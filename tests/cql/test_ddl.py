@@ -248,7 +248,7 @@ def test_pipelines() -> None:
                TRIGGER EVERY 1 SECOND SPLIT B BY (pid);
            REGISTER QUERY q AS SELECT ISTREAM(A) -- all
                FROM S [NOW];
-           REGISTER QUERY r INTO out IN p AS SELECT A FROM S [ROWS 2];
+           REGISTER QUERY r INTO out WITH HISTORY IN p AS SELECT A FROM S [ROWS 2];
            START PIPELINE p; STOP PIPELINE p; DROP QUERY q; DROP QUERY IF EXISTS q IN p; DROP PIPELINE p;
            SHOW PIPELINES; SHOW QUERIES"""
     )
@@ -257,7 +257,7 @@ def test_pipelines() -> None:
     assert isinstance(alone, RegisterQuery) and isinstance(into, RegisterQuery)
     assert (alone.name, alone.pipeline, alone.sink) == ("q", None, None)
     assert alone.text.split() == "SELECT ISTREAM(A) -- all FROM S [NOW]".split()
-    assert into == RegisterQuery("r", "SELECT A FROM S [ROWS 2]", into.expression, "p", "out")
+    assert into == RegisterQuery("r", "SELECT A FROM S [ROWS 2]", into.expression, "p", "out", history=True)
     assert others == [
         SwitchPipeline("start", "p"),
         SwitchPipeline("stop", "p"),

@@ -45,9 +45,9 @@ class Pipeline:
         for name, cql in queries.items():
             self.register(name, cql)
 
-    def register(self, name: str, cql: str, sharing: str = "on") -> None:
+    def register(self, name: str, cql: str, sharing: str = "on", history: bool = False) -> None:
         admitted = admit(self.plan, name, bound(cql), Settings(sharing=sharing))
-        self._add("register", {"query": name, "plan": admitted.plan.encoded()})
+        self._add("register", {"query": name, "plan": admitted.plan.encoded(), "history": history})
 
     def drop(self, name: str) -> None:
         self._add("drop", {"query": name})
@@ -203,3 +203,41 @@ def test_explain_says_when_results_are_shown() -> None:
     lines = explain_pipeline(pipeline.plan, found).splitlines()
     shown = {line.split()[1]: line.split("shown ")[1] for line in lines if line.startswith("query ")}
     assert shown == {"b:": "when an instant is complete", "c:": "at once, as results are found"}
+
+
+def test_a_query_with_history_begins_with_what_the_windows_of_others_have() -> None:
+    pipeline = Pipeline(a="SELECT v, COUNT(*) AS n FROM S [RANGE 10] GROUP BY v")
+    pipeline.step(S=[(t, 1, t) for t in range(20)])  # complete: 18; the window has 9 to 19
+    pipeline.register("b", "SELECT COUNT(*) AS n FROM S [RANGE 20]", history=True)
+    pipeline.register("plain", "SELECT COUNT(*) AS n FROM S [RANGE 20]")
+    pipeline.register("other", "SELECT k, COUNT(*) AS n FROM S [RANGE 20] GROUP BY k", history=True)
+    pipeline.register("rows", "SELECT ISTREAM(v) FROM S [ROWS 2]", history=True)
+    out = pipeline.step(S=[(21, 1, 21)])
+    history = pipeline.engine._registry.queries
+    assert (history["b"].history, history["b"].begin) == ({"S whole": 9}, 19)
+    assert history["plain"].history == {} and history["plain"].since == 20
+    assert history["other"].history == {}  # nobody keeps k
+    assert shown(out, "b") == [(19, 1, 11)]
+    assert shown(out, "plain") == [(20, 1, 0)]
+    assert shown(out, "rows") == [(19, 1, 18), (19, 1, 19)]
+    out = pipeline.step(S=[(50, 1, 50)])
+    assert shown(out, "b")[:2] == [(21, -1, 11), (21, 1, 12)]
+
+
+def test_a_later_query_shares_what_is_above_windows_as_soon_as_that_is_exact() -> None:
+    pipeline = Pipeline(a=JOIN)
+    pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
+    pipeline.register("b", JOIN)
+    pipeline.register("c", JOIN.replace("S.v, R.w", "COUNT(*) AS n"))
+    pipeline.step(S=[(5, 1, 50), (6, 0, 0)], R=[(5, 1, 500), (6, 9, 0)])
+    alone = len(pipeline.engine.entities)
+    out = pipeline.step(S=[(20, 0, 0)], R=[(20, 9, 0)])  # the rows up to 2 have left
+    assert shown(out, "b")[-1] == (16, -1, 50, 500)
+    pipeline.step(S=[(22, 0, 0)], R=[(22, 9, 0)])
+    assert len(pipeline.engine.entities) < alone
+    assert pipeline.engine.groups["R whole + S whole"].graph.root("a") is pipeline.engine.groups[
+        "R whole + S whole"
+    ].graph.root("b")
+    out = pipeline.step(S=[(30, 1, 1), (31, 0, 0)], R=[(30, 1, 2), (31, 9, 0)])
+    assert shown(out, "a") == shown(out, "b") == [(30, 1, 1, 2)]
+    assert shown(out, "c") == [(30, -1, 0), (30, 1, 1)]

@@ -302,7 +302,7 @@ def test_every_operator_with_state_is_among_the_queries() -> None:
     """A class whose state is saved is reached by a query above."""
     reached = {type(e.operator) for q in QUERIES.values() for e in engine_of(q).entities}
     missing = {c for c in subclasses(Operator) if c.saved and c.__module__.startswith("penstock")} - reached
-    assert {c.__name__ for c in missing} == {"_SinceRow"}  # only in pipelines: see tests/pipelines.py
+    assert {c.__name__ for c in missing} == {"_SinceRow", "_History"}  # only in tests/pipelines.py
     assert snapshot.Stateful in Operator.__mro__
 
 

@@ -37,13 +37,17 @@ class CreatePipeline:
 
 @dataclass(frozen=True)
 class RegisterQuery:
-    """A query for a pipeline, the session's only one if not named; its results go to the sink, if given."""
+    """A query for a pipeline, the session's only one if not named; its results go to the sink, if given.
+
+    ``history``: it sees rows from before its registration, as far as windows of other queries have them.
+    """
 
     name: str
     text: str
     expression: exp.Expr = field(compare=False)
     pipeline: str | None = None
     sink: str | None = None
+    history: bool = False
     at: exp.Expr | None = field(default=None, compare=False)
     """Where errors about the sink are reported."""
 
@@ -110,7 +114,8 @@ def _registration(node: QueryRegistration) -> RegisterQuery:
         raise error("REGISTER QUERY takes AS and a query", node, hint)
     pipeline, sink = node.args.get("pipeline"), node.args.get("sink")
     named = (pipeline.name if pipeline else None, sink.name if sink else None)
-    return RegisterQuery(node.name, node.args["text"], query, *named, at=sink)
+    history = bool(node.args.get("history"))
+    return RegisterQuery(node.name, node.args["text"], query, *named, history, at=sink)
 
 
 def _keep(given: Duration | None) -> float | None:

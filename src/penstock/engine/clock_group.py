@@ -46,7 +46,8 @@ class ClockGroup:
         self._tables: list[str] = []
         self._unfed: dict[str, int | None] = {}
         """Tables whose rows are yet to be fed, with the first instant of the query that reads them."""
-        self._names = {i.name for i in streams}
+        self.names = frozenset(i.name for i in streams)
+        self._opens: tuple[int, int] | None = None
         self.inputs = InputManager(streams, waits)
         self.latency = Latency(waits)
 
@@ -59,6 +60,11 @@ class ClockGroup:
         self._tables += [i.name for i in new]
         self._unfed |= {i.name: first for i in new}
         self._changed()
+
+    def opens(self, first: int, earliest: int) -> None:
+        """Its first instant is ``first``, in whose slice there are rows since ``earliest``."""
+        self._opens = first, earliest
+        self.inputs.progress.first = first
 
     def remove(self, name: str) -> None:
         """End a root."""
@@ -74,7 +80,7 @@ class ClockGroup:
 
     def own(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
         """The arrivals of this group's inputs."""
-        return [a for a in arrivals if a.input in self._names]
+        return [a for a in arrivals if a.input in self.names]
 
     def step(
         self,
@@ -110,6 +116,8 @@ class ClockGroup:
         begun = not self._waits or (clock.first is not None and clock.first < clock.now)
         feed = [t for t, first in self._unfed.items() if begun and (first is None or first < clock.now)]
         self._unfed = {t: first for t, first in self._unfed.items() if t not in feed}
+        if self._opens is not None and clock.before <= self._opens[0] < clock.now:
+            clock = replace(clock, before=min(clock.before, self._opens[1]))
         self.graph.open(replace(clock, tables=begun))
         for name in feed:
             ts = np.full(tables[name].num_rows, BEFORE_TIME)

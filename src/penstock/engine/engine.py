@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
@@ -23,12 +23,13 @@ import numpy as np
 from penstock.engine.arrivals import Received, SourcePartitions, Stamps
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.command import Command, CommandState
-from penstock.engine.element import BEFORE_TIME
-from penstock.engine.graph import Entity
+from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.graph import Entity, producers_first
+from penstock.engine.history import Kept, best, kept, rows_of, wanted
 from penstock.engine.input_manager import Progress
 from penstock.engine.latency import percentiles
 from penstock.engine.overflow import Memory
-from penstock.engine.registry import QueryPlan, Registry, since
+from penstock.engine.registry import QueryPlan, Registered, Registry, private_store, since, with_history
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import (
@@ -46,16 +47,16 @@ from penstock.engine.tables import Tables, after, as_batch, changes_of
 from penstock.errors import DataError, EngineError
 from penstock.measurement import Kind, Property, Reading, under
 
-HEADER_FORMAT = 2
+HEADER_FORMAT = 3
 """Raised when a header of the previous version can no longer be read."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """The same for the parts of a snapshot other than operator states, which have their own formats."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A step that the state may depend on: the largest timestamp of its rows per clock group; the header
-    before it, the tables and the queries.
+    """A step that the state may depend on: the largest timestamp of its rows per input, and of the changes of
+    tables per clock group; the header before it, the tables and the queries.
     """
 
     tops: dict[str, int]
@@ -64,6 +65,30 @@ class _Step:
     tables: Tables
     registry: Registry
     stamped: int
+
+
+@dataclass(frozen=True)
+class _Start:
+    """How a running query was started: the first instant that it sees, or by input an earlier one.
+
+    ``begin``: the first instant of its result, if it has rows from before; it then has a clock group of its
+    own and shares nothing, until a rebuild finds that what was before its begin no longer matters.
+    """
+
+    since: int = int(BEFORE_TIME)
+    history: dict[str, int] = field(default_factory=dict)
+    begin: int | None = None
+
+    @staticmethod
+    def of(query: Registered) -> _Start:
+        return _Start(query.since, dict(query.history), query.begin)
+
+    def over(self, plan: QueryPlan) -> dict[str, int]:
+        """The first instant that it sees of each stream."""
+        return {name: self.history.get(name, self.since) for name in plan.streams}
+
+    def state(self) -> dict[str, State]:
+        return {"since": self.since, "history": dict(self.history), "begin": self.begin}
 
 
 @dataclass(frozen=True)
@@ -84,8 +109,10 @@ class Engine:
         self._numbers = count(1)
         self.groups: dict[str, ClockGroup] = {}
         self._group_of: dict[str, str] = {}
-        self._since: dict[str, int] = {}
+        self._starts: dict[str, _Start] = {}
+        self._refused: dict[str, str] = {}
         self._own_tables: dict[str, list[str]] = {}
+        self._plans: dict[str, QueryPlan] = {}
         self._steps = 0
         self._commands = CommandState()
         self._registry = Registry()
@@ -101,28 +128,53 @@ class Engine:
         self._memory = Memory(stage.memory)
         tables = tuple(i for i in stage.inputs if i.kind == "table")
         for name, root in stage.roots.items():
-            self._start(name, QueryPlan(root, tables), int(BEFORE_TIME))
+            self._start(name, QueryPlan(root, tables), _Start())
 
     # queries
 
-    def _start(self, name: str, plan: QueryPlan, first: int) -> None:
-        """Start a root or a registered query, which sees the rows from the instant ``first`` on."""
-        self._since[name] = first
-        if plan.partitions is not None and self.stage.partition >= plan.partitions:
+    def _start(self, name: str, plan: QueryPlan, start: _Start) -> None:
+        """Start a root or a registered query."""
+        self._starts[name] = start
+        if not self._runs_here(plan):
             return
-        reads = self._streams if self.stage.one_clock else plan.streams | self._unread
-        roots = self.stage.roots
-        late = waits(plan.root) or any(i.waits for i in plan.inputs) if roots else plan.waits
-        key = " + ".join(sorted(reads)) + ("" if late else " at once")
+        key = self._group_key(name, plan, start)
         if key not in self.groups:
-            streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]
-            slice_rows, isolates = self.stage.scheduling.slice_rows, not self.stage.roots
-            self.groups[key] = ClockGroup(streams, late, self._numbers, slice_rows, isolates)
-            self.groups[key].inputs.begin(self._registry.highest)
-            self.groups[key].graph.configure(self._commands.knobs)
-        root = since(plan.root, first)
-        self.groups[key].add(name, root, plan.inputs, None if first == BEFORE_TIME else first)
+            self.groups[key] = self._new_group(plan)
+        group = self.groups[key]
+        if start.begin is None:
+            root, first = since(plan.root, start.over(plan)), start.since
+        else:
+            root, first = with_history(plan.root, name, self._registry.queries[name]), start.begin
+            group.opens(first, min(start.history.values()))
+        group.add(name, root, plan.inputs, None if first == BEFORE_TIME else first)
         self._group_of[name] = key
+
+    def _runs_here(self, plan: QueryPlan) -> bool:
+        return plan.partitions is None or self.stage.partition < plan.partitions
+
+    def _group_key(self, name: str, plan: QueryPlan, start: _Start) -> str:
+        """The name of the clock group of a query."""
+        late = self._waits(plan)
+        key = " + ".join(sorted(self._reads(plan))) + ("" if late else " at once")
+        return key if start.begin is None else f"{key} of {name}"
+
+    def _reads(self, plan: QueryPlan) -> frozenset[str]:
+        """The inputs that count in the clock of a query."""
+        return self._streams if self.stage.one_clock else plan.streams | self._unread
+
+    def _waits(self, plan: QueryPlan) -> bool:
+        if not self.stage.roots:
+            return plan.waits
+        return waits(plan.root) or any(i.waits for i in plan.inputs)
+
+    def _new_group(self, plan: QueryPlan) -> ClockGroup:
+        reads = self._reads(plan)
+        streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]
+        slice_rows, isolates = self.stage.scheduling.slice_rows, not self.stage.roots
+        group = ClockGroup(streams, self._waits(plan), self._numbers, slice_rows, isolates)
+        group.inputs.begin(self._registry.highest)
+        group.graph.configure(self._commands.knobs)
+        return group
 
     @cached_property
     def _unread(self) -> frozenset[str]:
@@ -138,7 +190,8 @@ class Engine:
 
     def _drop(self, name: str) -> None:
         key = self._group_of.pop(name, None)
-        self._since.pop(name, None)
+        self._starts.pop(name, None)
+        self._plans.pop(name, None)
         own = self._own_tables.pop(name, [])
         self._tables = {n: rows for n, rows in self._tables.items() if n not in own}
         if key is not None:
@@ -146,26 +199,75 @@ class Engine:
             if not self.groups[key].graph.roots:
                 del self.groups[key]
 
-    def _update(self, before: Registry, sinces: Mapping[str, int] | None = None) -> None:
-        """Start and end what has changed in the registry. ``sinces``: other first instants than its own."""
-        now = self._registry.queries
+    def _update(self, before: Registry, starts: Mapping[str, _Start] | None = None) -> None:
+        """Start and end what has changed in the registry. ``starts``: other starts than it says."""
         for name, query in before.queries.items():
-            if now.get(name) != query:
+            if self._registry.queries.get(name) != query:
                 self._drop(name)
-        for name, query in now.items():
-            if before.queries.get(name) != query:
-                plan = QueryPlan.decoded(query.plan)
-                self._own_tables[name] = [i.name for i in plan.inputs]
-                rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in plan.inputs}
-                self._tables = {**rows, **self._tables}
-                self._start(name, plan, query.since if sinces is None else sinces[name])
+        new = [n for n, q in self._registry.queries.items() if before.queries.get(n) != q]
+        for name in new:
+            plan = QueryPlan.decoded(self._registry.queries[name].plan)
+            if name in self._registry.asking and self._runs_here(plan):
+                self._look_back(name, plan, [n for n in before.queries if n in self._starts])
+            self._plans[name] = plan
+            self._own_tables[name] = [i.name for i in plan.inputs]
+            rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in plan.inputs}
+            self._tables = {**rows, **self._tables}
+            start = _Start.of(self._registry.queries[name]) if starts is None else starts[name]
+            self._start(name, plan, start)
+
+    def _look_back(self, name: str, plan: QueryPlan, others: Sequence[str]) -> None:
+        """Give a query the rows that other queries have of its streams, if they have any."""
+        if self._registry.failed:
+            gone = ", ".join(sorted(self._registry.failed))
+            self._refused[name] = f"its history may be in {gone}, which failed in the batch before"
+            return
+        registered, group = self._registry.queries[name], self._new_group(plan)
+        begin = group.inputs.progress.now
+        if begin == BEFORE_TIME or not self._waits(plan):
+            return
+        there = [k for other in others for k in self._kept(other, plan)]
+        found = {i: best(wants, i, there) for i, wants in wanted(plan.root).items()}
+        history = self._per_stream({i: registered.since if k is None else k.since for i, k in found.items()})
+        history = {i: first for i, first in history.items() if first < registered.since}
+        if not history:
+            return
+        self._registry = self._registry.with_history(name, history, begin)
+        self.groups[self._group_key(name, plan, _Start(begin=begin))] = group
+        for input, first in history.items():
+            its = found[input]
+            assert its is not None
+            group.graph.context.history[name, input] = self._rows_of(its, input, first)
+
+    def _per_stream(self, firsts: Mapping[str, int]) -> dict[str, int]:
+        """One instant per stream, also if a query reads it by several inputs."""
+        streams = {i.name: i.stream for i in self.stage.inputs}
+        return {i: max(f for n, f in firsts.items() if streams[n] == streams[i]) for i in firsts}
+
+    def _kept(self, name: str, plan: QueryPlan) -> Iterator[Kept]:
+        """What a running query keeps for one that is registered, if both run in the same partitions."""
+        query = self._registry.queries[name]
+        own = self._plans[name]
+        if own.partitions is None or plan.partitions is not None:
+            now = self.groups[self._group_of[name]].inputs.progress.now
+            yield from kept(name, own.root, {s: query.first(s) for s in own.streams}, now)
+
+    def _rows_of(self, its: Kept, input: str, since: int) -> Chunk:
+        """The rows of an input that a running query keeps, and those that wait for complete time."""
+        group, store = self.groups[self._group_of[its.query]], its.covered.store
+        if self._starts[its.query].begin is not None:
+            store = private_store(store, its.query)
+        schema = next(i.schema for i in self.stage.inputs if i.name == input)
+        rows = rows_of(group.graph.context.stores[store], since, schema)
+        waiting = group.inputs.waiting(input)
+        return Chunk.concat([rows, waiting.where(waiting.ts >= since)], schema).in_order()
 
     @property
     def entities(self) -> list[Entity]:
         """The operators in the order of the queries, producers first: the same in every rebuild."""
         found: dict[Entity, None] = {}
         for name, key in self._group_of.items():
-            found |= dict.fromkeys(_producers_first(self.groups[key].graph.root(name)))
+            found |= dict.fromkeys(producers_first(self.groups[key].graph.root(name)))
         return list(found)
 
     # steps
@@ -192,12 +294,13 @@ class Engine:
         with self._memory.in_use():
             for key, group in self.groups.items():
                 found |= group.step(own[key], self._commands, self._scheduler, self._tables, changes)
-        tops = {key: _highest(its) for key, its in own.items()}
+        tops = _tops(arrivals)
         if changes:
-            tops = {key: max(top, self.groups[key].inputs.progress.changed) for key, top in tops.items()}
+            tops |= {_tables_of(key): g.inputs.progress.changed for key, g in self.groups.items()}
         self._history[self._steps] = replace(before, tops=tops)
         self._steps += 1
         self._load()
+        self._share()
         outputs = {name: found[name] for name in self._group_of if name in found}
         failed = self._without_failed()
         self._settle()
@@ -220,6 +323,8 @@ class Engine:
     def _without_failed(self) -> dict[str, str]:
         """Drop the queries that raised an error in this step; returns their errors."""
         failed = {name: text for g in self.groups.values() for name, text in g.graph.failed.items()}
+        failed |= self._refused
+        self._refused = {}
         if failed:
             for group in self.groups.values():
                 group.graph.failed = {}
@@ -227,6 +332,16 @@ class Engine:
             self._commands = replace(self._commands, tables=self._commands.tables + 1)
             self._update(before)
         return failed
+
+    def _share(self) -> None:
+        """Let queries that were registered later share with others what is the same by now."""
+        for name, start in self._starts.items():
+            key = self._group_of.get(name)
+            if start.since == BEFORE_TIME or start.begin is not None or key is None or self._loading:
+                continue
+            graph, now = self.groups[key].graph, self.groups[key].inputs.progress.now
+            if now >= start.since and graph.share(name, self._plans[name].root, start.since):
+                self._starts[name] = _Start()
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""
@@ -237,7 +352,7 @@ class Engine:
         """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
         if self._loading is not None:
             return min(self._history)
-        horizons = {key: g.horizon() for key, g in self.groups.items()}
+        horizons = self._horizons()
         needed = self._first_needed(horizons)
         base = self._base
         if base is not None:
@@ -249,13 +364,23 @@ class Engine:
             del self._history[step]
         return needed
 
+    def _horizons(self, replayable: bool = False) -> dict[str, int]:
+        """The least timestamp of a row that the state depends on, per input, and of a change of tables, per
+        clock group; ``replayable``: only the state of operators that can be replayed.
+        """
+        found: dict[str, int] = {}
+        for key, group in self.groups.items():
+            its = group.horizon(without=group.graph.unreplayable() if replayable else ())
+            found |= {n: min(its, found.get(n, its)) for n in (*group.names, _tables_of(key))}
+        return found
+
     def _first_needed(self, horizons: Mapping[str, int]) -> int:
         """The first remembered step with a row at or after its group's horizon, or the next step."""
         return next((n for n, s in self._history.items() if _reach(s.tops, horizons)), self._steps)
 
     def _replay_from(self) -> int:
         """The first step that is still needed after a snapshot of the operators that cannot be replayed."""
-        horizons = {key: g.horizon(without=g.graph.unreplayable()) for key, g in self.groups.items()}
+        horizons = self._horizons(replayable=True)
         if self._base is not None and _reach(self._base.tops, horizons):
             return self._steps
         return self._first_needed(horizons)
@@ -295,7 +420,7 @@ class Engine:
         self._begin_at(state)
 
     def _build_for(
-        self, header: dict[str, State], stored: State, sinces: Mapping[str, int] | None = None
+        self, header: dict[str, State], stored: State, starts: Mapping[str, _Start] | None = None
     ) -> None:
         """Start the queries that were registered before the header's step."""
         if header["format"] != HEADER_FORMAT:
@@ -308,7 +433,7 @@ class Engine:
         self._configure()
         self._registry = Registry.of(header["registry"], stored.get("plans", {}))
         self._tables = stored.get("tables", self._tables)
-        self._update(before, self._open_since(header["progress"]) if sinces is None else sinces)
+        self._update(before, self._open_starts(header["progress"]) if starts is None else starts)
 
     def _begin_at(self, header: dict[str, State]) -> None:
         """Begin with the header's step."""
@@ -316,13 +441,20 @@ class Engine:
             progress = Progress.of(header["progress"][key])
             group.begin_at(progress, self._commands, self._scheduler, self._tables)
 
-    def _open_since(self, progress: Mapping[str, State]) -> dict[str, int]:
-        """The first instants of the queries for a replay: all rows to come are later than most of these, and
-        such queries share all that they have in common with others.
+    def _open_starts(self, progress: Mapping[str, State]) -> dict[str, _Start]:
+        """The starts of the queries for a replay: all rows to come are later than most of their first
+        instants, and such queries share all that they have in common with others.
         """
         passed = min((p["now"] for p in progress.values()), default=int(BEFORE_TIME))
-        found = {name: q.since for name, q in self._registry.queries.items()}
-        return {name: s if s > passed else int(BEFORE_TIME) for name, s in found.items()}
+        found = {}
+        for name, query in self._registry.queries.items():
+            start, plan = _Start.of(query), QueryPlan.decoded(query.plan)
+            open_from = max(
+                *start.over(plan).values(), int(BEFORE_TIME) if start.begin is None else start.begin + 1
+            )
+            alone = start.begin is not None and self._group_key(name, plan, _Start()) not in progress
+            found[name] = _Start() if open_from <= passed and not alone else start
+        return found
 
     def snapshot(self, whole: bool = True) -> Snapshot:
         """The state of the operators that cannot be replayed, or of all operators: then no step before it is
@@ -347,7 +479,7 @@ class Engine:
             "header": self._header_at(start),
             "tables": dict(before.tables),
             "plans": before.registry.plans(),
-            "since": dict(self._since),
+            "starts": {name: start.state() for name, start in self._starts.items()},
             "inputs": {key: g.inputs for key, g in self.groups.items()} if whole else None,
             "sources": self._sources,
             "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
@@ -366,7 +498,8 @@ class Engine:
         if not state["version"]:
             self._check_plan(state["plan"])
             return  # no step was taken: there is no state, and the static rows are yet to be fed
-        self._build_for(state["header"], state, state["since"])
+        starts = {name: _Start(**start) for name, start in state["starts"].items()}
+        self._build_for(state["header"], state, starts)
         self._check_plan(state["plan"])
         self._base = _Base(state["version"], state["header"]["step"], state["tops"])
         entities = self.entities
@@ -446,28 +579,28 @@ def _refuse_rows(arrivals: Sequence[Arrival]) -> None:
 
 
 def _reach(tops: Mapping[str, int], horizons: Mapping[str, int]) -> bool:
-    """Whether a step with these largest timestamps has a row that some group's state depends on."""
+    """Whether a step with these largest timestamps has a row that the state depends on."""
     return any(key in horizons and top >= horizons[key] for key, top in tops.items())
 
 
 def _latest(tops: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The largest timestamp per group of several steps."""
+    """The largest timestamps of several steps."""
     found: dict[str, int] = {}
     for its in tops:
         found |= {key: max(top, found.get(key, top)) for key, top in its.items()}
     return found
 
 
-def _producers_first(entity: Entity) -> Iterator[Entity]:
-    for producer in entity.producers:
-        yield from _producers_first(producer)
-    yield entity
-
-
-def _highest(arrivals: Sequence[Arrival]) -> int:
-    """The largest timestamp among a step's rows (producers of an exchange do not report it)."""
-    tops = [int(BEFORE_TIME)]
+def _tops(arrivals: Sequence[Arrival]) -> dict[str, int]:
+    """The largest timestamp among a step's rows of each input (producers of an exchange do not report it)."""
+    found: dict[str, int] = {}
     for a in arrivals:
         if a.batch is not None and a.batch.num_rows:
-            tops.append(int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts)
-    return max(tops)
+            top = int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts
+            found[a.input] = max(top, found.get(a.input, top))
+    return found
+
+
+def _tables_of(key: str) -> str:
+    """The name under which changes of tables in a clock group are noted."""
+    return f"tables of {key}"

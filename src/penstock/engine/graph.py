@@ -21,6 +21,7 @@ from penstock.engine import overflow
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operators.since import Since
 from penstock.engine.operators.source import Source
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Store, Stub
@@ -216,7 +217,7 @@ class Graph:
         self.failed: dict[str, str] = {}
         self._slice = self.queued = 0
         self._feeds: dict[str, list[Queue]] = {}
-        self._context, self._numbers, self._isolates = context, numbers or count(1), isolates
+        self.context, self._numbers, self._isolates = context, numbers or count(1), isolates
         self._built: dict[Any, Entity] = {}
         self._roots: dict[str, tuple[Entity, Queue]] = {}
         self._synopses: dict[Entity, set[int]] = {}
@@ -239,6 +240,73 @@ class Graph:
         """End a root, and the operators that no other root needs."""
         entity, queue = self._roots.pop(name)
         entity.results.remove(queue)
+        self._collect()
+
+    def share(self, name: str, root: Node, since: int) -> bool:
+        """Let a root that sees rows ``since`` an instant use what others run over all rows, where it is the
+        same by now; ``root`` is its plan over all rows. Returns whether it does.
+
+        The state of an operator depends on the rows from its horizon on. If the operators that others run
+        depend only on rows since the instant, they have the state that the root's own have.
+        """
+        entity, queue = self._roots[name]
+        theirs = self._theirs(root, entity)
+        if theirs is None or self.unreplayable() & theirs:
+            return False
+        lag = sum(e.node.lag for e in theirs)
+        if any(e.horizon() - lag < since for e in theirs):
+            return False
+        entity.results.remove(queue)
+        entity = self._adopted(root, entity)
+        entity.results.append(queue)
+        self._roots[name] = entity, queue
+        self._collect()
+        self.entities = list(dict.fromkeys(e for r, _ in self._roots.values() for e in producers_first(r)))
+        return True
+
+    def _theirs(self, node: Node, own: Entity) -> set[Entity] | None:
+        """The operators of others that stand for a root's own, with all below them.
+
+        None if one of its own would have to go on with the row ids, or the store, of another.
+        """
+        other = self._built.get(_identity(node))
+        if other is not None:
+            return set(upstream(other))
+        found: set[Entity] = set()
+        for below, producer in zip(node.inputs, own.producers, strict=True):
+            passed = _without_since(below, producer)
+            theirs = self._theirs(below, passed)
+            moved = self._built.get(_identity(below)) not in (None, passed)
+            apart = _store_of(below) != _store_of(producer.node) or (below.has_ids and not below.stored)
+            if theirs is None or (moved and apart):
+                return None
+            found |= theirs
+        return found
+
+    def _adopted(self, node: Node, own: Entity) -> Entity:
+        """The operator of a node: that of others, or the own one, which then reads theirs."""
+        key = _identity(node)
+        if key in self._built:
+            return self._built[key]
+        self._built = {k: e for k, e in self._built.items() if e is not own}
+        producers = []
+        for place, (below, producer) in enumerate(zip(node.inputs, own.producers, strict=True)):
+            new = self._adopted(below, _without_since(below, producer))
+            if new is not producer:
+                at = producer.outputs.index(own.inputs[place])
+                del producer.outputs[at], producer.readers[at]
+                own.inputs[place] = new.output_to(own)
+            producers.append(new)
+        own.node, own.producers, own.feeders = (
+            node,
+            tuple(producers),
+            [p.id for p in producers] or own.feeders,
+        )
+        self._built[key] = own
+        return own
+
+    def _collect(self) -> None:
+        """End the operators that no root needs."""
         needed: set[Entity] = set()
         for root, _ in self._roots.values():
             needed.update(upstream(root))
@@ -292,7 +360,7 @@ class Graph:
         key = _identity(node)
         if key not in self._built:
             producers = tuple(self._build(i, first) for i in node.inputs)
-            entity = Entity(f"{node.name}.{next(self._numbers)}", node, [], producers, self._context)
+            entity = Entity(f"{node.name}.{next(self._numbers)}", node, [], producers, self.context)
             entity.slice, entity.first = self._slice, first
             entity.inputs = [p.output_to(entity) for p in producers]
             if isinstance(node, Source):
@@ -375,6 +443,22 @@ def _identity(node: Node) -> Any:
     except TypeError:
         return id(node)
     return node
+
+
+def _store_of(node: Node) -> str | None:
+    return None if node.stored is None else node.stored.store
+
+
+def _without_since(node: Node, entity: Entity) -> Entity:
+    """The operator of a node; if there is a bound on the first instant above it, what is below that."""
+    return entity.producers[0] if isinstance(entity.node, Since) and not isinstance(node, Since) else entity
+
+
+def producers_first(entity: Entity) -> Iterator[Entity]:
+    """An operator after those that its output depends on."""
+    for producer in entity.producers:
+        yield from producers_first(producer)
+    yield entity
 
 
 def upstream(entity: Entity) -> Iterator[Entity]:

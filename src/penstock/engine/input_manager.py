@@ -132,6 +132,10 @@ class InputManager(Stateful):
         clock = Clock(before, now, p.first, self._instants_of(released), p.share)
         return clock, {name: chunk.where(chunk.sign != 0) for name, chunk in released.items()}
 
+    def waiting(self, name: str) -> Chunk:
+        """The rows of an input that wait for complete time."""
+        return Chunk.concat(self._waiting[name], self._schemas[name])
+
     def change(self, changes: Mapping[str, pa.RecordBatch]) -> None:
         """Take in changes of tables (``SIGN``, then the rows), before the arrivals of the step."""
         p = self.progress
@@ -215,7 +219,7 @@ class InputManager(Stateful):
 
     def _bound(self, i: StageInput) -> int:
         """The disorder that later rows may have."""
-        return ceil(self.progress.disorder[i.name].bound) if i.adaptive else i.skew
+        return ceil(self.progress.disorder.get(i.name, Disorder()).bound) if i.adaptive else i.skew
 
     def _release(self, name: str, now: int) -> Chunk:
         chunk = Chunk.concat(self._waiting[name], self._schemas[name])

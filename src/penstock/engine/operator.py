@@ -50,9 +50,13 @@ class Clock:
 
 @dataclass(frozen=True)
 class StartContext:
-    """The context in which an operator starts: the engine's stores."""
+    """The context in which an operator starts: the engine's stores.
+
+    ``history``: the rows from before that a query that is being started sees, by query and input.
+    """
 
     stores: Stores = field(default_factory=Stores)
+    history: dict[tuple[str, str], Chunk] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

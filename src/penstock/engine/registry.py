@@ -3,7 +3,8 @@
 A stage has inputs and, for a single query, its root. The queries of a pipeline come by commands, each with
 its plan. A query that is registered in a running engine sees the rows *since* the instant after the latest
 row that its streams had shown: the same in every partition, since all partitions know the timestamps of all
-rows. What it shares with others does not change that (``operators/since.py``).
+rows. What it shares with others does not change that (``operators/since.py``). With a *history* it sees rows
+from before that, too, which windows of other queries have (:mod:`penstock.engine.history`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 from penstock.engine.command import DROP, REGISTER, Command
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.operator import Node, with_inputs
+from penstock.engine.operators.history import History, begun
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
@@ -86,37 +88,64 @@ def _streams(node: Node) -> set[str]:
 
 @dataclass(frozen=True)
 class Registered:
-    """A query that runs: its plan, as it came, and the first instant that it sees."""
+    """A query that runs: its plan, as it came, and the first instant that it sees.
+
+    ``history``: by input, an earlier first instant, if the query was registered with history; ``begin`` is
+    then the first instant of its result. None until that is found out: see ``Registry.asking``.
+    """
 
     plan: str
     since: int = int(BEFORE_TIME)
+    history: Mapping[str, int] = field(default_factory=dict)
+    begin: int | None = None
+
+    def first(self, input: str) -> int:
+        """The first instant that it sees of an input."""
+        return self.history.get(input, self.since)
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The registered queries by name, in their order, and the latest timestamp of each input so far."""
+    """The registered queries by name, in their order, and the latest timestamp of each input so far.
+
+    ``failed``: queries that have failed in this partition, until the others have dropped them, too.
+    ``asking``: those that were registered with history in this step.
+    """
 
     queries: Mapping[str, Registered] = field(default_factory=dict)
     highest: Mapping[str, int] = field(default_factory=dict)
+    failed: frozenset[str] = frozenset()
+    asking: frozenset[str] = field(default=frozenset(), compare=False)
 
     def after(self, commands: Sequence[Command], clock: Collection[str] | None = None) -> Registry:
         """The registry after commands. A name that is taken keeps its query: the host has refused it.
 
         ``clock``: the inputs that all queries go by, if they have one clock.
         """
-        queries = dict(self.queries)
+        queries, failed, asking = dict(self.queries), set(self.failed), set[str]()
         for command in commands:
             name = command.payload.get("query", "")
             if command.kind == REGISTER and name not in queries:
                 plan = command.payload["plan"]
                 queries[name] = Registered(plan, self._since(clock or QueryPlan.decoded(plan).streams))
+                asking |= {name} if command.payload.get("history") else set()
             elif command.kind == DROP:
                 queries.pop(name, None)
-        return self if queries == self.queries else replace(self, queries=queries)
+                failed.discard(name)
+        if queries == self.queries and failed == self.failed:
+            return self
+        asking &= queries.keys()
+        return replace(self, queries=queries, failed=frozenset(failed), asking=frozenset(asking))
 
     def without(self, names: Collection[str]) -> Registry:
         """The registry without queries that failed."""
-        return replace(self, queries={n: q for n, q in self.queries.items() if n not in names})
+        queries = {n: q for n, q in self.queries.items() if n not in names}
+        return replace(self, queries=queries, failed=self.failed.union(names))
+
+    def with_history(self, name: str, history: Mapping[str, int], begin: int) -> Registry:
+        """The registry in which a query has a history."""
+        found = replace(self.queries[name], history=dict(history), begin=begin)
+        return replace(self, queries={**self.queries, name: found})
 
     def _since(self, streams: Collection[str]) -> int:
         shown = [self.highest[name] for name in streams if name in self.highest]
@@ -132,41 +161,85 @@ class Registry:
 
     def state(self) -> dict[str, Any]:
         """The form stored in headers: without the plans, which are large and stored beside them."""
-        return {"since": {n: q.since for n, q in self.queries.items()}, "highest": dict(self.highest)}
+        return {
+            "since": {n: q.since for n, q in self.queries.items()},
+            "history": {n: [dict(q.history), q.begin] for n, q in self.queries.items() if q.history},
+            "highest": dict(self.highest),
+            "failed": sorted(self.failed),
+        }
 
     @staticmethod
     def of(state: Mapping[str, Any], plans: Mapping[str, str]) -> Registry:
         """The inverse of ``state``."""
-        since = state["since"]
-        return Registry({n: Registered(plans[n], s) for n, s in since.items()}, dict(state["highest"]))
+        since, history = state["since"], state["history"]
+        queries = {n: Registered(plans[n], s, *history.get(n, ({}, None))) for n, s in since.items()}
+        return Registry(queries, dict(state["highest"]), frozenset(state["failed"]))
 
     def plans(self) -> dict[str, str]:
         """The plans by name."""
         return {n: q.plan for n, q in self.queries.items()}
 
 
-def since(root: Node, instant: int) -> Node:
-    """The plan over the rows from an instant on; streams and their windows are left as others have them."""
-    if instant == BEFORE_TIME:
-        return root
+def since(root: Node, instants: Mapping[str, int]) -> Node:
+    """The plan over the rows from an instant on, by stream; streams and their windows are left as others
+    have them.
+    """
     done: dict[int, Node] = {}
 
     def change(node: Node) -> Node:
         if id(node) not in done:
-            bounded = _is_stream(node) or (isinstance(node, SeqWindow) and _stores_a_stream(node))
-            done[id(node)] = Since(node, instant) if bounded else with_inputs(node, change)
+            source = _bounded(node)
+            if source is None:
+                done[id(node)] = _with_own_store(with_inputs(node, change), node, instants)
+            else:
+                first = instants[source.input]
+                done[id(node)] = node if first == BEFORE_TIME else Since(node, first)
         return done[id(node)]
 
     return change(root)
 
 
-def _is_stream(node: Node) -> bool:
-    return isinstance(node, Source) and not node.table
+def _with_own_store(new: Node, node: Node, instants: Mapping[str, int]) -> Node:
+    """A window over other rows than those of its plan needs a store of its own for them."""
+    if new == node or not isinstance(new, SeqWindow) or not new.store:
+        return new
+    bounds = ", ".join(f"{name} {first}" for name, first in sorted(instants.items()))
+    return replace(new, store=f"{new.store} since {bounds}")
 
 
-def _stores_a_stream(window: SeqWindow) -> bool:
-    """Whether its store has rows of a stream as they came, and not of what earlier rows may have led to."""
-    below = window.input
-    while isinstance(below, Select | Project):
-        below = below.input
-    return window.stored is not None and _is_stream(below)
+def _bounded(node: Node) -> Source | None:
+    """The stream whose rows a node has as they came: of a stream itself, or of a window that stores them.
+
+    Not what earlier rows may have led to.
+    """
+    if isinstance(node, SeqWindow) and node.stored is not None:
+        node = node.input
+        while isinstance(node, Select | Project):
+            node = node.input
+    return node if isinstance(node, Source) and not node.table else None
+
+
+def with_history(root: Node, query: str, registered: Registered) -> Node:
+    """The plan of a query that has rows from before its registration, which shares nothing."""
+    assert registered.begin is not None
+    done: dict[int, Node] = {}
+
+    def change(node: Node) -> Node:
+        if id(node) not in done:
+            new = with_inputs(node, change)
+            if isinstance(new, SeqWindow) and new.store:
+                new = replace(new, store=private_store(new.store, query))
+            elif isinstance(new, Source) and new.input in registered.history:
+                new = History(new, registered.history[new.input], begin, query)
+            elif isinstance(new, Source) and not new.table:
+                new = Since(new, registered.since)
+            done[id(node)] = new
+        return done[id(node)]
+
+    begin = registered.begin
+    return begun(change(root), begin)
+
+
+def private_store(store: str, query: str) -> str:
+    """The name of a store that only one query uses."""
+    return f"{store} of {query}"

@@ -44,6 +44,7 @@ class StageInput:
     shows complete instants, so that all stages must wait for them if the table changes. ``adaptive``: the
     bound follows the disorder seen, and ``skew`` is the most that it may be. ``stamped``: the engine gives
     the rows of a batch one timestamp, later than those of all batches before; ``skew`` is then -1.
+    ``stream``: the stream whose rows it has, which may come by several inputs.
     """
 
     name: str
@@ -57,6 +58,7 @@ class StageInput:
     waits: bool = False
     adaptive: bool = False
     stamped: bool = False
+    stream: str = ""
 
 
 @dataclass(frozen=True)

@@ -289,8 +289,8 @@ def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:
     """The input of a stage that a stream comes by."""
     options, key = source.stream.options, _split_by(source.route, source.columns)
     order = (-1 if options.arrival else options.skew, options.idle_after)
-    how = {"adaptive": options.adaptive, "stamped": options.arrival}
-    return StageInput(source.name, schema, "source", *order, key=key, **how)
+    made = StageInput(source.name, schema, "source", *order, key=key)
+    return replace(made, adaptive=options.adaptive, stamped=options.arrival, stream=source.stream.name)
 
 
 def _shown(node: Node, names: Sequence[str]) -> Node:

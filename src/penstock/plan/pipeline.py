@@ -30,6 +30,7 @@ from penstock.plan.explain import routed, tree
 from penstock.plan.logical.join import BY_TIME
 from penstock.plan.partition import ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
+from penstock.plan.sampled import is_sampled
 from penstock.plan.settings import MAX_SPLITS
 from penstock.plan.sharing import in_own_names, named, private, shared
 from penstock.routing import Axis, Route
@@ -226,8 +227,17 @@ def _stage_input(source: SourceInput) -> StageInput:
     return stream_input(pa.schema([(name, e.type) for name, e in source.columns]), source)
 
 
-def admit(plan: PipelinePlan, name: str, query: logical.Query, settings: Settings | None = None) -> Admitted:
-    """A query as a pipeline runs it. Raises PipelineError if the pipeline has not the splits it needs."""
+def admit(
+    plan: PipelinePlan,
+    name: str,
+    query: logical.Query,
+    settings: Settings | None = None,
+    history: bool = False,
+) -> Admitted:
+    """A query as a pipeline runs it. Raises PipelineError if the pipeline has not the splits it needs.
+
+    ``history``: it is registered with history.
+    """
     settings = settings or Settings()
     if query.time != plan.time:
         raise PipelineError(f"{name} counts time in {query.time}, the pipeline in {plan.time}")
@@ -240,6 +250,8 @@ def admit(plan: PipelinePlan, name: str, query: logical.Query, settings: Setting
             f"{name} has a part of SET penstock.memory, which the queries of a pipeline cannot have yet; "
             "write WITHIN MEMORY with a size"
         )
+    if history:
+        _check_history(name, query, root)
     routes = _way(plan, name, root)
     node, builder = built(query, root, routes, settings, name)
     hosts = [*plan.sources, *builder.host_inputs]
@@ -256,6 +268,19 @@ def admit(plan: PipelinePlan, name: str, query: logical.Query, settings: Setting
     relations = any(s.definition.is_relation for s in logical.sources(root))
     kind = "stream" if root.is_stream else "relation"
     return Admitted(registered, kind, root.schema, tables, relations, query.notes, query.warnings)
+
+
+def _check_history(name: str, query: logical.Query, root: logical.Logical) -> None:
+    """Reject what depends on when its rows came, or on more than the rows of its windows."""
+    refused = f"{name} cannot be registered WITH HISTORY:"
+    if any(budgets(root)) or is_sampled(query.root):
+        raise PipelineError(f"{refused} WITHIN and SAMPLE depend on the rows before; register it without")
+    for node in logical.walk(root):
+        if isinstance(node, logical.ToStream) and node.kind == "rstream" and node is not root:
+            raise PipelineError(
+                f"{refused} it reads an RSTREAM, whose instants before its registration are not known; "
+                "register it without"
+            )
 
 
 def _way(plan: PipelinePlan, name: str, root: logical.Logical) -> dict[int, Route]:

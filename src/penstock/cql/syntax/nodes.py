@@ -169,9 +169,11 @@ class QueryAlteration(exp.Expression):
 
 
 class QueryRegistration(exp.Expression):
-    """REGISTER QUERY q IN p INTO s AS query: its syntax tree and its ``text``."""
+    """REGISTER QUERY q IN p INTO s WITH HISTORY AS query: its syntax tree and its ``text``."""
 
-    arg_types = {"this": True, "pipeline": False, "sink": False, "query": False, "text": False}
+    arg_types = {
+        "this": True, "pipeline": False, "sink": False, "history": False, "query": False, "text": False
+    }  # fmt: skip
 
 
 class Inspection(exp.Expression):

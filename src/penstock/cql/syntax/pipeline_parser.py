@@ -79,11 +79,17 @@ class PipelineParser(DDLParser):
         return self.expression(PipelineSplit(this=stream, expressions=self._parse_field_names()))
 
     def _parse_registration(self, start: Token) -> QueryRegistration:
-        """``REGISTER QUERY q IN p INTO s AS SELECT ...``; IN and INTO in any order."""
+        """``REGISTER QUERY q IN p INTO s WITH HISTORY AS SELECT ...``; the clauses in any order."""
         node = QueryRegistration(this=self._parse_defined_name("REGISTER QUERY"))
-        while self._match_texts(("IN", "INTO")):
+        while self._match_texts(("IN", "INTO", "WITH")):
             word = self._prev.text.upper()
-            node.set("pipeline" if word == "IN" else "sink", self._parse_defined_name(word))
+            if word != "WITH":
+                node.set("pipeline" if word == "IN" else "sink", self._parse_defined_name(word))
+            elif self._match_text_seq("HISTORY"):
+                node.set("history", True)
+            else:
+                hint = f"write REGISTER QUERY {node.name} WITH HISTORY AS SELECT ..."
+                raise error("REGISTER QUERY takes WITH HISTORY", self._curr or self._prev, hint)
         if not self._match(TokenType.ALIAS):
             hint = f"write REGISTER QUERY {node.name} AS SELECT ..."
             raise error("REGISTER QUERY takes AS and a query", self._curr or self._prev, hint)

@@ -84,9 +84,9 @@ class Buffers:
 
 def _older(inputs: JoinInputs, i: int, new: Sequence[int] | Int64s) -> Int64s:
     """The rows of an input that may join and came before these; the rows of a step are the last ones."""
-    store, frontier = inputs.look(i), inputs.stubs[i].frontier
-    first = int(new[0]) if len(new) else frontier
-    return inputs.usable(i, np.arange(store.base, first))
+    store, stub = inputs.look(i), inputs.stubs[i]
+    first = int(new[0]) if len(new) else stub.frontier
+    return inputs.usable(i, stub.seen(np.arange(store.base, first)))
 
 
 @dataclass

@@ -140,6 +140,10 @@ class Store(Stateful):
                 self._columns[name] = column_for(kind, self.capacity)
                 self._columns[name].append(self.base, pa.nulls(self.next - self.base, kind))
 
+    def keeps(self, column: str) -> bool:
+        """Whether it has the values of a column."""
+        return column in self._columns
+
     def key_of(self, wanted: KeyOf) -> int:
         """The number of a key; later rows have it, that of rows already there is NULL."""
         if wanted not in self._key_of:

@@ -153,8 +153,13 @@ class Pipeline:
 
     # Queries
 
-    def register(self, name: str, text: str, sink: Sink | str | None = None) -> PipelineQuery:
+    def register(
+        self, name: str, text: str, sink: Sink | str | None = None, history: bool = False
+    ) -> PipelineQuery:
         """Add a query: from the next batch on it sees the rows that are later than all before.
+
+        With ``history`` it also sees the rows before that windows of running queries have: its results begin
+        with all rows that it has then.
 
         ``sink`` is the name of a sink, or takes the streaming DataFrame of the results and returns a writer,
         not started; it runs with the pipeline, by default with a checkpoint below the pipeline's. A query
@@ -165,7 +170,7 @@ class Pipeline:
             if isinstance(sink, str):
                 self._sink(sink)
             if known is None or not known.stands:
-                known = self._add(name, text, sink if isinstance(sink, str) else "")
+                known = self._add(name, text, sink if isinstance(sink, str) else "", history)
             elif _words(known.text) != _words(text):
                 raise PipelineError(
                     f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
@@ -185,12 +190,12 @@ class Pipeline:
         else:
             self._sinks.add(self._results(r), sink)
 
-    def _add(self, name: str, text: str, sink: str) -> Registration:
+    def _add(self, name: str, text: str, sink: str, history: bool) -> Registration:
         query = self._bind(text)
         plan = self._plan or self._planned({name: query})
-        admitted = admit(plan, name, query, self._settings())
+        admitted = admit(plan, name, query, self._settings(), history)
         schema = shown_schema(plan.time, admitted.kind, admitted.schema)
-        registration = Registration.new(name, text, admitted.kind, schema, sink)
+        registration = Registration.new(name, text, admitted.kind, schema, sink, history)
         if self._plan is None:
             self._waiting[name] = _Waiting(registration, query)
             return registration

@@ -77,7 +77,8 @@ class Pipelines:
             case cql.RegisterQuery():
                 _, sink = cql.bind_registration(statement, self._catalog)
                 results = None if sink is None else insert.results_writer(sink, self._settings())
-                self._only(statement.pipeline).register(statement.name, statement.text, results)
+                own = (statement.name, statement.text, results, statement.history)
+                self._only(statement.pipeline).register(*own)
             case cql.DropQuery():
                 self._drop_query(statement)
             case cql.SwitchPipeline("start", name):

@@ -41,6 +41,7 @@ class Registration:
     ``id`` differs between two queries that had the same name. ``sequence`` is the number of the command, 0 as
     long as the pipeline was never started; ``dropped`` that of the command that dropped it. ``failed``: why,
     if it was dropped since it failed. ``sink``: the name of its sink, if that was made by CREATE SINK.
+    ``history``: it was registered WITH HISTORY.
     """
 
     id: str
@@ -49,13 +50,14 @@ class Registration:
     kind: str
     schema: pa.Schema
     sink: str = ""
+    history: bool = False
     sequence: int = 0
     dropped: int | None = None
     failed: str | None = None
 
     @staticmethod
-    def new(name: str, text: str, kind: str, schema: pa.Schema, sink: str) -> Registration:
-        return Registration(f"{name}.{uuid.uuid4().hex[:8]}", name, text, kind, schema, sink)
+    def new(name: str, text: str, kind: str, schema: pa.Schema, sink: str, history: bool) -> Registration:
+        return Registration(f"{name}.{uuid.uuid4().hex[:8]}", name, text, kind, schema, sink, history)
 
     @property
     def stands(self) -> bool:
@@ -74,7 +76,7 @@ class Registration:
         """The content of the command; engines read the name and the plan."""
         schema = base64.b64encode(self.schema.serialize()).decode()
         own = {"id": self.id, "text": self.text, "kind": self.kind, "schema": schema, "sink": self.sink}
-        return {"query": self.name, "plan": plan, **own}
+        return {"query": self.name, "plan": plan, "history": self.history, **own}
 
     @staticmethod
     def of(command: Command) -> Registration:
@@ -82,7 +84,7 @@ class Registration:
         own = command.payload
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(own["schema"])))
         named = (own["id"], own["query"], own["text"], own["kind"], schema, own["sink"])
-        return Registration(*named, sequence=command.sequence)
+        return Registration(*named, bool(own.get("history")), command.sequence)
 
 
 class Registrations:

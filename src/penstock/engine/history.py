@@ -1,0 +1,150 @@
+"""What a query that is registered ``WITH HISTORY`` sees of the rows before it.
+
+One instant h per input is part of the registry, and so of the log: the query is over the rows from h on. It
+follows from the windows of the registered queries and from the time, never from what happens to be in memory,
+so it is the same in all partitions and in every rebuild. A query's time window of t ticks whose rows are kept
+(some operator reads its store) covers the rows since the later of the query's own first instant and t ticks
+before its complete time. It serves another query if it has the columns that this one reads, and no filter
+that this one has not.
+
+Row windows cover nothing: how far back they reach differs between partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.engine.element import BEFORE_TIME, Chunk, batch_of
+from penstock.engine.graph import Graph
+from penstock.engine.operator import Node, StartContext
+from penstock.engine.operators.project import Project
+from penstock.engine.operators.select import Select
+from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.source import Source
+from penstock.engine.synopses.store import Store
+from penstock.expression import Expression, columns
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The rows of an input that a query's window keeps in a store: the last ``span`` ticks, None: all.
+
+    ``filters``: the predicates of the rows; ``columns``: those that are kept.
+    """
+
+    input: str
+    store: str
+    span: int | None
+    filters: frozenset[Expression]
+    columns: frozenset[str]
+
+
+@dataclass
+class Wanted:
+    """What a query reads of an input: the columns, and the filters that all of its readers have."""
+
+    columns: set[str] = field(default_factory=set)
+    filters: frozenset[Expression] | None = None
+
+    def add(self, names: set[str], filters: frozenset[Expression]) -> None:
+        self.columns |= names
+        self.filters = filters if self.filters is None else self.filters & filters
+
+
+def covered(root: Node) -> list[Covered]:
+    """What the windows of a plan keep. The operators are started, apart from all others, to see what they
+    would store.
+    """
+    context = StartContext()
+    Graph(context).add("", root)
+    found = []
+    for window in dict.fromkeys(n for n in _nodes(root) if isinstance(n, SeqWindow)):
+        by_time = window.kind == "range" or window.size is None
+        source, filters = _chain(window.input)
+        if source is None or window.stored is None or not by_time:
+            continue
+        stubs = context.stores[window.store].stubs
+        if stubs:
+            kept = frozenset(name for s in stubs for name in s.columns.values())
+            span = None if window.size is None else max(s.longer for s in stubs)
+            found.append(Covered(source.input, window.store, span, filters, kept))
+    return list(dict.fromkeys(found))
+
+
+def wanted(root: Node) -> dict[str, Wanted]:
+    """What a plan reads of each stream."""
+    found: dict[str, Wanted] = {}
+    _want(root, set(root.schema.names), found)
+    return found
+
+
+def _want(node: Node, names: set[str], found: dict[str, Wanted]) -> None:
+    source, filters = _chain(node)
+    if source is not None:
+        own = set().union(*(columns(f) for f in filters)) if filters else set()
+        found.setdefault(source.input, Wanted()).add(names & set(source.schema.names) | own, filters)
+        return
+    for below in node.inputs:
+        read = set(below.schema.names)
+        if isinstance(node, Project):
+            read = set().union(*(columns(e) for _, e in node.columns))
+        elif isinstance(node, SeqWindow) and _chain(below)[0] is not None:
+            read = names | set(node.partition_by).union(*(columns(k) for k in node.keep))
+        _want(below, read, found)
+
+
+def _chain(node: Node) -> tuple[Source | None, frozenset[Expression]]:
+    """The stream whose rows a node has, and its filters; None if it is anything else."""
+    filters: list[Expression] = []
+    while isinstance(node, Select):
+        filters += node.conjuncts
+        node = node.input
+    stream = isinstance(node, Source) and not node.table
+    return (node, frozenset(filters)) if stream and isinstance(node, Source) else (None, frozenset())
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a registered query keeps of an input, and since when."""
+
+    query: str
+    covered: Covered
+    since: int
+
+
+def kept(name: str, root: Node, since: Mapping[str, int], now: int) -> Iterator[Kept]:
+    """What a registered query keeps: ``since`` are its own first instants, ``now`` its complete time."""
+    for its in covered(root):
+        first = since[its.input]
+        yield Kept(name, its, first if its.span is None else max(first, now - its.span))
+
+
+def best(wants: Wanted, input: str, there: Iterable[Kept]) -> Kept | None:
+    """What reaches furthest back, of all that has what is wanted of an input."""
+    fits = [
+        k
+        for k in there
+        if k.covered.input == input and k.covered.filters <= (wants.filters or frozenset())
+        if wants.columns <= k.covered.columns
+    ]
+    return min(fits, key=lambda k: k.since, default=None)
+
+
+def rows_of(store: Store, since: int, schema: pa.Schema) -> Chunk:
+    """The rows of a stream in a store since an instant; columns that it does not keep are NULL."""
+    rids = store.alive(int(BEFORE_TIME))
+    starts, _ = store.life(rids)
+    rids, starts = rids[starts >= since], starts[starts >= since]
+    arrays = [
+        store.gather(f.name, rids) if store.keeps(f.name) else pa.nulls(len(rids), f.type) for f in schema
+    ]
+    return Chunk.of(starts, batch_of(arrays, schema, len(rids)))
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs:
+        yield from _nodes(below)
