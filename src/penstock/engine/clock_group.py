@@ -61,6 +61,11 @@ class ClockGroup:
         self._unfed |= {i.name: first for i in new}
         self._changed()
 
+    @property
+    def now(self) -> int:
+        """The complete time."""
+        return self.inputs.progress.now
+
     def opens(self, first: int, earliest: int) -> None:
         """Its first instant is ``first``, in whose slice there are rows since ``earliest``."""
         self._opens = first, earliest

@@ -23,13 +23,13 @@ import numpy as np
 from penstock.engine.arrivals import Received, SourcePartitions, Stamps
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.command import Command, CommandState
-from penstock.engine.element import BEFORE_TIME, Chunk
+from penstock.engine.element import BEFORE_TIME
 from penstock.engine.graph import Entity, producers_first
-from penstock.engine.history import Kept, best, kept, rows_of, wanted
+from penstock.engine.history import Running, look_back
 from penstock.engine.input_manager import Progress
 from penstock.engine.latency import percentiles
 from penstock.engine.overflow import Memory
-from penstock.engine.registry import QueryPlan, Registered, Registry, private_store, since, with_history
+from penstock.engine.registry import QueryPlan, Registered, Registry, since, with_history
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import (
@@ -222,45 +222,22 @@ class Engine:
             gone = ", ".join(sorted(self._registry.failed))
             self._refused[name] = f"its history may be in {gone}, which failed in the batch before"
             return
-        registered, group = self._registry.queries[name], self._new_group(plan)
-        begin = group.inputs.progress.now
+        group = self._new_group(plan)
+        begin, there = group.inputs.progress.now, [self._running(n) for n in others]
         if begin == BEFORE_TIME or not self._waits(plan):
             return
-        there = [k for other in others for k in self._kept(other, plan)]
-        found = {i: best(wants, i, there) for i, wants in wanted(plan.root).items()}
-        history = self._per_stream({i: registered.since if k is None else k.since for i, k in found.items()})
-        history = {i: first for i, first in history.items() if first < registered.since}
-        if not history:
-            return
-        self._registry = self._registry.with_history(name, history, begin)
-        self.groups[self._group_key(name, plan, _Start(begin=begin))] = group
-        for input, first in history.items():
-            its = found[input]
-            assert its is not None
-            group.graph.context.history[name, input] = self._rows_of(its, input, first)
+        past = look_back(plan, self._registry.queries[name].since, there, self.stage.inputs)
+        if past:
+            history = {input: rows.since for input, rows in past.items()}
+            self._registry = self._registry.with_history(name, history, begin)
+            self.groups[self._group_key(name, plan, _Start(begin=begin))] = group
+            group.graph.context.history.update({(name, i): rows.chunk() for i, rows in past.items()})
 
-    def _per_stream(self, firsts: Mapping[str, int]) -> dict[str, int]:
-        """One instant per stream, also if a query reads it by several inputs."""
-        streams = {i.name: i.stream for i in self.stage.inputs}
-        return {i: max(f for n, f in firsts.items() if streams[n] == streams[i]) for i in firsts}
-
-    def _kept(self, name: str, plan: QueryPlan) -> Iterator[Kept]:
-        """What a running query keeps for one that is registered, if both run in the same partitions."""
-        query = self._registry.queries[name]
-        own = self._plans[name]
-        if own.partitions is None or plan.partitions is not None:
-            now = self.groups[self._group_of[name]].inputs.progress.now
-            yield from kept(name, own.root, {s: query.first(s) for s in own.streams}, now)
-
-    def _rows_of(self, its: Kept, input: str, since: int) -> Chunk:
-        """The rows of an input that a running query keeps, and those that wait for complete time."""
-        group, store = self.groups[self._group_of[its.query]], its.covered.store
-        if self._starts[its.query].begin is not None:
-            store = private_store(store, its.query)
-        schema = next(i.schema for i in self.stage.inputs if i.name == input)
-        rows = rows_of(group.graph.context.stores[store], since, schema)
-        waiting = group.inputs.waiting(input)
-        return Chunk.concat([rows, waiting.where(waiting.ts >= since)], schema).in_order()
+    def _running(self, name: str) -> Running:
+        """A running query, whose windows others may read."""
+        alone = self._starts[name].begin is not None
+        group = self.groups.get(self._group_of.get(name, ""))
+        return Running(name, self._plans[name], self._registry.queries[name], group, alone)
 
     @property
     def entities(self) -> list[Entity]:

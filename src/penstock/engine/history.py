@@ -12,11 +12,12 @@ Row windows cover nothing: how far back they reach differs between partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from penstock.engine.clock_group import ClockGroup
 from penstock.engine.element import BEFORE_TIME, Chunk, batch_of
 from penstock.engine.graph import Graph
 from penstock.engine.operator import Node, StartContext
@@ -24,6 +25,8 @@ from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
+from penstock.engine.registry import QueryPlan, Registered, private_store
+from penstock.engine.stage import StageInput
 from penstock.engine.synopses.store import Store
 from penstock.expression import Expression, columns
 
@@ -107,41 +110,87 @@ def _chain(node: Node) -> tuple[Source | None, frozenset[Expression]]:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a registered query keeps of an input, and since when."""
+class Running:
+    """A running query: its plan, its first instants, its clock group, and whether it shares no stores."""
 
-    query: str
+    name: str
+    plan: QueryPlan
+    registered: Registered
+    group: ClockGroup | None
+    alone: bool
+
+    def kept(self) -> Iterator[Kept]:
+        """What it keeps, and since when."""
+        assert self.group is not None
+        for its in covered(self.plan.root):
+            first = self.registered.first(its.input)
+            span = its.span
+            yield Kept(self, its, first if span is None else max(first, self.group.now - span))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a running query keeps of an input, and since when."""
+
+    query: Running
     covered: Covered
     since: int
 
-
-def kept(name: str, root: Node, since: Mapping[str, int], now: int) -> Iterator[Kept]:
-    """What a registered query keeps: ``since`` are its own first instants, ``now`` its complete time."""
-    for its in covered(root):
-        first = since[its.input]
-        yield Kept(name, its, first if its.span is None else max(first, now - its.span))
-
-
-def best(wants: Wanted, input: str, there: Iterable[Kept]) -> Kept | None:
-    """What reaches furthest back, of all that has what is wanted of an input."""
-    fits = [
-        k
-        for k in there
-        if k.covered.input == input and k.covered.filters <= (wants.filters or frozenset())
-        if wants.columns <= k.covered.columns
-    ]
-    return min(fits, key=lambda k: k.since, default=None)
+    def serves(self, wants: Wanted, input: str) -> bool:
+        """Whether it has what is wanted of an input."""
+        its = self.covered
+        narrow = its.filters <= (wants.filters or frozenset())
+        return its.input == input and narrow and wants.columns <= its.columns
 
 
-def rows_of(store: Store, since: int, schema: pa.Schema) -> Chunk:
-    """The rows of a stream in a store since an instant; columns that it does not keep are NULL."""
-    rids = store.alive(int(BEFORE_TIME))
-    starts, _ = store.life(rids)
-    rids, starts = rids[starts >= since], starts[starts >= since]
-    arrays = [
-        store.gather(f.name, rids) if store.keeps(f.name) else pa.nulls(len(rids), f.type) for f in schema
-    ]
-    return Chunk.of(starts, batch_of(arrays, schema, len(rids)))
+@dataclass(frozen=True)
+class Past:
+    """The rows of an input, with its schema, that a query sees from before its registration."""
+
+    kept: Kept
+    since: int
+    schema: pa.Schema
+
+    def chunk(self) -> Chunk:
+        """The rows; columns that nobody keeps are NULL."""
+        query, its = self.kept.query, self.kept.covered
+        assert query.group is not None
+        name = private_store(its.store, query.name) if query.alone else its.store
+        rows = self._of(query.group.graph.context.stores[name])
+        waiting = query.group.inputs.waiting(its.input)
+        return Chunk.concat([rows, waiting.where(waiting.ts >= self.since)], self.schema).in_order()
+
+    def _of(self, store: Store) -> Chunk:
+        rids = store.alive(int(BEFORE_TIME))
+        starts, _ = store.life(rids)
+        rids, starts = rids[starts >= self.since], starts[starts >= self.since]
+        arrays = [
+            store.gather(f.name, rids) if store.keeps(f.name) else pa.nulls(len(rids), f.type)
+            for f in self.schema
+        ]
+        return Chunk.of(starts, batch_of(arrays, self.schema, len(rids)))
+
+
+def look_back(
+    plan: QueryPlan, since: int, others: Sequence[Running], inputs: Sequence[StageInput]
+) -> dict[str, Past]:
+    """What a new query, which sees rows ``since`` an instant, has of the rows before, by input."""
+    # One that runs in some partitions only has its rows there.
+    there = [o for o in others if o.plan.partitions is None or plan.partitions is not None]
+    kept = [k for o in there for k in o.kept()]
+    found: dict[str, Kept] = {}
+    for input, wants in wanted(plan.root).items():
+        serving = [k for k in kept if k.serves(wants, input)]
+        if serving:
+            found[input] = min(serving, key=lambda k: k.since)
+    streams = {i.name: i for i in inputs}
+
+    def first(input: str) -> int:
+        """One instant per stream, also if the query reads it by several inputs."""
+        same = [i for i in plan.streams if streams[i].stream == streams[input].stream]
+        return max(found[i].since if i in found else since for i in same)
+
+    return {i: Past(k, first(i), streams[i].schema) for i, k in found.items() if first(i) < since}
 
 
 def _nodes(node: Node) -> Iterator[Node]:
