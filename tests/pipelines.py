@@ -229,11 +229,11 @@ def _check(trial: PipelineTrial, ran: Ran) -> None:
     }
     alone = replace(case, cql=ran.text, inputs=inputs)
     begins, until = None if since == BEFORE_TIME else since, None
-    if ran.begin is not None:
-        begins = min(ran.begin, *ran.history.values())
     stamps = [e[0] for rows in case.inputs.values() for e in rows if not isinstance(e, dict)]
     if trial.one_clock and stamps:
         begins, until = max(since, min(stamps)), max(stamps)
+    if ran.begin is not None:
+        begins = min(ran.begin, *ran.history.values())
     about = f"{alone}\n{trial.manner}\nregistered at {since}, complete before {ran.complete}, "
     about += f"history {ran.history} from {ran.begin} on"
     try:

@@ -18,6 +18,7 @@ SHOWN = {
     "own_dataframes.py": r"\| *shop\| *143\|",
     "auctions.py": r"SAMPLE CLUSTER: \d",
     "join_selectivity.py": r"\|crossed *\|0\.\d+",
+    "shared_plan.py": r'class="box shared"',
 }
 
 
@@ -74,3 +75,9 @@ def test_readme_shows_an_example_that_runs():
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     body = ast.parse((ROOT / "examples" / "network_traffic.py").read_text()).body[1:]
     assert ast.dump(ast.parse(block)) == ast.dump(ast.Module(body, type_ignores=[]))
+
+
+@pytest.mark.spark
+def test_the_picture_in_the_docs_is_drawn_by_its_example(spark, capsys):
+    runpy.run_path(str(ROOT / "examples" / "shared_plan.py"))["ps"].close()
+    assert capsys.readouterr().out == (ROOT / "docs" / "shared_plan.svg").read_text()

@@ -90,17 +90,17 @@ def test_latency_is_counted_from_the_first_arrival_of_an_instant(monkeypatch: py
     monkeypatch.setattr(latency.time, "perf_counter", lambda: float(next(clock)))
     waiting = Latency(waits=True)
     waiting.begin(10)  # at 0
-    waiting.end([pa.array([], pa.int64()).to_numpy()], 5)  # at 1
+    waiting.end({"q": pa.array([], pa.int64()).to_numpy()}, 5)  # at 1
     waiting.begin(20)  # at 2
-    waiting.end([pa.array([4, 9, 12]).to_numpy()], 20)  # at 3: two waited since 0, one since 2
-    assert waiting.results == [(3.0, 2), (1.0, 1), (1.0, 0)]
+    waiting.end({"q": pa.array([4, 9, 12]).to_numpy()}, 20)  # at 3: two waited since 0, one since 2
+    assert waiting.results["q"] == [(3.0, 2), (1.0, 1), (1.0, 0)]
     waiting.begin(15)  # at 4: out of order, no new instant
-    waiting.end([pa.array([20]).to_numpy()], 21)  # at 5: since 2
-    assert waiting.results[0] == (3.0, 1)
+    waiting.end({"q": pa.array([20]).to_numpy()}, 21)  # at 5: since 2
+    assert waiting.results["q"][0] == (3.0, 1)
     at_once = Latency(waits=False)
     at_once.begin(10)  # at 6
-    at_once.end([pa.array([1, 2]).to_numpy()], 5)  # at 7
-    assert at_once.results == [(1.0, 2)]
+    at_once.end({"q": pa.array([1, 2]).to_numpy()}, 5)  # at 7
+    assert at_once.results["q"] == [(1.0, 2)]
     assert {r.text: r.value for r in percentiles([(1.0, 97), (5.0, 3)])} == {"p50": 1.0, "p99": 5.0}
     assert list(percentiles([(1.0, 0)])) == []
 

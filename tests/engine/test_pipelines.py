@@ -100,6 +100,18 @@ def test_equal_queries_run_once() -> None:
     assert first == second
 
 
+def test_queries_that_differ_in_names_alone_run_once() -> None:
+    again = "SELECT x.v, y.w FROM S [RANGE 10] AS x, R [RANGE 10] AS y WHERE x.k = y.k"
+    twice = "SELECT x.v, y.v AS w FROM S [RANGE 10] AS x, S [RANGE 5] AS y WHERE x.k = y.k"
+    for one, other in ((JOIN, again), (twice, twice.replace("x", "R").replace("y", "S"))):
+        alone, together = Pipeline(a=one), Pipeline(a=one, b=other)
+        for pipeline in (alone, together):
+            out = pipeline.step(S=[(1, 1, 10), (2, 0, 0)], R=[(1, 1, 100), (2, 0, 0)])
+        first, second = ([e.id for e in p.engine.entities] for p in (alone, together))
+        assert first == second
+        assert shown(out, "a") == shown(out, "b") != []
+
+
 def test_sharing_can_be_turned_off() -> None:
     pipeline = Pipeline(a=JOIN)
     pipeline.register("b", JOIN, sharing="off")

@@ -1,4 +1,7 @@
-"""Spark clusters: each executor has its engines, and one that is lost is replaced by another."""
+"""Spark clusters: each executor has its engines, and one that is lost is replaced by another.
+
+One test on a local cluster is part of ``make test``; the others kill, and are part of ``make faults``.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,6 @@ query.stop()
 """
 
 
-@EVERYTHING
 def test_measurements_come_from_every_executor(tmp_path: Path) -> None:
     for name in "AB":
         (tmp_path / name).mkdir()

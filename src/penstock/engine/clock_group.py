@@ -17,12 +17,12 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Entity, Graph
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.knobs import Knobs
-from penstock.engine.latency import Latency
+from penstock.engine.latency import Latency, percentiles
 from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, StageInput
 from penstock.engine.tables import Tables
-from penstock.measurement import Reading
+from penstock.measurement import Kind, Reading, under
 
 
 class ClockGroup:
@@ -113,7 +113,7 @@ class ClockGroup:
         # Also if results do not wait: each has a part that is yet to arrive, so none is older.
         late = {name: _batch(chunk) for name, chunk in self.inputs.late_rows().items()}
         chunks = {name: c for name, c in self.graph.take().items() if name not in self.graph.failed}
-        self.latency.end((c.ts for c in chunks.values()), clock.now)
+        self.latency.end({name: c.ts for name, c in chunks.items()}, clock.now)
         return {name: RootOutput(_batch(c), clock.now, clock.first, late) for name, c in chunks.items()}
 
     def _open(self, clock: Clock, tables: Tables) -> None:
@@ -170,6 +170,8 @@ class ClockGroup:
         """Late rows and disorder per input, and the measurements of the operators."""
         yield from self.inputs.measure()
         yield from self.graph.measure()
+        for name, waited in self.latency.results.items():
+            yield from under(f"root/{name}", Kind.ROOT, percentiles(waited))
 
 
 def _top(arrivals: Sequence[Arrival]) -> int:

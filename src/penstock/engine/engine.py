@@ -534,7 +534,7 @@ class Engine:
         for name, value in self._commands.settings.items():
             yield Reading(Property.SETTING, 0, f"{name} = {value}")
         yield Reading(Property.QUEUE_PEAK, sum(g.graph.queue_peak for g in groups))
-        yield from percentiles([r for g in groups for r in g.latency.results])
+        yield from percentiles([r for g in groups for its in g.latency.results.values() for r in its])
 
 
 def _load(entity: Entity, number: int, name: str, state: State) -> None:

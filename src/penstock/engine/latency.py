@@ -9,7 +9,7 @@ they are those of the replay.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,13 +22,13 @@ PERCENTILES = {"p50": 0.5, "p99": 0.99}
 
 
 class Latency:
-    """The arrivals that results wait for, and the latencies of a step's results with their numbers."""
+    """The arrivals that results wait for; by root the latencies of a step's results, with their numbers."""
 
     def __init__(self, waits: bool) -> None:
         self._waits = waits
         self._arrivals: list[tuple[int, float]] = []
         self._began = 0.0
-        self.results: list[tuple[float, int]] = []
+        self.results: dict[str, list[tuple[float, int]]] = {}
 
     def begin(self, top: int) -> None:
         """Begin a step whose largest timestamp is ``top``."""
@@ -38,19 +38,21 @@ class Latency:
             # The oldest stay: they are what the next results wait for.
             del self._arrivals[LATENCY_ARRIVALS:-1]
 
-    def end(self, outputs: Iterable[Int64s], now: int) -> None:
-        """End the step; ``outputs`` are the timestamps of its results, ``now`` is the complete time."""
-        outputs, ended = list(outputs), time.perf_counter()
-        total = sum(map(len, outputs))
-        self.results = []
+    def end(self, outputs: Mapping[str, Int64s], now: int) -> None:
+        """End the step; ``outputs`` are the timestamps of its results by root, ``now`` the complete time."""
+        ended = time.perf_counter()
+        self.results = {name: list(self._waited(ts, ended)) for name, ts in outputs.items()}
+        self._arrivals = [(top, at) for top, at in self._arrivals if top >= now]
+
+    def _waited(self, ts: Int64s, ended: float) -> Iterator[tuple[float, int]]:
+        """How long the results of a root have taken, with their numbers."""
         before = 0
         for top, arrived in self._arrivals:
-            if before < total:
-                upto = sum(int(np.count_nonzero(ts <= top)) for ts in outputs)
-                self.results.append((ended - arrived, upto - before))
+            if before < len(ts):
+                upto = int(np.count_nonzero(ts <= top))
+                yield ended - arrived, upto - before
                 before = max(before, upto)
-        self.results.append((ended - self._began, total - before))
-        self._arrivals = [(top, at) for top, at in self._arrivals if top >= now]
+        yield ended - self._began, len(ts) - before
 
 
 def percentiles(results: Sequence[tuple[float, int]]) -> Iterator[Reading]:

@@ -21,7 +21,7 @@ from penstock.engine.registry import QueryPlan
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
 from penstock.expression import Column, Expression
-from penstock.plan import logical
+from penstock.plan import canonical, logical
 from penstock.plan.budgeted import budgets
 from penstock.plan.build import stream_input
 from penstock.plan.compile import built, optimized, running
@@ -254,7 +254,12 @@ def admit(
         _check_history(name, query, root)
     routes = _way(plan, name, root)
     node, builder = built(query, root, routes, settings, name)
-    hosts = [*plan.sources, *builder.host_inputs]
+    names = canonical.aliases(root)
+    node = canonical.in_plan(node, names)
+    own = [
+        canonical.renamed_source(i, names) if isinstance(i, SourceInput) else i for i in builder.host_inputs
+    ]
+    hosts = [*plan.sources, *own]
     node, taken, _ = shared(node, [*plan.stage.stage.inputs, *builder.stage_inputs], hosts)
     if settings.sharing == "off":
         node = private(node, name)

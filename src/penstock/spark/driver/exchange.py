@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from penstock import expression as ex
 from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
+from penstock.plan.sharing import renamed
 from penstock.routing import Axis
 from penstock.spark.driver.sources import InputFrame
 from penstock.spark.map_side import parquet_files
@@ -37,6 +38,9 @@ def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
     """The rows of streams and relations as blobs for the partitions that have these keys."""
     parts, files, packers = [], list[DataFrame](), list[ParquetPacker]()
     for own in _by_stream(sources):
+        for source in own:
+            filter = source.filter and renamed(source.filter, partial(_own_name, source.alias))
+            source.stream.source.read_by(filter)
         scan, df = Scan.of(own, keys), own[0].stream.source.df
         paths = parquet_files.paths(df) if scan.plain else None
         if paths is None:
@@ -47,6 +51,10 @@ def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
     if files:
         parts.append(_together(files).mapInArrow(ParquetPackers(tuple(packers)).run, BLOBS))
     return reduce(DataFrame.unionAll, parts)
+
+
+def _own_name(alias: str, column: str) -> str:
+    return column.removeprefix(f"{alias}.")
 
 
 def _by_stream(sources: Sequence[SourceInput]) -> list[list[SourceInput]]:

@@ -33,6 +33,7 @@ from penstock.errors import PipelineError
 from penstock.plan import logical
 from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import SourceInput
+from penstock.plan.picture import picture
 from penstock.plan.pipeline import Admitted, PipelinePlan, admit, explain_pipeline, plan_pipeline, resumed
 from penstock.settings import Settings
 from penstock.spark.driver import commands, exchange, tables
@@ -261,16 +262,24 @@ class Pipeline:
 
         Of one that runs also what each engine keeps.
         """
+        lines = explain_pipeline(*self._plans())
+        if not self._runs:
+            return lines
+        run_id = str(self._running().runId)
+        return f"{lines}\n{explain_running(Registry.of(self._spark.sparkContext).latest(run_id))}"
+
+    def picture(self) -> str:
+        """The plan as a picture (SVG): streams on the left, queries on the right, what is shared once."""
+        return picture(self._plans()[1])
+
+    def _plans(self) -> tuple[PipelinePlan, dict[str, Admitted]]:
+        """The plan of the pipeline, and those of its queries."""
         with self._lock:
             plan = self._plan or self._planned()
             queries = {r.name: self._plan_of(r) for r in self._queries.standing()}
             for name, waiting in self._waiting.items():
                 queries[name] = admit(plan, name, waiting.query, self._settings())
-        lines = explain_pipeline(plan, queries)
-        if not self._runs:
-            return lines
-        run_id = str(self._running().runId)
-        return f"{lines}\n{explain_running(Registry.of(self._spark.sparkContext).latest(run_id))}"
+        return plan, queries
 
     def _plan_of(self, r: Registration) -> Admitted:
         """Its plan; one that another process has registered is planned again."""

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from penstock import cql
 from penstock.catalog import Input, InputOptions, TableDef
 from penstock.errors import CatalogError
+from penstock.expression import Expression
 from penstock.schema import TIMESTAMP
 from penstock.spark.driver.file_columns import check_columns
 from penstock.spark.driver.file_options import check_options, report_options
@@ -29,6 +30,9 @@ class InputFrame:
     df: DataFrame
     ticks: Any = None
     sign: Any = None
+
+    def read_by(self, filter: Expression | None) -> None:
+        """A query reads the rows that pass a filter, in the stream's own names; only SysStream cares."""
 
 
 def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:

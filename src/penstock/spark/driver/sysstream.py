@@ -2,7 +2,8 @@
 
 A publication is one Parquet file, written after a batch and renamed when it is complete; Spark's file source
 gives it an offset. Nothing is published while no query reads the directory, more often than the period says,
-or after a batch that brought only rows of SysStream: a query over SysStream would feed itself without end.
+or after a batch that brought only rows of SysStream: a query over SysStream would feed itself without end. Of
+the measurements only those are written that some query's filter lets pass, and those of the query as a whole.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
@@ -27,8 +29,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock import sysstream
+from penstock.engine.evaluate import true_mask
 from penstock.errors import CatalogError
-from penstock.measurement import Measurement, Measurements
+from penstock.expression import Expression
+from penstock.measurement import Kind, Measurement, Measurements
 from penstock.schema import TIMESTAMP
 from penstock.settings import Settings
 from penstock.spark.driver.local_spark import is_local
@@ -51,16 +55,23 @@ class SysStreamFrame:
     def __init__(self, spark: SparkSession, settings: Callable[[], Settings]) -> None:
         self._spark, self._settings = spark, settings
 
+    def read_by(self, filter: Expression | None) -> None:
+        """A query over it has this filter, in its columns' own names; None: it reads all rows."""
+        self._publisher().filters[str(filter)] = filter
+
     @property
     def df(self) -> DataFrame:
+        directory = self._publisher().directory
+        return self._spark.readStream.schema(from_arrow_schema(sysstream.SCHEMA)).parquet(directory)
+
+    def _publisher(self) -> Publisher:
         settings, publishers = self._settings(), Publishers.of(self._spark.sparkContext)
         directory = settings.sysstream
         if directory is None and settings.checkpoint is not None:
             directory = f"{settings.checkpoint}/{FOLDER}"
         if directory is None:
             directory = self._temporary(publishers)
-        publishers.open(directory, settings.sysstream_every)
-        return self._spark.readStream.schema(from_arrow_schema(sysstream.SCHEMA)).parquet(directory)
+        return publishers.open(directory, settings.sysstream_every)
 
     def _temporary(self, publishers: Publishers) -> str:
         if not is_local(self._spark):
@@ -75,12 +86,28 @@ class SysStreamFrame:
         return ticks("ts", TIMESTAMP)
 
 
+def read_by(found: pa.Table, filters: Sequence[Expression | None]) -> pa.Table:
+    """The rows that some query reads, by the filters of all; None reads every row.
+
+    Those of a query as a whole are always among them: a publication without a row would not tell the time.
+    """
+    if None in filters or not filters:
+        return found
+    columns = {name: found.column(name) for name in found.schema.names}
+    wanted = np.asarray(found.column("kind")) == Kind.QUERY.value
+    for filter in filters:
+        assert filter is not None
+        wanted |= true_mask(filter, columns, found.num_rows)
+    return found.filter(pa.array(wanted))
+
+
 @dataclass
 class Publisher:
     """Publishes to one directory; ``readers`` are the runs that read it.
 
     ``due``: by run, the seconds of its last batch, if that was not published. ``published``: by run, when.
     ``periods``: by run, the seconds between two publications, if it has its own.
+    ``filters``: of the queries that were made over it, by their texts.
     """
 
     directory: str
@@ -90,6 +117,7 @@ class Publisher:
     published: dict[str, float] = field(default_factory=dict)
     periods: dict[str, float] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    filters: dict[str, Expression | None] = field(default_factory=dict)
     seconds: float = 0.0
     _last: int = 0
     _swept: float = field(default_factory=lambda: time.monotonic())
@@ -132,7 +160,8 @@ class Publisher:
     def _write(self, parts: Sequence[tuple[str, list[Measurement]]]) -> None:
         """Write a file atomically; a failure is reported, and no reason to end a query."""
         self._last = ts = max(time.time_ns() // 1000, self._last + 1)
-        rows = pa.concat_tables(sysstream.rows(found, self.names[run], ts) for run, found in parts)
+        every = pa.concat_tables(sysstream.rows(found, self.names[run], ts) for run, found in parts)
+        rows = read_by(every, list(self.filters.values()))
         try:
             files, root = opened(self.directory)
             name = f"{ts}-{uuid.uuid4().hex[:8]}.parquet"
@@ -172,11 +201,12 @@ class Publishers:
             atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
         return self._temporary
 
-    def open(self, directory: str, every: float) -> None:
+    def open(self, directory: str, every: float) -> Publisher:
         """Make a directory; from now on queries over it are recognized when they start."""
         opened(directory)
         known = self._by_directory.setdefault(directory, Publisher(directory, every))
         known.every = every
+        return known
 
     def set_period(self, run: str, every: float) -> None:
         """Publish the measurements of a run more or less often than those of others."""
