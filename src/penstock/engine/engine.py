@@ -111,6 +111,8 @@ class Engine:
         self._group_of: dict[str, str] = {}
         self._starts: dict[str, _Start] = {}
         self._refused: dict[str, str] = {}
+        self._looks: dict[str, tuple[int, int]] = {}
+        """When to look next for what a query can share, and how much later after that."""
         self._own_tables: dict[str, list[str]] = {}
         self._plans: dict[str, QueryPlan] = {}
         self._steps = 0
@@ -192,6 +194,7 @@ class Engine:
         key = self._group_of.pop(name, None)
         self._starts.pop(name, None)
         self._plans.pop(name, None)
+        self._looks.pop(name, None)
         own = self._own_tables.pop(name, [])
         self._tables = {n: rows for n, rows in self._tables.items() if n not in own}
         if key is not None:
@@ -316,9 +319,15 @@ class Engine:
             key = self._group_of.get(name)
             if start.since == BEFORE_TIME or start.begin is not None or key is None or self._loading:
                 continue
-            graph, now = self.groups[key].graph, self.groups[key].inputs.progress.now
-            if now >= start.since and graph.share(name, self._plans[name].root, start.since):
+            graph, now, plan = self.groups[key].graph, self.groups[key].now, self._plans[name]
+            # Not before its time windows have passed, and then less and less often: looking takes time.
+            due, gap = self._looks.get(name, (start.since + plan.span, max(plan.span // 8, 1)))
+            if now < due:
+                continue
+            self._looks[name] = now + gap, 2 * gap
+            if graph.share(name, plan.root, start.since):
                 self._starts[name] = _Start()
+                del self._looks[name]
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""

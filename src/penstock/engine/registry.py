@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,6 +57,11 @@ class QueryPlan:
         """Whether a pipeline shows it at complete instants: those that read windows wait, to share."""
         return waits(self.root) or any(i.waits for i in self.inputs) or self.reads_windows
 
+    @property
+    def span(self) -> int:
+        """The ticks of its longest time window."""
+        return max(_spans(self.root), default=0)
+
     def encoded(self) -> str:
         """The plan in a command."""
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -78,6 +83,13 @@ class QueryPlan:
 def _reads_windows(node: Node) -> bool:
     kept = isinstance(node, SeqWindow) and not node.is_momentary
     return kept or any(map(_reads_windows, node.inputs))
+
+
+def _spans(node: Node) -> Iterator[int]:
+    if isinstance(node, SeqWindow) and node.kind == "range" and node.size is not None:
+        yield node.size
+    for below in node.inputs:
+        yield from _spans(below)
 
 
 def _streams(node: Node) -> set[str]:
