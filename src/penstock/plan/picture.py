@@ -15,9 +15,8 @@ from penstock.engine.operators.project import Project
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.plan.pipeline import Admitted
+from penstock.plan.settings import ACROSS, DOWN, HEIGHT, LETTERS, MARGIN, WIDTH
 
-WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 180, 46, 216, 62, 16
-LETTERS = 27
 _STYLE = """
     .box { fill: #ffffff; stroke: #57606a; stroke-width: 1.2 } .shared { stroke-width: 2.6 }
     .source { fill: #fff4e5; stroke: #bc6c25 } .window { fill: #eef7ee; stroke: #2da44e }

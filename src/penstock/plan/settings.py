@@ -36,3 +36,12 @@ CURVE_BARS = 32
 
 MAX_SPLITS = 50
 """Combinations of a pipeline's splits that are tried for a query; each costs a pass over its plan."""
+
+WIDTH, HEIGHT = 180, 46
+"""Pixels of a box in the picture of a pipeline's plan."""
+ACROSS, DOWN = 216, 62
+"""Pixels from one box to the next, to the right and down."""
+MARGIN = 16
+"""Pixels around the picture."""
+LETTERS = 27
+"""Letters of a line in a box; longer lines are cut."""
