@@ -116,6 +116,23 @@ def test_example_6_7_1() -> None:
     assert run.kept("S3", "B") == set()  # two other values since the first 5, and none waits for it
 
 
+@pytest.mark.parametrize(("type_", "kept"), [("INT", 1), ("STRING", 2)])
+def test_clusters_of_hashed_keys_close_nothing(type_: str, kept: int) -> None:
+    """Two texts may have one hash: that the cluster of one is over says nothing of the other."""
+    schemas = {"S1": f"A INT, B {type_}", "S3": f"B {type_}, D INT"}
+    run = Run(
+        "SELECT S1.A, S3.D FROM S1, S3 WHERE S1.B = S3.B",
+        schemas,
+        {"S1": "CLUSTERED BY (B) WITHIN 0 ROWS", "S3": "PRIMARY KEY (B)"},
+    )
+    value = int if type_ == "INT" else str
+    for b in (5, 1):
+        run.put("S3", value(b), 0)
+    for b in (5, 1):
+        run.put("S1", b, value(b))
+    assert len(run.kept("S3", "B")) == kept
+
+
 def test_example_6_8_1() -> None:
     schemas, keys = SCHEMAS_A, dict(KEYS_A)
     keys["S3"] += " ORDERED BY (B) WITHIN 2 ROWS"

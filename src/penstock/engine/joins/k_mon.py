@@ -97,7 +97,8 @@ class KMon(Stateful):
         return max((r.within.k for r in self._of.references if r.child == j and r.within.by_rows), default=0)
 
     def _arrivals(self, kind: str) -> list[InputArrival]:
-        return [a for a in self._of.arrivals if a.kind == kind]
+        """Those whose keys are the values: hashed keys have no order, and two values may share one."""
+        return [a for a in self._of.arrivals if a.kind == kind and self._exact((a.of_class,))]
 
     # what arrives
 
