@@ -82,8 +82,8 @@ def test_a_rebuilt_engine_knows_the_commands_of_steps_it_does_not_need(
 
 def test_a_header_of_another_format_is_refused() -> None:
     engine = new_engine(pa.schema([("S.a", pa.int64())]))
-    header = engine.header().replace(b'"format": 2', b'"format": 7')
-    with pytest.raises(EngineError, match="has format 7; this version reads 2"):
+    header = engine.header().replace(b'"format": 3', b'"format": 7')
+    with pytest.raises(EngineError, match="has format 7; this version reads 3"):
         engine.restore_header(header)
 
 
