@@ -29,7 +29,7 @@ def test_commands_are_applied_in_sequence_and_once() -> None:
 
 
 def test_an_unknown_kind_is_rejected_by_name() -> None:
-    known = "it knows: drop, end, memory, register, tables"
+    known = "it knows: drop, end, memory, register, setting, tables"
     with pytest.raises(EngineError, match=f"command 7 is of the kind 'dance'.*{known}"):
         CommandState().apply([Command(7, "dance", {})])
 
@@ -89,7 +89,8 @@ def test_a_header_of_another_format_is_refused() -> None:
 
 def test_every_kind_has_a_handler_that_changes_state_alone() -> None:
     payloads = {
-        "memory": {"bytes": 1}, "tables": {"changes": {}}, "end": {"ticks": 0}, "register": {}, "drop": {}
+        "memory": {"bytes": 1}, "tables": {"changes": {}}, "end": {"ticks": 0}, "register": {}, "drop": {},
+        "setting": {"name": "scheduler", "value": "chain"},
     }  # fmt: skip
     assert set(payloads) == set(HANDLERS)
     for kind, payload in payloads.items():
