@@ -29,7 +29,7 @@ def test_commands_are_applied_in_sequence_and_once() -> None:
 
 
 def test_an_unknown_kind_is_rejected_by_name() -> None:
-    known = "it knows: drop, end, memory, register, tables"
+    known = "it knows: drop, end, memory, register, setting, tables"
     with pytest.raises(EngineError, match=f"command 7 is of the kind 'dance'.*{known}"):
         CommandState().apply([Command(7, "dance", {})])
 
@@ -82,14 +82,15 @@ def test_a_rebuilt_engine_knows_the_commands_of_steps_it_does_not_need(
 
 def test_a_header_of_another_format_is_refused() -> None:
     engine = new_engine(pa.schema([("S.a", pa.int64())]))
-    header = engine.header().replace(b'"format": 2', b'"format": 7')
-    with pytest.raises(EngineError, match="has format 7; this version reads 2"):
+    header = engine.header().replace(b'"format": 3', b'"format": 7')
+    with pytest.raises(EngineError, match="has format 7; this version reads 3"):
         engine.restore_header(header)
 
 
 def test_every_kind_has_a_handler_that_changes_state_alone() -> None:
     payloads = {
-        "memory": {"bytes": 1}, "tables": {"changes": {}}, "end": {"ticks": 0}, "register": {}, "drop": {}
+        "memory": {"bytes": 1}, "tables": {"changes": {}}, "end": {"ticks": 0}, "register": {}, "drop": {},
+        "setting": {"name": "scheduler", "value": "chain"},
     }  # fmt: skip
     assert set(payloads) == set(HANDLERS)
     for kind, payload in payloads.items():

@@ -316,7 +316,7 @@ def stepped(query: str, steps: int = 12) -> tuple[Engine, list[StepOutput]]:
     ((engine,),) = run.engines
     found: list[StepOutput] = []
     taken = engine.step
-    engine.step = lambda a: found.append(taken(a)) or found[-1]  # type: ignore
+    engine.step = lambda a, c=(): found.append(taken(a, c)) or found[-1]  # type: ignore
     for part in finite.slices(steps):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
     return engine, found
