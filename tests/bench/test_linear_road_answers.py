@@ -230,5 +230,6 @@ def test_an_hour_of_traffic(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.long
 def test_on_spark(tmp_path):
     checked(LinearRoad(2, 360, 5, 30, 40, **BUSY), tmp_path, "--on", "spark", "--partitions", "2")

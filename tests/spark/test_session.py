@@ -147,9 +147,9 @@ def test_json_and_csv_directories(session: Session, tmp_path: Path, caplog: pyte
     assert df is not None
     assert [(r.ts, r.j, r.k) for r in run(df)] == [(1, 5, 5)]
     grows = "state grows without end: binary-join keeps every row of {}: no window ends them; give the stream"
-    assert [r.message.startswith(grows.format(n)) for r, n in zip(caplog.records, "JK", strict=False)] == [
-        True
-    ] * 2
+    assert [
+        r.getMessage().startswith(grows.format(n)) for r, n in zip(caplog.records, "JK", strict=False)
+    ] == [True] * 2
 
 
 def test_tables_join_streams(session: Session, spark: Any, tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ class Decisions:
                     self._set(query, run, engine)
 
     def _set(self, query: str, run: str, engine: Measurements) -> None:
-        """Settings that an engine has begun to use."""
+        """Settings that an engine has begun to use, or used already when it was first looked at."""
         texts = [m.text.partition(" = ") for m in engine.of(Property.SETTING)]
         now = {name: value for name, _, value in texts}
-        before = self._settings.get(run, now)
+        before = self._settings.get(run, {})
         for name in (n for n in now if now[n] != before.get(n)):
             at = engine[0].time / 1e6
             told = (before.get(name, ""), now[name])
