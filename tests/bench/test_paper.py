@@ -88,7 +88,7 @@ def test_window_joins_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_figure_of_each_paper(of: tuple[str, str], figure: str, tmp_path: Path) -> None:
     """All of them run in ``make long``."""
     assert "claims agree" in run(*of, "--figure", figure, "--quick", "--out", str(tmp_path))
-    assert [p.suffix for p in sorted(tmp_path.iterdir())] == [".csv", ".png"]
+    assert [p.suffix for p in sorted(tmp_path.iterdir())] == [".csv", ".json", ".png"]
     part = f"ch{of[1]}" if of[0] == "--chapter" else of[1]
     assert len(figures(part)) > 5 and all(f.number and f.claims for f in figures(part))
 

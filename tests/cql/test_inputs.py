@@ -159,5 +159,5 @@ def test_a_relation_has_columns_of_its_own() -> None:
 
 def test_every_option_is_checked_and_can_be_parsed() -> None:
     options = {f.name for f in fields(InputOptions)}
-    assert set(CHECKS) | {"time", "timestamp", "arrival"} == options
+    assert set(CHECKS) | {"time", "timestamp", "arrival", "constraints"} == options
     assert options <= set(InputDefinition.arg_types)

@@ -58,9 +58,9 @@ class Recorded(Engine):
         self.taken: list[list[Arrival]] = []
         self.runs.append((stage, self.taken))
 
-    def step(self, arrivals: list[Arrival]) -> StepOutput:
+    def step(self, arrivals: list[Arrival], commands: Any = ()) -> StepOutput:
         self.taken.append(arrivals)
-        return super().step(arrivals)
+        return super().step(arrivals, commands)
 
 
 @pytest.fixture(scope="module")
