@@ -223,6 +223,7 @@ def test_the_validator_tells_a_wrong_answer(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_hour_of_traffic(tmp_path):
     found = checked(LinearRoad(2, 3600, 5, 60, 200, 3600, **BUSY), tmp_path)
     assert found["balances"] > 100

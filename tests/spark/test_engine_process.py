@@ -66,13 +66,12 @@ class Recorded(Engine):
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
     """Modules of an interpreter that ran the programs of all fixtures, and those not loaded before."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(in_process, "Engine", Recorded)
-    for fixture in (f for path in FILES for f in read_file(path) if not f.functions):
-        finite = read_inputs(fixture.elements(), fixture.schemas(), TimeDomain())
-        catalog: dict[str, Any] = {**finite.catalog(), **FUNCTIONS}
-        _run(compile(cql.bind(fixture.query, catalog), 2), finite, fixture.until, batches=2)
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_process, "Engine", Recorded)
+        for fixture in (f for path in FILES for f in read_file(path) if not f.functions):
+            finite = read_inputs(fixture.elements(), fixture.schemas(), TimeDomain())
+            catalog: dict[str, Any] = {**finite.catalog(), **FUNCTIONS}
+            _run(compile(cql.bind(fixture.query, catalog), 2), finite, fixture.until, batches=2)
     assert len(Recorded.runs) > 50
     file = tmp_path_factory.mktemp("programs") / "runs.pickle"
     runs = [(pickle.dumps(Program(stage)), pickle.dumps(steps)) for stage, steps in Recorded.runs]
