@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numba.core.registry import CPUDispatcher
-from restless import EAGER, planned_by
+from restless import EAGER, collecting_always, planned_by
 from strategies import Choices, draw_case, draw_long_case
 
 import penstock
@@ -199,6 +199,17 @@ def run_caches() -> None:
                     penstock.evaluate(query, rows, batches=5)
 
 
+def run_constrained() -> None:
+    """A join that drops rows by keys, one of which comes twice; and a join by text."""
+    unique = {n: [(t, {"k": t % 59, "j": t % 7, "s": f"x{t % 7}"}) for t in range(60)] for n in "AB"}
+    for keys in (("k",), ("k", "j")):
+        where = " AND ".join(f"A.{k} = B.{k}" for k in keys)
+        obeyed = dict.fromkeys("AB", f"PRIMARY KEY ({', '.join(keys)})")
+        with collecting_always():
+            penstock.evaluate(f"SELECT A.s FROM A, B WHERE {where}", unique, constraints=obeyed, batches=9)
+    penstock.evaluate("SELECT A.k FROM A [ROWS 9], B [ROWS 9] WHERE A.s = B.s", unique, partitions=2)
+
+
 def run_filters() -> None:
     """Filters that drop other tuples with each run: some change their order at once, some by and by."""
     random = np.random.default_rng(2)
@@ -222,6 +233,7 @@ def test_kernels_do_what_their_source_does(called: Called) -> None:
     run_indexes()
     run_caches()
     run_queries()
+    run_constrained()
     list(measure((100, 300), 1))
     missing = sorted(set(kernels()) - set(called))
     assert not missing, "not called: " + ", ".join(missing)
