@@ -20,7 +20,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -28,14 +27,14 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from bench.peers.processes import MARK, cpu_seconds, memory_bytes
+
 STREAMS = ("C", "B", "O")
-MARK = "PENSTOCK_BENCH_RUN"
 TRIGGER = "1 second"
 SIZES = (900, 950, 990)
 WINDOWS = (10, 5)
@@ -204,32 +203,6 @@ REGISTERING = ("pipeline", "one-clock")
 SYSTEMS = {"pipeline": _pipeline, "one-clock": _one_clock, "separate": _separate, "spark": _spark}
 
 
-def _of_this_run() -> list[psutil.Process]:
-    mark, found = os.environ[MARK], []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get(MARK) == mark:
-                found.append(process)
-    return found
-
-
-def _cpu() -> float:
-    total = 0.0
-    for process in _of_this_run():
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            total += times.user + times.system
-    return total
-
-
-def _memory() -> int:
-    total = 0
-    for process in _of_this_run():
-        with suppress(psutil.Error):
-            total += process.memory_full_info().uss
-    return total
-
-
 def child(system: str, many: int, rows: int, warmup: int, rounds: int) -> dict[str, float]:
     """One measurement, in this process."""
     import penstock
@@ -247,13 +220,13 @@ def child(system: str, many: int, rows: int, warmup: int, rounds: int) -> dict[s
             running.wait()
             feed.write()
         running.wait()
-        before, took = _cpu(), []
+        before, took = cpu_seconds(), []
         for _ in range(rounds):
             began = time.perf_counter()
             feed.write()
             running.wait()
             took.append(time.perf_counter() - began)
-        found = {"cpu": (_cpu() - before) / rounds, "seconds": median(took), "bytes": _memory()}
+        found = {"cpu": (cpu_seconds() - before) / rounds, "seconds": median(took), "bytes": memory_bytes()}
         if system in REGISTERING:
             found |= _registering(feed, running, asked(many + rounds)[many:])
         running.stop()
