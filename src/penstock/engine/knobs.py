@@ -23,8 +23,7 @@ class Knobs:
     ``scheduler``, ``slice_rows`` (0: a step is one slice), ``memory_limit`` (bytes, 0: none) of the engine.
     ``filters``: the algorithm that orders filters and probes; ``profiling``: the share of dropped tuples that
     are profiled. ``access_method``: of windows, "adaptive" to choose. ``budget``: how many times the declared
-    budget of the query it has. ``sharing``: whether queries of a pipeline share what they have in common.
-    ``publish_every``: seconds between publications, of which the driver takes care.
+    budget of the query it has. ``publish_every``: seconds between publications, which the driver heeds.
     """
 
     scheduler: str | None = None
@@ -34,7 +33,6 @@ class Knobs:
     profiling: float | None = None
     access_method: str | None = None
     budget: float = 1.0
-    sharing: str | None = None
     publish_every: float | None = None
 
     @staticmethod
