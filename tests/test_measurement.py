@@ -57,7 +57,7 @@ def test_every_entity_publishes_with_its_place_in_the_plan() -> None:
     entities = {m.entity for m in found}
     for m in found:
         above = parent_of(m.entity)
-        assert not above or above in entities or m.kind in (Kind.INPUT, Kind.ROOT)
+        assert not above or above in entities or m.kind in (Kind.INPUT, Kind.ROOT, Kind.STORE)
     producers = {m.text for m in found.of(Property.FROM)}
     assert producers <= entities, "every queue is filled by an entity that publishes"
     filled = {m.text for m in found.of_kind(Kind.QUEUE).of(Property.FROM)}
@@ -65,7 +65,7 @@ def test_every_entity_publishes_with_its_place_in_the_plan() -> None:
     assert roots == {m.text for m in found.of_kind(Kind.ROOT).of(Property.FROM)}
     assert len(roots) == 1, "all operators but the root fill a queue"
     (join,) = found.of_operator("mjoin").of_kind(Kind.OPERATOR).by_entity()
-    windows = {e for e in found.of_kind(Kind.STORE).by_entity() if e.startswith(join)}
+    windows = {e for e in found.of_kind(Kind.WINDOW).by_entity() if e.startswith(join)}
     assert windows == {f"{join}/{label}" for label in "xyz"}
     assert all(f"{w}/order" in found.of_kind(Kind.ADAPTIVE).by_entity() for w in windows)
 

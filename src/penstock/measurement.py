@@ -8,7 +8,10 @@ An entity's id is a path: ``mjoin.3/O/order/17`` is decision 17 of the order in 
 in operator 3 of the stage. Operators publish readings relative to themselves (``Operator.measure``); the
 engine adds the operator's path, and its host adds query, stage, partition and time.
 
->>> own = [Reading(Property.PROBES, 7), *under("O", Kind.STORE, [Reading(Property.ROWS, 3)])]
+A store is published once, with the operators that use it. What a join sees of an input is a *window*; several
+windows may be of one store.
+
+>>> own = [Reading(Property.PROBES, 7), *under("O", Kind.WINDOW, [Reading(Property.ROWS, 3)])]
 >>> found = measured(under("mjoin.3", Kind.OPERATOR, own))
 >>> found.total(Property.ROWS), found.of(Property.ROWS)[0].entity
 (3.0, 'mjoin.3/O')
@@ -32,6 +35,7 @@ class Kind(StrEnum):
     OPERATOR = "operator"
     QUEUE = "queue"
     STORE = "store"
+    WINDOW = "window"
     CACHE = "cache"
     ADAPTIVE = "adaptive"
     DECISION = "decision"
@@ -85,9 +89,11 @@ class Property(StrEnum):
     SNAPSHOT_BYTES = "snapshot_bytes", "bytes", "Bytes of the snapshot in the checkpoint that a rebuild loads"
     LATE_ROWS_KEPT = "late_rows_kept", "0 or 1", "Whether late rows are written to files"
 
+    # input and root
+    LATE = "late", "rows", "Rows that came too late and were left out, since it began", "of a root, the input"
+
     # input
     RECEIVED = "received", "rows", "Rows received since the engine was built"
-    LATE = "late", "rows", "Rows that came too late and were left out, since the query began"
     DISORDER = "disorder", "ticks", "The most that a row was behind one of the same input that came before it"
     DISORDER_BOUND = "disorder_bound", "ticks", "The most that it may be behind", "declared, auto or arrival"
     BEHIND = "behind", "ticks", "How far the input's latest row is behind that of the furthest input"
@@ -105,7 +111,11 @@ class Property(StrEnum):
     COMPARED = "compared", "comparisons", "Timestamps that a W-join compared"
     TESTED = "tested", "tuples", "Tuples that a W-join tested by predicates or found by an index"
     FROM = "from", "", "The operator or input that fills a queue, or whose output a root is", "its entity"
-    STORE = "store", "stubs", "How many stubs a store has that the operator fills or reads", "the store"
+    STORE = "store", "", "A store that the operator fills or reads", "its entity"
+
+    # store
+    STUBS = "stubs", "stubs", "How many readers it has"
+    USED_BY = "used_by", "", "An operator that fills or reads it", "its entity"
 
     # adaptive instance
     ORDER = "order", "position", "A step of the order now used, counted from 0", "the filter or input"

@@ -293,7 +293,7 @@ def test_partitions_have_the_memory_that_their_rates_take() -> None:
     for part in finite.slices(100):
         run.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items()})
         joins = [
-            measured(e.measure()).of_operator("binary-join").of_kind(Kind.STORE) for e in run.engines[0]
+            measured(e.measure()).of_operator("binary-join").of_kind(Kind.WINDOW) for e in run.engines[0]
         ]
         assert sum(j.total(Property.ROWS) for j in joins) <= 100
     kept, need = (np.array([j.total(p) for j in joins]) for p in (Property.ROWS, Property.ROWS_NEEDED))

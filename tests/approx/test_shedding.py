@@ -68,7 +68,7 @@ class Feed:
             chunks = [self._chunk(i, begin, end) for i in range(2)]
             found += len(self.operator.run(chunks, Clock(begin, end, 0)))
             self._step += 1
-            self.most = max(self.most, int(self.measured.of_kind(Kind.STORE).total(Property.ROWS)))
+            self.most = max(self.most, int(self.measured.of_kind(Kind.WINDOW).total(Property.ROWS)))
         return found
 
     def _chunk(self, i: int, begin: int, end: int) -> Chunk:
@@ -142,7 +142,7 @@ def test_never_more_rows_than_it_may_keep() -> None:
     feed.run(30)
     assert 450 <= feed.most <= 500
     found = feed.measured
-    assert found.of_kind(Kind.STORE).total(Property.ROWS) <= 500
+    assert found.of_kind(Kind.WINDOW).total(Property.ROWS) <= 500
     assert lost_to(found, "memory") > 0
 
 
@@ -157,7 +157,7 @@ def test_memory_in_bytes() -> None:
     feed.run(20)
     found = feed.measured
     assert found.texts(Property.SHORT_OF) == ["memory"]
-    assert 0 < found.of_kind(Kind.STORE).total(Property.ROWS) < 2_000
+    assert 0 < found.of_kind(Kind.WINDOW).total(Property.ROWS) < 2_000
 
 
 @pytest.mark.parametrize("within", [Within(rate=10_000), Within(rows=1_000_000), Within(10_000, 1_000_000)])
@@ -228,7 +228,7 @@ def test_dropped_before_the_windows_a_row_is_nowhere() -> None:
     found = feed.measured
     assert found.by_name(Property.EFFECTIVE_RATE) == pytest.approx({"A": 150, "B": 150}, rel=0.01)
     assert found.by_name(Property.ROWS_ALLOTTED) == pytest.approx({"A": 750, "B": 375}, rel=0.01)
-    assert found.of_kind(Kind.STORE).by_name(Property.ROWS) == pytest.approx({"A": 750, "B": 375}, rel=0.1)
+    assert found.of_kind(Kind.WINDOW).by_name(Property.ROWS) == pytest.approx({"A": 750, "B": 375}, rel=0.1)
     assert found.text(Property.BUDGET) == "rate 300 per second drop before windows"
 
 
@@ -294,7 +294,7 @@ def spread(clause: str, partitions: int, most: float) -> tuple[int, list[Measure
         batches = {n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows}
         found += sum(batch.num_rows for batch in run.step(batches))
         joins = [measured(e.measure()) for e in run.engines[0]]
-        assert sum(j.of_kind(Kind.STORE).total(Property.ROWS) for j in joins) <= most
+        assert sum(j.of_kind(Kind.WINDOW).total(Property.ROWS) for j in joins) <= most
     return found, joins, plan
 
 

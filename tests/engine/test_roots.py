@@ -16,6 +16,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import RESULT, TS, Arrival, Stage, StageInput, StepOutput
 from penstock.evaluation import plan_of, read_inputs
+from penstock.measurement import Kind, Property, measured
 from penstock.schema import TimeDomain
 
 QUERIES = (
@@ -112,6 +113,20 @@ def test_each_root_returns_what_it_returns_alone(seed: int) -> None:
             assert changes(out, name) == changes(expected, name), (queries[name], how)
             assert out.roots[name].progress == expected.only.progress
             assert out.roots[name].first == expected.only.first
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_late_rows_are_counted_for_each_root(rebuilt: bool) -> None:
+    """A row is late for a root whose clock has passed it; with a slower stream beside it, it is not."""
+    partition = Partition(stage(a=QUERIES[0], both=QUERIES[2]))
+    for rows in ([(5, 1, 1)], [(3, 1, 2), (9, 1, 3)], [(4, 1, 4), (8, 1, 5)]):
+        partition.step(arrivals(partition.stage, {"A": rows, "B": [(2, 1, 0)]}))
+        if rebuilt:
+            partition.rebuild()
+    found = measured(partition.engine.measure())
+    assert found.entity("root/a").values(Property.LATE) == {"A": 3}
+    assert not any(found.entity("root/both").values(Property.LATE).values())
+    assert [m.value for m in found.of_kind(Kind.INPUT).of(Property.LATE) if m.entity == "input/A"] == [3]
 
 
 def test_a_silent_stream_holds_back_only_what_reads_it() -> None:

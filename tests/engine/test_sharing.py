@@ -5,6 +5,7 @@ import pytest
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.evaluation import plan_of, read_inputs
 from penstock.in_process import InProcessRun
+from penstock.measurement import Kind, Property, measured
 from penstock.schema import TimeDomain
 
 ROWS = 2000
@@ -47,6 +48,29 @@ def stored(local: InProcessRun) -> int:
 def test_each_row_is_stored_once(query: str, rows: int) -> None:
     # What ends now is kept a tick longer, on each side.
     assert rows <= stored(run(query)) <= rows + 4
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "stubs"),
+    [
+        ("SELECT S.v FROM S [ROWS 300], T [ROWS 500] WHERE S.k = T.k", [300, 500], [2, 2]),
+        ("SELECT k, COUNT(*) FROM S [RANGE 299] GROUP BY k", [300], [1]),
+        ("SELECT ISTREAM(A.v) FROM S [RANGE 99] AS A, S [RANGE 299] AS B WHERE A.k = B.k", [300], [2]),
+    ],
+)
+def test_a_store_is_published_once_with_those_who_share_it(
+    query: str, rows: list[int], stubs: list[int]
+) -> None:
+    local = run(query)
+    found = measured(local.engines[0][0].measure())
+    stores = found.of_kind(Kind.STORE)
+    assert sorted(m.value for m in stores.of(Property.STUBS)) == stubs
+    published = sorted(m.value for m in stores.of(Property.ROWS))
+    assert all(n <= m <= n + 4 for n, m in zip(rows, published, strict=True))
+    assert stores.total(Property.ROWS) == stored(local)
+    for entity, own in stores.by_entity().items():
+        users = {m.text for m in own.of(Property.USED_BY)}
+        assert users == {m.entity for m in found.of(Property.STORE) if m.text == entity} and users
 
 
 def test_a_self_join_reads_its_stream_once() -> None:

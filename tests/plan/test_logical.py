@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -239,13 +239,18 @@ def modules() -> list[Path]:
     return [p for p in SOURCE.rglob("*.py") if not any(p.is_relative_to(o) for o in own)]
 
 
-def logical_names(tree: ast.Module) -> set[str]:
-    """The names under which a module knows logical operators."""
+def imported(tree: ast.Module, package: str) -> set[str]:
+    """The names of classes that a module imports from a package."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.plan.logical"):
-            found |= {a.asname or a.name for a in node.names if a.name in OPERATORS}
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package):
+            found |= {a.asname or a.name for a in node.names if a.name[0].isupper()}
     return found
+
+
+def logical_names(tree: ast.Module) -> set[str]:
+    """The names under which a module knows logical operators."""
+    return imported(tree, "penstock.plan.logical") & OPERATORS
 
 
 def told_apart(function: ast.AST, known: set[str]) -> set[str]:
@@ -265,9 +270,9 @@ def told_apart(function: ast.AST, known: set[str]) -> set[str]:
     return found
 
 
-def case_lists(text: str) -> list[str]:
+def case_lists(text: str, names: Callable[[ast.Module], set[str]] = logical_names) -> list[str]:
     tree = ast.parse(text)
-    known = logical_names(tree)
+    known = names(tree)
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     return [f"{f.name}: {sorted(t)}" for f in functions if len(t := told_apart(f, known)) > 1]
 
@@ -275,6 +280,17 @@ def case_lists(text: str) -> list[str]:
 def test_nothing_takes_logical_operators_apart() -> None:
     found = {str(p.relative_to(SOURCE)): c for p in modules() if (c := case_lists(p.read_text()))}
     assert not found
+
+
+def test_explain_asks_each_node_for_its_lines() -> None:
+    def nodes(tree: ast.Module) -> set[str]:
+        return imported(tree, "penstock.engine.operators")
+
+    files = [*SOURCE.glob("plan/explain*.py"), SOURCE / "plan" / "growth.py", SOURCE / "server" / "plans.py"]
+    assert not {p.name: c for p in files if (c := case_lists(p.read_text(), nodes))}
+    of = "from penstock.engine.operators"
+    text = f"{of}.select import Select\n{of}.mjoin import MJoin\n"
+    assert case_lists(f"{text}def f(node):\n    return isinstance(node, Select | MJoin)\n", nodes)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from penstock.catalog import Input, InputOptions
 from penstock.engine.engine import Engine
 from penstock.engine.stage import SIGN, TS, Arrival
 from penstock.errors import CatalogError, EngineError
-from penstock.measurement import Property, measured
+from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
 from penstock.plan.physical import PlannedStage
 from penstock.schema import TIMESTAMP, TIMESTAMP_TIME, TimeDomain
@@ -46,7 +46,7 @@ def test_a_step_gives_its_late_rows_back() -> None:
     out = engine.step([arrival("S", **{TS: [17, 30, 18, 5], "S.k": [3, 4, 5, 6]})])
     late = out.only.late["S"]
     assert (late.column(TS).to_pylist(), late.column("S.k").to_pylist()) == ([17, 5], [3, 6])
-    assert measured(engine.measure()).by_name(Property.LATE) == {"S": 2}
+    assert measured(engine.measure()).of_kind(Kind.INPUT).by_name(Property.LATE) == {"S": 2}
     assert engine.step([arrival("S", **{TS: [40], "S.k": [1]})]).only.late == {}
 
 
@@ -57,7 +57,7 @@ def test_a_row_that_several_partitions_get_is_late_in_one() -> None:
     copied = replace(arrival("S", **{TS: [5], "S.k": [3]}), copy=True)
     out = engine.step([copied])
     assert out.only.late["S"].num_rows == 0
-    assert measured(engine.measure()).by_name(Property.LATE) == {"S": 0}
+    assert measured(engine.measure()).of_kind(Kind.INPUT).by_name(Property.LATE) == {"S": 0}
 
 
 def test_files_have_the_declared_names_and_types(tmp_path: Path) -> None:

@@ -379,7 +379,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
                 *(Reading(Property.SHED, n[i], cause) for cause, n in self.shed.items()),
                 *self._measure_window(i),
             ]
-            yield from under(labels[i], Kind.STORE, window)
+            yield from under(labels[i], Kind.WINDOW, window)
 
 
 def watch_room(rows: float) -> float:

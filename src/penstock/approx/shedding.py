@@ -238,7 +238,7 @@ class Shedder(Stateful):
                 Reading(Property.ROWS_ALLOTTED, room),
                 *(Reading(Property.SHED, n[i], cause) for cause, n in self.shed.items()),
             ]
-            yield from under(labels[i], Kind.STORE, window)
+            yield from under(labels[i], Kind.WINDOW, window)
 
     def _measure_budget(self) -> Iterator[Reading]:
         given, needed = self._allocation, self._workload

@@ -22,7 +22,7 @@ from penstock.engine.operator import Clock, Node, StartContext
 from penstock.engine.scheduler import Scheduler, slices
 from penstock.engine.stage import END, SIGN, TS, Arrival, RootOutput, StageInput
 from penstock.engine.tables import Tables
-from penstock.measurement import Kind, Reading, under
+from penstock.measurement import Kind, Property, Reading, under
 
 
 class ClockGroup:
@@ -55,6 +55,8 @@ class ClockGroup:
         """Start a root and the tables that it reads. ``first``: the first instant that it sees."""
         first = first if self._waits else None
         self.graph.add(name, root, first)
+        if self.inputs.progress.late:
+            self.inputs.progress.late_before[name] = dict(self.inputs.progress.late)
         new = [i for i in tables if i.name not in self._tables]
         self.inputs.add_tables(new)
         self._tables += [i.name for i in new]
@@ -74,6 +76,7 @@ class ClockGroup:
     def remove(self, name: str) -> None:
         """End a root."""
         self.graph.remove(name)
+        self.inputs.progress.late_before.pop(name, None)
         self._tables = [t for t in self._tables if self.graph.reads(t)]
         self._unfed = {t: first for t, first in self._unfed.items() if t in self._tables}
         self._changed()
@@ -167,11 +170,13 @@ class ClockGroup:
         return sum(e.operator.bytes() for e in self.graph.entities) + self.inputs.nbytes()
 
     def measure(self) -> Iterator[Reading]:
-        """Late rows and disorder per input, and the measurements of the operators."""
-        yield from self.inputs.measure()
+        """The measurements of the operators, and of each root its late rows per input and its latency."""
         yield from self.graph.measure()
-        for name, waited in self.latency.results.items():
-            yield from under(f"root/{name}", Kind.ROOT, percentiles(waited))
+        for name in self.graph.roots:
+            late = self.inputs.progress.late_for(name).items()
+            waited = percentiles(self.latency.results.get(name, ()))
+            own = [*(Reading(Property.LATE, rows, input) for input, rows in late), *waited]
+            yield from under(f"root/{name}", Kind.ROOT, own)
 
 
 def _top(arrivals: Sequence[Arrival]) -> int:

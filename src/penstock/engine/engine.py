@@ -521,8 +521,15 @@ class Engine:
         """The measurements of the engine, its inputs, operators and queues."""
         yield from under("engine", Kind.ENGINE, self._own())
         yield from self._received.measure()
+        yield from self._measure_inputs()
         for group in self.groups.values():
             yield from group.measure()
+
+    def _measure_inputs(self) -> Iterator[Reading]:
+        """Each input once: under the clock that left out most of its rows."""
+        for name in sorted({n for g in self.groups.values() for n in g.names}):
+            reading = [g.inputs for g in self.groups.values() if name in g.names]
+            yield from max(reading, key=lambda inputs: inputs.progress.late.get(name, -1)).measure(name)
 
     def _own(self) -> Iterator[Reading]:
         groups = list(self.groups.values())

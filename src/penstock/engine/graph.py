@@ -192,8 +192,8 @@ class Entity:
         if consumed:
             yield Reading(Property.SELECTIVITY, (self.elements - self._before[1]) / consumed)
         yield from self.throughput()
-        for name, store in self.stores.items():
-            yield Reading(Property.STORE, len(store.stubs), name)
+        for name in self.stores:
+            yield Reading(Property.STORE, 0, f"store/{name}")
         yield from self.operator.measure()
         for number, (queue, feeder) in enumerate(zip(self.inputs, self.feeders, strict=True)):
             waits = Reading(Property.ROWS, len(queue)), Reading(Property.ELEMENTS, queue.elements)
@@ -331,12 +331,26 @@ class Graph:
         return list(self._roots)
 
     def measure(self) -> Iterator[Reading]:
-        """The measurements of the operators, their queues, and the roots."""
+        """The measurements of the operators, their queues, the stores, and the roots."""
         for entity in self.entities:
             yield from entity.measure()
+        yield from self._measure_stores()
         for name, (entity, queue) in self._roots.items():
             own = [Reading(Property.FROM, 0, entity.id), Reading(Property.ELEMENTS, queue.elements)]
             yield from under(f"root/{name}", Kind.ROOT, [*own, *entity.throughput()])
+
+    def _measure_stores(self) -> Iterator[Reading]:
+        """Each store once, however many operators use it."""
+        users: dict[str, list[Entity]] = {}
+        for entity in self.entities:
+            for name in entity.stores:
+                users.setdefault(name, []).append(entity)
+        for name, used_by in users.items():
+            store = used_by[0].stores[name]
+            own = [Reading(Property.ROWS, len(store)), Reading(Property.BYTES, store.nbytes())]
+            own.append(Reading(Property.STUBS, len(store.stubs)))
+            readings = [*own, *(Reading(Property.USED_BY, 0, e.id) for e in used_by)]
+            yield from under(f"store/{name}", Kind.STORE, readings)
 
     def _changed(self) -> None:
         self._name_stores()

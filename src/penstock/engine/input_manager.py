@@ -51,11 +51,21 @@ class Progress:
     changed: int = int(BEFORE_TIME)
     """The instant of the last change of a table."""
     disorder: dict[str, Disorder] = field(default_factory=dict)
+    late_before: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By root, the late rows per input before it was started."""
 
     def copy(self) -> Progress:
         up = {k: dict(v) for k, v in self.upstream.items()}
+        before = {k: dict(v) for k, v in self.late_before.items()}
         highest, late, disorder = dict(self.highest), dict(self.late), dict(self.disorder)
-        return replace(self, highest=highest, upstream=up, late=late, disorder=disorder)
+        return replace(
+            self, highest=highest, upstream=up, late=late, disorder=disorder, late_before=before
+        )
+
+    def late_for(self, root: str) -> dict[str, int]:
+        """The late rows per input since a root was started."""
+        before = self.late_before.get(root, {})
+        return {name: rows - before.get(name, 0) for name, rows in self.late.items()}
 
     def state(self) -> dict[str, Any]:
         """The form stored in headers and snapshots; keys are strings there."""
@@ -256,16 +266,15 @@ class InputManager(Stateful):
     def nbytes(self) -> int:
         return sum(c.columns.nbytes + 9 * len(c) for chunks in self._waiting.values() for c in chunks)
 
-    def measure(self) -> Iterator[Reading]:
-        """Late rows per input, and its disorder beside the bound of it."""
-        for name, i in self._inputs.items():
-            p = self.progress
-            readings = [Reading(Property.LATE, p.late[name])] if name in p.late else []
-            if name in p.disorder:
-                how = "arrival" if i.stamped else "auto" if i.adaptive else "declared"
-                bound = Reading(Property.DISORDER_BOUND, max(self._bound(i), 0), how)
-                readings += [bound, *p.disorder[name].measure(len(self._inputs) > 1)]
-            yield from under(f"input/{name}", Kind.INPUT, readings)
+    def measure(self, name: str) -> Iterator[Reading]:
+        """The late rows of an input, and its disorder beside the bound of it."""
+        i, p = self._inputs[name], self.progress
+        readings = [Reading(Property.LATE, p.late[name])] if name in p.late else []
+        if name in p.disorder:
+            how = "arrival" if i.stamped else "auto" if i.adaptive else "declared"
+            bound = Reading(Property.DISORDER_BOUND, max(self._bound(i), 0), how)
+            readings += [bound, *p.disorder[name].measure(len(self._inputs) > 1)]
+        return under(f"input/{name}", Kind.INPUT, readings)
 
     def held_back_by(self) -> str | None:
         """The input with the least progress, if there are several."""

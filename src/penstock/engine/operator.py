@@ -153,6 +153,10 @@ class Node(ABC):
         """Whether it reads ``Clock.instants``, which are collected only if a node does."""
         return False
 
+    def holds(self, per_tick: float | None) -> int | None:
+        """The rows that its relation has at once, by the rows per tick that arrive; None if unknown."""
+        return self.inputs[0].holds(per_tick) if len(self.inputs) == 1 else None
+
     @property
     def lag(self) -> int:
         """The largest delay, in ticks, of an element after its row."""

@@ -32,7 +32,7 @@ from penstock.plan import logical
 from penstock.plan.constraints import counted, labels, numbered, with_counts
 from penstock.plan.facts import Named
 from penstock.plan.join_graph import JoinGraph, join_graph
-from penstock.plan.join_trees import Traffic, Tree, as_tree, best_tree, window_rows
+from penstock.plan.join_trees import Traffic, Tree, as_tree, best_tree
 from penstock.plan.logical.operator import Needed
 from penstock.plan.physical import SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
@@ -203,7 +203,7 @@ class Builder:
         lives = [i.longest_life or 0 for i in inputs]
         timed = [r * life / self.time.ticks_per_second for r, life in zip(rates, lives, strict=True)]
         rows = tuple(
-            float(window_rows(p) or (timed[i] if _declared(inputs[i]) else 0) or WINDOW_ROWS)
+            float(p.holds(None) or (timed[i] if _declared(inputs[i]) else 0) or WINDOW_ROWS)
             for i, p in enumerate(flat.parts)
         )
         pairs = [[(i, j) for i, _ in c for j, _ in c if i < j] for c in flat.classes]

@@ -18,14 +18,9 @@ from penstock.cost.model import ByCost
 from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
 from penstock.engine.operator import Node
 from penstock.engine.operators.mjoin import MJoin
-from penstock.engine.operators.select import Select
-from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.engine.operators.w_join import WJoin
 from penstock.engine.stage import Scheduling
-from penstock.plan.explain_constraints import explain_constraints
 from penstock.plan.growth import growing
-from penstock.plan.join_trees import window_rows
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Axis, Route
@@ -167,44 +162,9 @@ def tree(
         return
     shown.add(id(node))
     yield line
-    details = [f"{indent}  [{detail}]" for detail in node.details()]
-    yield from details
-    if isinstance(node, MJoin) and not details:
-        yield f"{indent}  {_indexes(node)}"
-    if isinstance(node, MJoin | Select | SeqWindow) and node.adapts:
-        what = "filters and probes" if isinstance(node, MJoin) else "filters"
-        yield f"{indent}  [{node.filters} orders the {what} while it runs]"
-    elif isinstance(node, MJoin) and len(node.parts) > 2 and node.filters != "static" and not details:
-        yield f"{indent}  [probes in a fixed order: no three inputs are linked by equalities]"
-    if isinstance(node, MJoin):
-        yield from (f"{indent}  [{line}]" for line in explain_constraints(node))
-    if isinstance(node, MJoin) and node.may_cache:
-        yield f"{indent}  [a-caching chooses caches of subresults while it runs]"
+    yield from (f"{indent}  [{detail}]" for detail in node.details())
     for below in node.inputs:
         yield from tree(below, indent + "  ", shown, remark)
-
-
-def _short(column: str, label: str) -> str:
-    """A column without the name of its input, or the number of a subquery that has none."""
-    return column.partition(".")[2] if column.startswith("#") else column.removeprefix(f"{label}.")
-
-
-def _indexes(join: MJoin) -> str:
-    """What each input's synopsis is probed by."""
-    synopses = []
-    for i, label in enumerate(join.labels):
-        keys = [_short(column, label) for c in join.classes for k, column in c if k == i]
-        if i == join.passing:
-            continue
-        near = [_short(column, label) for b in join.bands for k, column in (b.left, b.right) if k == i]
-        if keys:
-            method = BY_EQUALITY[0] if join.chooser is None else join.chooser.among(BY_EQUALITY)[0]
-            by = "scan" if method == "none" else f"{method} of {' and '.join(keys)}"
-            synopses.append(f"{label} by {by}")
-        else:
-            synopses.append(f"{label} by range of {near[0]}" if near else f"{label} by scan")
-    passes = "" if join.passing is None else f"; {join.labels[join.passing]} looks up and is not kept"
-    return f"[synopses: {', '.join(synopses)}{passes}]"
 
 
 def _costs(plan: PhysicalPlan) -> Iterator[str]:
@@ -221,7 +181,7 @@ def _joins(node: Node, seen: set[int]) -> Iterator[MJoin]:
     if id(node) in seen:
         return
     seen.add(id(node))
-    if isinstance(node, MJoin) and not isinstance(node, WJoin):
+    if isinstance(node, MJoin) and node.probes_by_cost:
         yield node
     for below in node.inputs:
         yield from _joins(below, seen)
@@ -236,22 +196,17 @@ class Rates:
 
     def rate(self, part: Node) -> float | None:
         """The rate of a join's input that is a window over one stream."""
-        while part.inputs:
-            if len(part.inputs) > 1:
-                return None
+        while len(part.inputs) == 1:
             part = part.inputs[0]
         return self.declared.get(part.input) if isinstance(part, Source) else None
 
     def window(self, part: Node) -> tuple[int, str]:
         """The rows that an input of a join holds, and how that is known."""
-        known, rate = window_rows(part), self.rate(part)
+        known, rate = part.holds(None), self.rate(part)
         if known is not None:
             return known, ""
-        while len(part.inputs) == 1 and not isinstance(part, SeqWindow):
-            part = part.inputs[0]
-        if rate is None or not isinstance(part, SeqWindow) or part.kind != "range" or part.size is None:
-            return WINDOW_ROWS, " (assumed)"
-        return max(1, round(rate * part.size / self.ticks_per_second)), " (by the declared rate)"
+        by_rate = part.holds(None if rate is None else rate / self.ticks_per_second)
+        return (WINDOW_ROWS, " (assumed)") if by_rate is None else (by_rate, " (by the declared rate)")
 
 
 def _join_costs(join: MJoin, rates: Rates) -> Iterator[str]:

@@ -173,7 +173,7 @@ def _budget(entity: str, found: Measurements) -> Iterator[str]:
         return
     how = [f"{budget.text(Property.MODEL)} model"] if budget.has(Property.MODEL) else []
     yield f"    within {budget.text(Property.BUDGET)}: {', '.join([*how, *budget.texts(Property.POLICY)])}"
-    windows = found.of_kind(Kind.STORE)
+    windows = found.of_kind(Kind.WINDOW)
     shares = [f"{p.replace('_', ' ')} {budget.value(p):.1%}" for p in _SHARES if budget.has(p)]
     yield f"      {', '.join(shares)}; rows kept: {_listed(windows.by_name(Property.ROWS))}"
     if windows.has(Property.RESULTS_BY_AGE):
@@ -188,7 +188,7 @@ def _budget(entity: str, found: Measurements) -> Iterator[str]:
 
 def _constraints(found: Measurements) -> Iterator[str]:
     """Of a join with constraints: the rows of each window by component, and those dropped early."""
-    for entity, own in found.of_kind(Kind.STORE).by_entity().items():
+    for entity, own in found.of_kind(Kind.WINDOW).by_entity().items():
         if own.has(Property.COMPONENT):
             dropped = [f"{why} {n:,.0f}" for why, n in own.values(Property.DROPPED).items()]
             kept = _listed(own.values(Property.COMPONENT))

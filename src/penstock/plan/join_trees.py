@@ -25,7 +25,6 @@ from penstock.engine.joins.inputs import KeyClass
 from penstock.engine.operator import Node
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.mjoin import MJoin
-from penstock.engine.operators.seq_window import SeqWindow
 from penstock.expression import Expression, columns
 from penstock.functions import may_raise
 from penstock.plan.settings import EXHAUSTIVE_INPUTS, KEPT_TUPLE_COST, MADE_TUPLE_COST
@@ -81,15 +80,6 @@ def _spanning(pairs: Pairs, inputs: Inputs) -> Iterator[float]:
             yield share
             old, new = group[j], group[i]
             group.update({k: new for k, g in group.items() if g == old})
-
-
-def window_rows(part: Node) -> int | None:
-    """The rows that an input of a join holds; None where its window does not limit them."""
-    while len(part.inputs) == 1:
-        if isinstance(part, SeqWindow):
-            return part.size if part.kind == "rows" and not part.partition_by else None
-        part = part.inputs[0]
-    return None
 
 
 def node_cost(blocks: Sequence[Inputs], traffic: Traffic) -> float:

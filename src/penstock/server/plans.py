@@ -234,32 +234,18 @@ class _Drawing:
 
     def _shared_stores(self) -> Iterator[PlanNode]:
         """Stores, with the windows that fill them and the operators that have a stub."""
-        for (stage, store), users in self._stores().items():
-            writers = [e for e in users if e.text(Property.NAME).endswith("window")]
-            readers = tuple(e.id for e in users if e not in writers)
-            counted = writers or users
-            rows, size = (sum(e.value(p) for e in counted) for p in (Property.ROWS, Property.BYTES))
-            queries = tuple(sorted({q for e in users for q in self._users[e.id]}))
-            yield PlanNode(
-                node_id(stage, f"store/{store}"),
-                "store",
-                store,
-                f"{len(readers)} stub{'s' * (len(readers) != 1)}",
-                stage,
-                rows=rows,
-                bytes=size,
-                queries=queries,
+        for e in self._of(Kind.STORE):
+            users = [self._entities[e.stage, path] for path in dict.fromkeys(e.any.texts(Property.USED_BY))]
+            writers = [u for u in users if u.text(Property.NAME).endswith("window")]
+            readers = tuple(u.id for u in users if u not in writers)
+            label = f"{len(readers)} stub{'s' * (len(readers) != 1)}"
+            yield replace(
+                self._node(e, "store", name_of(e.path), label),
+                queries=tuple(sorted({q for u in users for q in self._users[u.id]})),
                 readers=readers,
-                writers=tuple(e.id for e in writers),
-                parts=_added([e.parts({}) for e in counted]),
+                writers=tuple(u.id for u in writers),
+                properties=(),
             )
-
-    def _stores(self) -> dict[tuple[int, str], list[_Entity]]:
-        found: dict[tuple[int, str], list[_Entity]] = defaultdict(list)
-        for e in self._of(Kind.OPERATOR):
-            for store in dict.fromkeys(m.text for m in e.any.of(Property.STORE)):
-                found[e.stage, store].append(e)
-        return found
 
     def _results(self) -> Iterator[PlanNode]:
         last = max((e.stage for e in self._of(Kind.ROOT)), default=1)
@@ -372,17 +358,6 @@ def _ordering(operator: _Entity, e: _Entity) -> Ordering:
         int(e.value(Property.TUPLES)),
         e.id,
     )
-
-
-def _added(each: Sequence[tuple[Part, ...]]) -> tuple[Part, ...]:
-    """Parts of several entities together, by partition."""
-    found: dict[int, Part] = {}
-    for part in (p for parts in each for p in parts):
-        before = found.get(part.partition)
-        if before is not None:
-            part = replace(part, rows=part.rows + before.rows, bytes=part.bytes + before.bytes)
-        found[part.partition] = replace(part, busy=None)
-    return tuple(found[p] for p in sorted(found))
 
 
 def _needed_by(

@@ -97,7 +97,7 @@ def _held_back(name: str, engines: list[Measurements]) -> tuple[float, str]:
 def late_rows(found: Measurements) -> dict[tuple[str, str], int]:
     """How many rows came too late, per query and input."""
     counts: Counter[tuple[str, str]] = Counter()
-    for m in found.of(Property.LATE):
+    for m in found.of_kind(Kind.INPUT).of(Property.LATE):
         counts[m.query, name_of(m.entity)] += int(m.value)
     return dict(counts)
 

@@ -390,7 +390,7 @@ class KMon(Stateful):
         for label, dropped, counts in zip(labels, self._dropped, self._components, strict=True):
             own = [Reading(Property.DROPPED, n, why) for n, why in zip(dropped, (NO, YES), strict=True)]
             own += [Reading(Property.COMPONENT, n, name) for name, n in counts.items()]
-            yield from under(label, Kind.STORE, own)
+            yield from under(label, Kind.WINDOW, own)
         seen = [Reading(Property.COLLECTIONS, self.collections)]
         seen += [Reading(Property.VIOLATIONS, n, text) for text, n in self.violations]
         yield from under("constraints", Kind.ADAPTIVE, seen)

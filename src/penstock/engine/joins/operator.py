@@ -179,7 +179,7 @@ class JoinOperator(Operator):
         if probes:
             yield Reading(Property.MATCHES_PER_PROBE, sum(self._inputs.matches) / probes)
         for i, label in enumerate(self._node.labels):
-            yield from under(label, Kind.STORE, self._measure_input(i))
+            yield from under(label, Kind.WINDOW, self._measure_input(i))
         yield from self._inputs.measure(self._node.labels)
         if self.caches is not None:
             yield from self.caches.measure(self._node.labels)
@@ -188,7 +188,6 @@ class JoinOperator(Operator):
         """The measurements of a window, and the order in which its tuples probe the others."""
         store, pipeline, labels = self._inputs.stubs[i].store, self._pipelines[i], self._node.labels
         yield Reading(Property.ROWS, len(store))
-        yield Reading(Property.BYTES, store.nbytes())
         own = [Reading(Property.PROBES, self._inputs.probes[i]), *order(pipeline.shown(labels))]
         if pipeline.filters.drops:
             own += pipeline.filters.filters.measure(pipeline.filters.names(labels))

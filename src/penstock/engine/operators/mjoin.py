@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -38,7 +39,8 @@ from penstock.engine.element import Pattern
 from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
 from penstock.engine.joins.constrained import ConstrainedJoin
-from penstock.engine.joins.inputs import KeyClass
+from penstock.engine.joins.explain_constraints import explain_constraints
+from penstock.engine.joins.inputs import BY_EQUALITY, KeyClass
 from penstock.engine.joins.join_constraints import JoinConstraints
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.operator import Growth, Node, Operator, StartContext
@@ -73,6 +75,8 @@ class MJoin(Node):
     counts: tuple[Node, ...] = ()
 
     name = "mjoin"
+    probes_by_cost: ClassVar[bool] = True
+    """Whether the access method of each probe is chosen by its cost."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -169,7 +173,39 @@ class MJoin(Node):
         said = " AND ".join([*keys, *bands, *(str(r) for r in self.residual)]) or "every pair"
         return said if self.budget is None else f"{said}, {self.budget}"
 
+    def details(self) -> Iterator[str]:
+        yield self._synopses()
+        if self.adapts:
+            yield f"{self.filters} orders the filters and probes while it runs"
+        elif len(self.parts) > 2 and self.filters != "static":
+            yield "probes in a fixed order: no three inputs are linked by equalities"
+        if self.constraints is not None:
+            yield from explain_constraints(self.constraints, self.labels, self.pattern is Pattern.CHANGING)
+        if self.may_cache:
+            yield "a-caching chooses caches of subresults while it runs"
+
+    def _synopses(self) -> str:
+        """What each input's synopsis is probed by."""
+        kept = [(i, label) for i, label in enumerate(self.labels) if i != self.passing]
+        passes = "" if self.passing is None else f"; {self.labels[self.passing]} looks up and is not kept"
+        return f"synopses: {', '.join(f'{label} by {self._access(i)}' for i, label in kept)}{passes}"
+
+    def _access(self, i: int) -> str:
+        """How an input is probed: by its keys, a range of a column, or a scan."""
+        label = self.labels[i]
+        keys = [_short(column, label) for c in self.classes for k, column in c if k == i]
+        if keys:
+            method = BY_EQUALITY[0] if self.chooser is None else self.chooser.among(BY_EQUALITY)[0]
+            return "scan" if method == "none" else f"{method} of {' and '.join(keys)}"
+        near = [_short(column, label) for b in self.bands for k, column in (b.left, b.right) if k == i]
+        return f"range of {near[0]}" if near else "scan"
+
     def start(self, context: StartContext) -> Operator:
         if self.constraints is not None and self.obeys:
             return ConstrainedJoin(self, context.stores, self.constraints)
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self, self.budget)
+
+
+def _short(column: str, label: str) -> str:
+    """A column without the name of its input, or the number of a subquery that has none."""
+    return column.partition(".")[2] if column.startswith("#") else column.removeprefix(f"{label}.")

@@ -37,6 +37,10 @@ class Select(Unary):
         """Whether there is an order to change."""
         return len(self.conjuncts) > 1 and self.filters != "static"
 
+    def details(self) -> Iterator[str]:
+        if self.adapts:
+            yield f"{self.filters} orders the filters while it runs"
+
     @property
     def has_ids(self) -> bool:
         return self.input.has_ids

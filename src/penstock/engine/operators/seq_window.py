@@ -82,10 +82,21 @@ class SeqWindow(Unary):
         """Whether there is an order to change."""
         return len(self.keep) - self.first > 1 and self.filters != "static"
 
+    def details(self) -> Iterator[str]:
+        if self.adapts:
+            yield f"{self.filters} orders the filters while it runs"
+
     @property
     def waits(self) -> bool:
         """Which rows are the last n depends on their order."""
         return self.slide is not None or (self.size is not None and self.kind == "rows")
+
+    def holds(self, per_tick: float | None) -> int | None:
+        if self.size is None or self.partition_by:
+            return None
+        if self.kind == "rows":
+            return self.size
+        return None if per_tick is None else max(1, round(per_tick * self.size))
 
     @property
     def lag(self) -> int:

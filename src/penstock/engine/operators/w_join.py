@@ -51,6 +51,7 @@ class WJoin(MJoin):
     own: tuple[str, ...] = ()
 
     name = "w-join"
+    probes_by_cost = False
 
     @property
     def adapts(self) -> bool:

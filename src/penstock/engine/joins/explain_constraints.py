@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.engine.element import Pattern
 from penstock.engine.joins.join_constraints import JoinConstraints
-from penstock.engine.operators.mjoin import MJoin
 
 
-def explain_constraints(join: MJoin) -> Iterator[str]:
+def explain_constraints(found: JoinConstraints, labels: Sequence[str], changing: bool) -> Iterator[str]:
     """What is known of the inputs of a join, what follows, and what is not used."""
-    found = join.constraints
-    if found is None:
-        return
     if found.useful:
         yield f"constraints: {'; '.join(found.texts)}"
-        yield _graph(found, join.labels)
-        yield _dropped(found, join.labels, join.pattern is Pattern.CHANGING)
+        yield _graph(found, labels)
+        yield _dropped(found, labels, changing)
         if found.counted:
-            yield f"all rows are counted of {', '.join(join.labels[c.input] for c in found.counted)}"
+            yield f"all rows are counted of {', '.join(labels[c.input] for c in found.counted)}"
     for reason in found.unused:
         yield f"constraint not used: {reason}"
 
