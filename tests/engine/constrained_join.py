@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.catalog import Catalog, Input, InputOptions
 from penstock.cql import constraints_of, schema_of
-from penstock.engine.joins.constrained import ConstrainedJoin
+from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.stage import TS
 from penstock.evaluation import changes, plan_of
 from penstock.in_process import InProcessRun
@@ -41,11 +41,11 @@ class Run:
         return [tuple(values.values()) for _, sign, values in found if sign == "+"]
 
     @property
-    def join(self) -> ConstrainedJoin:
+    def join(self) -> JoinOperator:
         """The running join."""
         engines = [e for stage in self._run.engines for e in stage]
         operators = [e.operator for engine in engines for e in engine.entities]
-        return next(o for o in operators if isinstance(o, ConstrainedJoin))
+        return next(o for o in operators if isinstance(o, JoinOperator))
 
     def kept(self, label: str, *columns: str) -> set[tuple[int, ...]]:
         """The rows that the join has of an input, by columns that it stores or joins."""
@@ -63,4 +63,4 @@ class Run:
 
     def no(self, label: str) -> set[tuple[int, ...]]:
         """The keys of an input's No component."""
-        return set(map(tuple, self.join.k_mon._no[self.join._node.labels.index(label)].keys.tolist()))
+        return set(map(tuple, self.join.retention._no[self.join._node.labels.index(label)].keys.tolist()))

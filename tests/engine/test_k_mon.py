@@ -139,7 +139,7 @@ def test_example_6_8_1() -> None:
     run = Run(QUERY_A, schemas, keys)
     for row in ((7, 9), (5, 3), (10, 12)):
         run.put("S3", *row)
-    assert run.join.k_mon._orders[0].least == 7
+    assert run.join.retention._orders[0].least == 7
     assert run.no("S3") == set()
     run.put("S1", 6, 4)
     assert run.kept("S1", "A", "B") == set()
@@ -237,7 +237,7 @@ def test_table_6_2(parent: str, child: str, reduced: dict[str, set[str]]) -> Non
             run.put("S2", key, 1 if key % 2 else 9)
         for _ in range(2):
             run.put("S1", key)
-    counts = dict(zip(("S1", "S2"), run.join.k_mon._components, strict=True))
+    counts = dict(zip(("S1", "S2"), run.join.retention._components, strict=True))
     for label in ("S1", "S2"):
         for component, rows in counts[label].items():
             assert (rows <= 6) == (component in reduced.get(label, set()) or rows == 0), (label, counts)
@@ -251,7 +251,7 @@ def test_violations_are_counted() -> None:
     run.put("S2", 1)
     for key in (5, 6, 7, 3):
         run.put("S1", key)
-    found = {text.split()[0] + text.split()[1]: n for text, n in run.join.k_mon.violations}
+    found = {text.split()[0] + text.split()[1]: n for text, n in run.join.retention.violations}
     assert found == {"S2has": 1, "rowsof": 0, "S1is": 1, "S2is": 0}
 
 

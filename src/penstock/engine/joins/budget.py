@@ -29,6 +29,7 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.joins.pipeline import Pipeline
+from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock
@@ -137,6 +138,34 @@ class JoinBudget(Protocol):
         """The policy in its initial state."""
 
 
+class WithinBudget(Retention):
+    """Keeps the rows that the policy of a budget chooses, which is asked while rows arrive."""
+
+    is_replayable = False  # the rows of the windows do not show which were dropped
+    saved = ("policy",)
+
+    def __init__(self, inputs: JoinInputs, policy: BudgetPolicy) -> None:
+        super().__init__(inputs)
+        self.policy = policy
+
+    def make_room(self, arriving: JoinInputs, new: Sequence[Int64s], now: int) -> list[Int64s]:
+        """Make room for new rows of ``arriving`` that are kept after ``now``; returns those."""
+        held = [stub.store.alive(max(now, int(BEFORE_TIME) + 1) - 1) for stub in self._inputs.stubs]
+        rows = [_Rows(self._inputs, i, r) for i, r in enumerate(held)]
+        come = [_Rows(arriving, i, r) for i, r in enumerate(new)]
+        stay = []
+        for i, (old, fresh) in enumerate(self.policy.retain(rows, come, now)):
+            self._inputs.stubs[i].store.drop(held[i][~old])
+            stay.append(new[i][fresh])
+        return stay
+
+    def bytes(self) -> int:
+        return self.policy.bytes()
+
+    def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
+        return self.policy.measure(labels)
+
+
 class BudgetedJoin(JoinOperator):
     """A running join of two windows that a policy keeps within its budget. It has its own stores.
 
@@ -145,22 +174,27 @@ class BudgetedJoin(JoinOperator):
     (``_pipelines``) and one another (``_among``), then some of them take the place of others.
     """
 
-    saved = ("_inputs", "_policy", "_arrived", "_epoch", "_monitor")
+    retention: WithinBudget
+    saved = ("_inputs", "retention", "_arrived", "_epoch", "_monitor")
 
-    def __init__(self, node: MJoin, budget: JoinBudget) -> None:
+    def __init__(self, node: MJoin) -> None:
         super().__init__(node, None, ids=True)
+        self._policy = self.retention.policy
         self._arriving = self._new_inputs(None, ids=True)
         self._arriving.probes, self._arriving.matches = self._inputs.probes, self._inputs.matches
         self._meeting = [self._inputs.with_rows_of(self._arriving, i) for i in range(2)]
         self._ending = self._pipelines
         self._pipelines = [Pipeline(inputs, i, node.filters) for i, inputs in enumerate(self._meeting)]
         self._among = [Pipeline(self._arriving, i, node.filters) for i in range(2)]
-        self._budget, self._policy = budget, budget.start()
         self._arrived = [0, 0]
         self._epoch: int | None = None
         self._monitor: Monitor | None = None
         if node.classes and self._policy.monitored:
             self._monitor = Monitor(replace(node, budget=None, output=()), self._inputs.exact[0])
+
+    def _new_retention(self) -> Retention:
+        assert self._node.budget is not None
+        return WithinBudget(self._inputs, self._node.budget.start())
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._monitor is not None:
@@ -189,7 +223,7 @@ class BudgetedJoin(JoinOperator):
             yield from self._slices(parts, first, end, clock)
         if self._epoch is not None and clock.now < FOREVER:
             self._pass_to(clock.now // length, length)
-            self._retain([np.empty(0, np.int64)] * 2, clock.now)
+            self.retention.make_room(self._arriving, [np.empty(0, np.int64)] * 2, clock.now)
             self._inputs.advance(clock.now)
 
     def _slices(self, inputs: Sequence[Chunk], begin: int, end: int, clock: Clock) -> Iterator[Part]:
@@ -228,7 +262,7 @@ class BudgetedJoin(JoinOperator):
         admitted = self._policy.admit(arrivals, begin, self._inputs.slot_bytes(), clock)
         chunks = [self._results_of(list(self._found(new, admitted)))]
         kept = [rows[a.kept] for rows, a in zip(new, admitted, strict=True)]
-        stay = self._retain(kept, end)
+        stay = self.retention.make_room(self._arriving, kept, end)
         if not self._changing:
             self._inputs.advance(end)  # expired rows make room, too
         for i, rows in enumerate(stay):
@@ -311,21 +345,6 @@ class BudgetedJoin(JoinOperator):
             chunks.append(self._chunk(shown, shown.starts, 1, more, inputs=inputs))
         return Chunk.concat(chunks, self._schema)
 
-    def _retain(self, new: Sequence[Int64s], now: int) -> list[Int64s]:
-        """Make room for new rows that are kept after ``now``; returns those."""
-        held = [stub.store.alive(max(now, int(BEFORE_TIME) + 1) - 1) for stub in self._inputs.stubs]
-        rows = [_Rows(self._inputs, i, r) for i, r in enumerate(held)]
-        come = [_Rows(self._arriving, i, r) for i, r in enumerate(new)]
-        stay = []
-        for i, (old, fresh) in enumerate(self._policy.retain(rows, come, now)):
-            self._inputs.stubs[i].store.drop(held[i][~old])
-            stay.append(new[i][fresh])
-        return stay
-
-    def horizon(self) -> int:
-        # The rows of the windows do not show which were dropped: all of the input is needed.
-        return int(BEFORE_TIME)
-
     def kept(self) -> int:
         """The rows that are kept in both windows."""
         return sum(len(s) for s in self._inputs.owned)
@@ -334,11 +353,10 @@ class BudgetedJoin(JoinOperator):
         return super().rows() + (self._monitor.whole.rows() if self._monitor else 0)
 
     def bytes(self) -> int:
-        return super().bytes() + self._policy.bytes() + (self._monitor.whole.bytes() if self._monitor else 0)
+        return super().bytes() + (self._monitor.whole.bytes() if self._monitor else 0)
 
     def measure(self) -> Iterator[Reading]:
         yield from super().measure()
-        yield from self._policy.measure(self._node.labels)
         if self._monitor is not None:
             yield from under("budget", Kind.ADAPTIVE, self._monitor.measure())
 

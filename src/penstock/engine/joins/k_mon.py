@@ -36,11 +36,11 @@ from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
 from penstock.engine.joins.closing import Clusters, Keys, Order, Places
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import InputArrival, InputKey, JoinConstraints
+from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.membership import among, repeats
 from penstock.engine.operator import Clock
 from penstock.engine.settings import COLLECT_ROWS, COLLECT_SHARE
-from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import KeyOf
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
@@ -68,13 +68,15 @@ class _Rows:
         self.marks |= which.astype(np.int64) << j
 
 
-class KMon(Stateful):
+class KMon(Retention):
     """Drops rows of a join's ``inputs`` by its ``constraints``; ``changing``: results are ended by rows."""
 
+    is_replayable = False  # what is kept depends on all rows before
     saved = ("_places", "_orders", "_clusters", "_no", "_arrived", "_kept", "_violations", "_dropped")
 
     def __init__(self, inputs: JoinInputs, constraints: JoinConstraints, changing: bool) -> None:
-        self._inputs, self._of, self._changing = inputs, constraints, changing
+        super().__init__(inputs)
+        self._of, self._changing = constraints, changing
         for stub in inputs.stubs:
             stub.store.mark_rows()
         self._places = [Places(self._reach(c.input)) for c in constraints.counted]
@@ -102,7 +104,7 @@ class KMon(Stateful):
 
     # what arrives
 
-    def count(self, chunks: Sequence[Chunk]) -> None:
+    def counted(self, chunks: Sequence[Chunk]) -> None:
         """Take in all rows of the streams that are counted, in timestamp order."""
         for counted, places, chunk in zip(self._of.counted, self._places, chunks, strict=True):
             at = places.see(chunk.ts)
@@ -148,6 +150,7 @@ class KMon(Stateful):
 
     def settle(self, clock: Clock) -> None:
         """End a step; collect garbage if enough rows came."""
+        super().settle(clock)
         counts = {c.input: p.count for c, p in zip(self._of.counted, self._places, strict=True)}
         for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
             order.settle(counts.get(arrival.input, 0), clock.now)

@@ -15,7 +15,9 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.joins.caching import JoinCaches
 from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.k_mon import KMon
 from penstock.engine.joins.pipeline import Pipeline
+from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Operator
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 class JoinOperator(Operator):
     """A running join; ``stores`` are the engine's, None if the join keeps all rows in its own stores."""
 
-    saved: ClassVar[tuple[str, ...]] = ("_inputs",)
+    format = 2
+    saved: ClassVar[tuple[str, ...]] = ("_inputs", "retention")
 
     def __init__(self, node: MJoin, stores: Stores | None, ids: bool = False) -> None:
         """``ids``: whether stores also keep the ids of rows and whether they probe."""
@@ -37,6 +40,7 @@ class JoinOperator(Operator):
         self._schema = node.schema
         self._changing = node.pattern is Pattern.CHANGING
         self._inputs = self._new_inputs(stores, ids)
+        self.retention = self._new_retention()
         self._ends_later = [self._changing or i in node.tables for i in range(len(node.parts))]
         self.caches = self._new_caches()
         self._pipelines = [
@@ -54,6 +58,13 @@ class JoinOperator(Operator):
             node.passing
         )  # fmt: skip
 
+    def _new_retention(self) -> Retention:
+        """How long the rows of the inputs are kept."""
+        constraints = self._node.constraints
+        if constraints is not None and constraints.useful:
+            return KMon(self._inputs, constraints, self._changing)
+        return Retention(self._inputs)
+
     def _new_caches(self) -> JoinCaches | None:
         """Where the join's plan may have caches."""
         if self._node.cache_memory is None or not self._node.may_cache:
@@ -67,9 +78,10 @@ class JoinOperator(Operator):
         self._inputs.use_method(knobs.access_method)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        out = self._join(inputs, clock)
-        # Tuples that end at ``now`` are kept a tick longer: they may cancel ones that enter at that instant.
-        self._inputs.advance(clock.now)
+        parts = len(self._inputs)
+        self.retention.counted(inputs[parts:])
+        out = self._join(inputs[:parts], clock)
+        self.retention.settle(clock)
         self._inputs.reconsider()
         if self.caches is not None:
             self.caches.settle()
@@ -90,6 +102,7 @@ class JoinOperator(Operator):
             ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
             if self.caches is not None:
                 self.caches.updated(i, new)
+            self.retention.arrived(i, new)
             chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, self._probing(i, new))]
         for i, (rows, _) in enumerate(ended if self._changing else ()):
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]
@@ -128,8 +141,11 @@ class JoinOperator(Operator):
     def _pipeline(self, i: int, rows: Int64s, min_ends: Sequence[int] | None = None) -> list[Tuples]:
         """Join rows of input i with all others."""
         found = self._pipelines[i].run(rows, min_ends or [int(BEFORE_TIME)] * len(self._inputs))
-        looks_up = self._node.pattern is Pattern.APPEND and self._inputs.tables_changed()
-        return list(map(self._as_of_their_instant, found)) if looks_up else found
+        if self._node.pattern is Pattern.APPEND and self._inputs.tables_changed():
+            found = list(map(self._as_of_their_instant, found))
+        for tuples in found if min_ends is None else ():
+            self.retention.found(tuples)
+        return found
 
     def _as_of_their_instant(self, tuples: Tuples) -> Tuples:
         """The tuples whose rows of tables are there at the instant of the last other row."""
@@ -158,13 +174,13 @@ class JoinOperator(Operator):
         return Chunk(ts, np.full(len(ts), sign, np.int8), payload, end)
 
     def horizon(self) -> int:
-        return self._inputs.oldest()
+        return self._inputs.oldest() if self.retention.is_replayable else int(BEFORE_TIME)
 
     def rows(self) -> int:
-        return sum(len(s) for s in self._inputs.owned)
+        return sum(len(s) for s in self._inputs.owned) + self.retention.rows()
 
     def bytes(self) -> int:
-        return sum(s.nbytes() for s in self._inputs.owned) + self.spare_bytes()
+        return sum(s.nbytes() for s in self._inputs.owned) + self.retention.bytes() + self.spare_bytes()
 
     def spare_bytes(self) -> int:
         return 0 if self.caches is None else self.caches.bytes()
@@ -183,6 +199,7 @@ class JoinOperator(Operator):
         yield from self._inputs.measure(self._node.labels)
         if self.caches is not None:
             yield from self.caches.measure(self._node.labels)
+        yield from self.retention.measure(self._node.labels)
 
     def _measure_input(self, i: int) -> Iterator[Reading]:
         """The measurements of a window, and the order in which its tuples probe the others."""

@@ -38,7 +38,6 @@ from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
-from penstock.engine.joins.constrained import ConstrainedJoin
 from penstock.engine.joins.explain_constraints import explain_constraints
 from penstock.engine.joins.inputs import BY_EQUALITY, KeyClass
 from penstock.engine.joins.join_constraints import JoinConstraints
@@ -201,9 +200,7 @@ class MJoin(Node):
         return f"range of {near[0]}" if near else "scan"
 
     def start(self, context: StartContext) -> Operator:
-        if self.constraints is not None and self.obeys:
-            return ConstrainedJoin(self, context.stores, self.constraints)
-        return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self, self.budget)
+        return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self)
 
 
 def _short(column: str, label: str) -> str:

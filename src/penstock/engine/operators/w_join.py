@@ -22,9 +22,10 @@ from statistics import fmean
 
 import numpy as np
 
-from penstock.engine.element import FOREVER, Chunk, Int64s
+from penstock.engine.element import Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.operator import JoinOperator
+from penstock.engine.joins.retention import BetweenStreams, Retention
 from penstock.engine.joins.sweeps import Buffers, NestedLoop, Sweep, Work, sweeps
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.joins.window_graph import WindowGraph
@@ -87,7 +88,6 @@ class _WJoin(JoinOperator):
     def __init__(self, node: WJoin, context: StartContext) -> None:
         super().__init__(node, context.stores)
         self._graph, self._own = node.between, node.own
-        self._spare = node.spare or (0,) * len(node.parts)
         usable, near = node.algorithms(), _near(node.between)
         widest = tuple(node.between.span / max(node.between.reach(j), 1) for j in range(len(node.parts)))
         self._choice = AdaptiveWJoin(usable, len(node.parts), near, widest)
@@ -104,13 +104,9 @@ class _WJoin(JoinOperator):
         """None: sweeps would not update them."""
         return None
 
-    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        out = self._join(inputs, clock)
-        for stub, spare in zip(self._inputs.stubs, self._spare, strict=True):
-            stub.advance(min(clock.now, int(FOREVER) - spare) + spare)
-        self._inputs.reconsider()
-        self._results += len(out)
-        return out
+    def _new_retention(self) -> Retention:
+        assert isinstance(self._node, WJoin)
+        return BetweenStreams(self._inputs, self._node.spare)
 
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         before = [stub.frontier for stub in self._inputs.stubs]
