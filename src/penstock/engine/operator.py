@@ -194,7 +194,7 @@ def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
 
 @dataclass(frozen=True)
 class Unary(Node):
-    """A node with one input, whose schema it keeps."""
+    """A node with one input, whose schema and update pattern it keeps unless it says otherwise."""
 
     input: Node
 
@@ -205,6 +205,25 @@ class Unary(Node):
     @property
     def schema(self) -> pa.Schema:
         return self.input.schema
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.input.pattern
+
+
+@dataclass(frozen=True)
+class Parts(Node):
+    """A node with inputs of the same types, of which the first names the columns."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.parts
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.parts[0].schema
 
 
 class Operator(Stateful, ABC):

@@ -7,7 +7,6 @@ series, the others are its values. What is measured while nobody looks is fed in
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -32,10 +31,8 @@ from penstock.server.settings import (
     GRAPH_MOST_SERIES,
     GRAPH_MOST_TEXT,
     MOST_GRAPHS,
-    SAMPLE_S,
 )
-
-_log = logging.getLogger("penstock")
+from penstock.server.watching import Watching
 
 STANDARD: dict[str, tuple[str, str]] = {
     "Rows received per second": (
@@ -164,10 +161,13 @@ def _portion(rows: pa.Table) -> pa.RecordBatch:
     )
 
 
-class Graphs:
+class Graphs(Watching):
     """All graphs of a server, and what they are fed with."""
 
+    watched = "graphs"
+
     def __init__(self, model: Model) -> None:
+        super().__init__()
         self._model = model
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.Lock()
@@ -175,28 +175,8 @@ class Graphs:
         self._portions: deque[tuple[int, pa.RecordBatch]] = deque()
         self._count = 0
         self._last = 0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         for title, (unit, text) in STANDARD.items():
             self._graphs[title] = Graph(title, text, unit, title in PINNED)
-
-    def watch(self) -> Graphs:
-        """Follow the model in a thread that does not keep the process alive."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="penstock-graphs", daemon=True)
-            self._thread.start()
-        return self
-
-    def _watch(self) -> None:
-        while not self._stop.wait(SAMPLE_S):
-            try:
-                self.sample()
-            except Exception:  # a query may end while it is looked at; the next look is right again
-                _log.debug("the graphs could not be fed", exc_info=True)
-
-    def close(self) -> None:
-        """Stop following."""
-        self._stop.set()
 
     def sample(self, now: float | None = None) -> None:
         """Take in what was measured since the last look; feed graphs that are looked at, or wait long."""

@@ -9,7 +9,6 @@ decisions, and makes views of them on request. Nothing in it depends on how many
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from penstock.server.decisions import Decisions
 from penstock.server.findings import Silence, findings, memory
 from penstock.server.history import History
 from penstock.server.plans import plan_view, planned_measurements
-from penstock.server.settings import SAMPLE_S, STALE_S
+from penstock.server.settings import STALE_S
 from penstock.server.views import (
     DecisionView,
     Finding,
@@ -33,15 +32,17 @@ from penstock.server.views import (
     SeriesView,
     SettingView,
 )
+from penstock.server.watching import Watching
 from penstock.streamon.advice import late_rows
 
-_log = logging.getLogger("penstock")
 
-
-class Model:
+class Model(Watching):
     """What is shown; ``watch`` samples in a thread until ``close``."""
 
+    watched = "model"
+
     def __init__(self, backend: Backend) -> None:
+        super().__init__()
         self.backend = backend
         self.history, self.log = History(), Decisions()
         self._runs: dict[str, Run] = {}
@@ -49,31 +50,11 @@ class Model:
         self._times: dict[str, int] = {}
         self._plans: dict[tuple[str, int | None], tuple[int, PlanView]] = {}
         self._silence = Silence()
-        self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
         self.version = 0
         """Grows whenever something may have changed: pages need not look again while it stays."""
 
     # sampling
-
-    def watch(self) -> Model:
-        """Sample about once per second, in a thread that does not keep the process alive."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="penstock-model", daemon=True)
-            self._thread.start()
-        return self
-
-    def _watch(self) -> None:
-        while not self._stop.wait(SAMPLE_S):
-            try:
-                self.sample()
-            except Exception:  # a query may end while it is looked at; the next look is right again
-                _log.debug("the server could not read the measurements", exc_info=True)
-
-    def close(self) -> None:
-        """Stop sampling."""
-        self._stop.set()
 
     def sample(self) -> None:
         """Look at the backend once."""

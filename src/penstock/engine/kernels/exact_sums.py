@@ -48,6 +48,17 @@ def _is_special(bits: np.uint64) -> bool:
     return (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF)
 
 
+@njit(cache=True, inline="always")
+def _with_carry(
+    old: np.uint64, part: np.uint64, carry: np.uint64, subtract: bool
+) -> tuple[np.uint64, np.uint64]:
+    """A word plus a part and a carry, or less them, and the next carry."""
+    if subtract:
+        return old - part - carry, _ONE if old < part or (old == part and carry) else _ZERO
+    new = old + part + carry
+    return new, _ONE if new < old or (new == old and carry) else _ZERO
+
+
 @njit(cache=True)
 def _add(row: np.ndarray, low: np.uint64, high: np.uint64, shift: np.int64, subtract: bool) -> None:
     """Add the 128-bit number (high, low), shifted left, to a row, or subtract it."""
@@ -61,13 +72,7 @@ def _add(row: np.ndarray, low: np.uint64, high: np.uint64, shift: np.int64, subt
         part = a if i == word else b if i == word + 1 else c if i == word + 2 else _ZERO
         if part == _ZERO and carry == _ZERO and i > word + 2:
             return
-        old = np.uint64(row[i])
-        if subtract:
-            new = old - part - carry
-            carry = _ONE if old < part or (old == part and carry) else _ZERO
-        else:
-            new = old + part + carry
-            carry = _ONE if new < old or (new == old and carry) else _ZERO
+        new, carry = _with_carry(np.uint64(row[i]), part, carry, subtract)
         row[i] = np.int64(new)
 
 
@@ -78,13 +83,7 @@ def _add_words(row: np.ndarray, at: int, words: np.ndarray, subtract: bool) -> N
     extension = np.uint64(words[-1] >> 63) if len(words) else _ZERO
     for i in range(at, len(row)):
         part = np.uint64(words[i - at]) if i - at < len(words) else extension
-        old = np.uint64(row[i])
-        if subtract:
-            new = old - part - carry
-            carry = _ONE if old < part or (old == part and carry) else _ZERO
-        else:
-            new = old + part + carry
-            carry = _ONE if new < old or (new == old and carry) else _ZERO
+        new, carry = _with_carry(np.uint64(row[i]), part, carry, subtract)
         row[i] = np.int64(new)
 
 

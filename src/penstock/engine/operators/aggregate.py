@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
-from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
 from penstock.engine.synopses.accumulators import KEEPS_VALUES, Segments, accumulator
 from penstock.engine.synopses.directory import Directory, same_rows
 from penstock.expression import OwnAggregate
@@ -42,18 +42,13 @@ class AggregateColumn:
 
 
 @dataclass(frozen=True)
-class Aggregate(Node):
+class Aggregate(Unary):
     """Groups its input by the ``keys`` columns; the schema is the keys, then the functions."""
 
-    input: Node
     keys: tuple[str, ...]
     functions: tuple[AggregateColumn, ...]
 
     name = "aggregate"
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
+from penstock.engine.element import Chunk, Int64s, Pattern
 from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
+from penstock.engine.operators.bag import CountingOperator
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
@@ -69,15 +70,11 @@ class Antijoin(Node):
         return _Antijoin(self)
 
 
-class _Antijoin(Operator):
-    saved = ("_bags",)
-
+class _Antijoin(CountingOperator):
     def __init__(self, node: Antijoin) -> None:
         self._id = node.id
-        self._schema = node.schema
-        self._grows = any(i.pattern is Pattern.APPEND for i in node.inputs)
         directory = Directory([pa.int64()], [f.type for f in node.schema])
-        self._bags = Bags(directory, 2, node.multiplicity)
+        super().__init__(node, Bags(directory, 2, node.multiplicity))
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         left, matches = inputs
@@ -89,12 +86,3 @@ class _Antijoin(Operator):
         numbers = assign([matches.column(self._id), *nothing], len(matches))
         pairs = Events(numbers, matches.ts, 1, matches.sign)
         return self._bags.apply([rows, pairs], self._schema, slice(1, None))
-
-    def horizon(self) -> int:
-        return int(BEFORE_TIME) if self._grows else super().horizon()
-
-    def rows(self) -> int:
-        return self._bags.rows()
-
-    def bytes(self) -> int:
-        return self._bags.nbytes()

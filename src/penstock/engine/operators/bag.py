@@ -7,27 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern
-from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Growth, Node, Operator, Parts, StartContext
 from penstock.engine.synopses.bags import Bags, Events
 from penstock.engine.synopses.directory import Directory
 
 
 @dataclass(frozen=True)
-class Bag(Node):
-    """Inputs of the same types, of which the first names the columns."""
-
-    parts: tuple[Node, ...]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.parts
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.parts[0].schema
+class Bag(Parts):
+    """A relation of which each row's number follows from its numbers in the inputs."""
 
     @property
     def pattern(self) -> Pattern:
@@ -50,20 +39,14 @@ class Bag(Node):
         return _Bag(self)
 
 
-class _Bag(Operator):
+class CountingOperator(Operator):
+    """Counts rows of the inputs of a node in ``bags``."""
+
     saved = ("_bags",)
 
-    def __init__(self, node: Bag) -> None:
-        self._schema = node.schema
-        self._grows = any(p.pattern is Pattern.APPEND for p in node.parts)
-        self._bags = Bags(Directory([f.type for f in node.schema]), len(node.parts), node.multiplicity)
-
-    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        events = [
-            Events(self._bags.directory.assign(c.columns.columns, len(c)), c.ts, side, c.sign)
-            for side, c in enumerate(inputs)
-        ]
-        return self._bags.apply(events, self._schema)
+    def __init__(self, node: Node, bags: Bags) -> None:
+        self._schema, self._bags = node.schema, bags
+        self._grows = any(i.pattern is Pattern.APPEND for i in node.inputs)
 
     def horizon(self) -> int:
         return int(BEFORE_TIME) if self._grows else super().horizon()
@@ -73,3 +56,16 @@ class _Bag(Operator):
 
     def bytes(self) -> int:
         return self._bags.nbytes()
+
+
+class _Bag(CountingOperator):
+    def __init__(self, node: Bag) -> None:
+        directory = Directory([f.type for f in node.schema])
+        super().__init__(node, Bags(directory, len(node.parts), node.multiplicity))
+
+    def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
+        events = [
+            Events(self._bags.directory.assign(c.columns.columns, len(c)), c.ts, side, c.sign)
+            for side, c in enumerate(inputs)
+        ]
+        return self._bags.apply(events, self._schema)

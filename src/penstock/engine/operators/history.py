@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.engine.element import FOREVER, Chunk, Pattern
+from penstock.engine.element import FOREVER, Chunk
 from penstock.engine.operator import Clock, Node, Operator, StartContext, Unary, with_inputs
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.d_stream import DStream
@@ -36,10 +36,6 @@ class History(Unary):
     query: str
 
     name = "history"
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     def describe(self) -> str:
         return f"rows from {self.instant} on"
@@ -85,10 +81,6 @@ class Begin(Unary):
     instant: int
 
     name = "begin"
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     @property
     def has_ids(self) -> bool:

@@ -16,21 +16,20 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
 from penstock.engine.kernels.stacks import match
-from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.measurement import Property, Reading
 
 
 @dataclass(frozen=True)
-class Identify(Node):
+class Identify(Unary):
     """Adds row ids to elements, also as a column ``id`` if one is named.
 
     ``relation``: the declared relation that it stands above; ``skips``: whether − elements without a row are
     left out and counted.
     """
 
-    input: Node
     id: str | None = None
     relation: str = field(default="", compare=False)
     skips: bool = field(default=False, compare=False)
@@ -38,18 +37,10 @@ class Identify(Node):
     name = "identify"
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
     def schema(self) -> pa.Schema:
         return (
             self.input.schema if self.id is None else self.input.schema.append(pa.field(self.id, pa.int64()))
         )
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     @property
     def waits(self) -> bool:

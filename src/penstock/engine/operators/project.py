@@ -7,32 +7,23 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.element import Chunk, batch_of
 from penstock.engine.evaluate import evaluate
-from penstock.engine.operator import Clock, Node, Operator, StartContext, Stored
+from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
 from penstock.expression import Column, Expression
 
 
 @dataclass(frozen=True)
-class Project(Node):
+class Project(Unary):
     """Named expressions over one input."""
 
-    input: Node
     columns: tuple[tuple[str, Expression], ...]
 
     name = "project"
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @property
     def schema(self) -> pa.Schema:
         return pa.schema([(name, e.type) for name, e in self.columns])
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     def describe(self) -> str:
         return ", ".join(str(e) if str(e) == name else f"{e} AS {name}" for name, e in self.columns)

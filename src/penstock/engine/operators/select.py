@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.conjunction import Conjunction
-from penstock.engine.element import Chunk, Pattern
+from penstock.engine.element import Chunk
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
 from penstock.expression import Expression
@@ -24,10 +24,6 @@ class Select(Unary):
     filters: str = field(default="a-greedy", repr=False)
 
     name = "select"
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     def describe(self) -> str:
         return " AND ".join(str(c) for c in self.conjuncts)

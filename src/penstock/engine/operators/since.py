@@ -24,10 +24,6 @@ class Since(Unary):
     name = "since"
 
     @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
-
-    @property
     def has_ids(self) -> bool:
         return self.input.has_ids
 

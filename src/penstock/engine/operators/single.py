@@ -20,10 +20,6 @@ class Single(Unary):
     name = "single"
 
     @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
-
-    @property
     def waits(self) -> bool:
         """An instant must be complete before it is counted."""
         return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.element import Chunk, batch_of
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
 
 
@@ -22,10 +22,6 @@ class Stamp(Unary):
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([*self.input.schema, pa.field(self.column, pa.int64())])
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     def describe(self) -> str:
         return self.column

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.element import Chunk, Int64s, Pattern, take_rows
+from penstock.engine.element import Chunk, Int64s, take_rows
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
 
 
@@ -23,10 +23,6 @@ class TieOrder(Unary):
     """Passes on its input, in order."""
 
     name = "tie-order"
-
-    @property
-    def pattern(self) -> Pattern:
-        return self.input.pattern
 
     @property
     def waits(self) -> bool:

@@ -8,24 +8,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
-from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operator import Clock, Operator, Parts, StartContext
 
 
 @dataclass(frozen=True)
-class Union(Node):
-    """All rows of inputs of the same types; all or none have known ends; the first names the columns."""
-
-    parts: tuple[Node, ...]
+class Union(Parts):
+    """All rows of its inputs, of which all or none have known ends."""
 
     name = "union"
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.parts
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.parts[0].schema
 
     @property
     def pattern(self) -> Pattern:
