@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from inspect import isabstract
 from typing import Any
 
 import numpy as np
@@ -314,7 +315,8 @@ def test_only_plain_values_are_state() -> None:
 def test_every_operator_with_state_is_among_the_queries() -> None:
     """A class whose state is saved is reached by a query above."""
     reached = {type(e.operator) for q in QUERIES.values() for e in engine_of(q).entities}
-    missing = {c for c in subclasses(Operator) if c.saved and c.__module__.startswith("penstock")} - reached
+    kept = {c for c in subclasses(Operator) if c.saved and not isabstract(c)}
+    missing = {c for c in kept if c.__module__.startswith("penstock")} - reached
     assert {c.__name__ for c in missing} == {"_SinceRow", "_History"}  # only in tests/pipelines.py
     assert snapshot.Stateful in Operator.__mro__
 

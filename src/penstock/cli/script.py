@@ -83,11 +83,12 @@ def draw_files(paths: Sequence[Path], partitions: int, to: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query of a text, the settings it is made with, and its sink, if it has one."""
+    """A query of a text, the settings it is made with, its sink, and its name if it is registered."""
 
     query: Query
     settings: Settings
     sink: SinkDef | None = None
+    name: str = ""
 
 
 def queries_of(paths: Sequence[Path]) -> list[BoundQuery]:
@@ -99,9 +100,9 @@ def queries_of(paths: Sequence[Path]) -> list[BoundQuery]:
     return queries
 
 
-def bound_queries(text: str) -> list[BoundQuery]:
-    """The queries of a text, bound over the definitions and settings before them."""
-    catalog, settings = Catalog(), Settings()
+def bound_queries(text: str, catalog: Catalog | None = None) -> list[BoundQuery]:
+    """The queries of a text, bound over the definitions and settings before them; ``catalog`` gets those."""
+    catalog, settings = Catalog() if catalog is None else catalog, Settings()
     catalog.add(sysstream.definition())
     queries = []
     for part in cql.split(text):
@@ -123,7 +124,7 @@ def bound_queries(text: str) -> list[BoundQuery]:
                     _check_pipeline(statement, catalog)
                 case cql.RegisterQuery():
                     query, to = cql.bind_registration(statement, catalog)
-                    queries.append(BoundQuery(query, settings, to))
+                    queries.append(BoundQuery(query, settings, to, statement.name))
                 case cql.Insert():
                     query, sink = cql.bind_insert(statement, catalog)
                     queries.append(BoundQuery(query, settings, sink))
