@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.command import Command
+from penstock.engine.knobs import OF_OPERATORS
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError
 from penstock.evaluation import plan_of, read_inputs
@@ -135,9 +136,13 @@ class InProcess:
             self.changed.setdefault(key, {})[name] = str(value)
             self.commands.append((name, value_of(name, value)[1]))
 
-    def settings(self, key: str) -> list[SettingView]:
+    def settings(self, key: str, operator: str = "") -> list[SettingView]:
         now = self.changed.get(self._known(key), {})
-        return [SettingView(n, now.get(n, "none"), k.choices, k.doc) for n, k in KNOBS.items()]
+        names = {n: f"{n}@{operator}" if operator and n in OF_OPERATORS else n for n in KNOBS}
+        return [
+            SettingView(names[n], now.get(names[n], now.get(n, "none")), k.choices, k.doc)
+            for n, k in KNOBS.items()
+        ]
 
     def execute(self, text: str) -> str:
         return text

@@ -17,6 +17,7 @@ from strategies.constraints import draw_tree_join, obeying
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
 
+from penstock.engine.knobs import OF_OPERATORS
 from penstock.settings import CHOICES
 
 SNIPPET = """\
@@ -221,7 +222,10 @@ def settings_of(choices: Choices, steps: int) -> tuple[tuple[int, str, Any], ...
     found = []
     for _ in range(choices.pick(1, 2, 4)):
         name = choices.pick(*SETTINGS)
-        found.append((choices.index(steps), name, choices.pick(*SETTINGS[name])))
+        value = choices.pick(*SETTINGS[name])
+        if name in OF_OPERATORS and choices.pick(False, True):  # of one operator, if there is such a one
+            name += f"@{choices.pick('mjoin', 'select', 'range_window')}.{choices.pick(2, 3, 4, 5, 6, 7)}"
+        found.append((choices.index(steps), name, value))
     return tuple(found)
 
 

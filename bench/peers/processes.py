@@ -19,20 +19,20 @@ def mark() -> None:
     os.environ.setdefault(MARK, uuid.uuid4().hex)
 
 
-def _marked() -> list[psutil.Process]:
+def _marked(mark: str | None = None) -> list[psutil.Process]:
     # Of itself, a process reads the environment it began with.
-    found = [psutil.Process()]
+    found = [psutil.Process()] if mark is None else []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == os.environ[MARK] and process.pid != os.getpid():
+            if process.environ().get(MARK) == (mark or os.environ[MARK]) and process.pid != os.getpid():
                 found.append(process)
     return found
 
 
-def cpu_seconds() -> float:
-    """What they have used so far."""
+def cpu_seconds(mark: str | None = None) -> float:
+    """What they have used so far; of processes with another ``mark``, those alone."""
     total = 0.0
-    for process in _marked():
+    for process in _marked(mark):
         with suppress(psutil.Error):
             times = process.cpu_times()
             total += times.user + times.system

@@ -1,112 +1,140 @@
-"""What an open page costs: CPU seconds of a running query with and without a browser on its plan.
+"""What an open page costs: CPU seconds of the demo with and without a browser on its page.
 
-The query runs all the time; blocks of some seconds with a page open alternate with blocks without. Counted is
-the CPU time of this process and of all that it started (the JVM, workers, engines), without the browser.
-The ratio of each pair is taken, and its mean with a 95 % interval is printed.
+``penstock serve --demo`` runs all the time; blocks of some seconds with its page open alternate with blocks
+without, and which of a pair comes first alternates too. Counted is the CPU time of the server and of all that
+it started (the JVM, workers, engines), without the browser. The ratio of each pair is taken, and the mean of
+all with a 95 % interval is printed. With ``--append FILE`` the pairs are added to those of earlier runs in
+that file, so that a long measurement can be made in pieces.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-import psutil
+from bench.peers.processes import MARK, cpu_seconds
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-QUERY = "SELECT value % 100 AS k, COUNT(*) AS n FROM R [RANGE 10 SECONDS] GROUP BY value % 100"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+)
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 12: 2.20, 16: 2.13, 20: 2.09}
-"""Student's t for 95 %, by the number of pairs."""
-
-
-def cpu(apart: set[int]) -> float:
-    """CPU seconds of this process and those below it, without the processes in ``apart`` and below."""
-    total = 0.0
-    waiting = [psutil.Process()]
-    while waiting:
-        process = waiting.pop()
-        if process.pid in apart:
-            continue
-        try:
-            times = process.cpu_times()
-            total += times.user + times.system
-            waiting += process.children()
-        except psutil.NoSuchProcess:
-            continue
-    return total
+"""Student's t for 95 %, by the number of pairs; of other numbers the next smaller is taken."""
+WARM_UP_S = 30.0
+"""Seconds until windows are full, and workers and compilers have come to rest."""
+LOADED_S = 3.0
+"""Seconds that a page has to load, or to be forgotten, before a block begins."""
 
 
 @contextmanager
-def opened(url: str) -> Iterator[set[int]]:
-    """A headless browser on a page; yields its process."""
-    browser = next((p for n in BROWSERS if (p := shutil.which(n))), None)
-    if browser is None:
-        sys.exit("page_cost needs Chromium: apt-get install chromium")
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
-    process = subprocess.Popen([browser, *flags, url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def demo(mark: str) -> Iterator[str]:
+    """The demo in a process of its own; yields the address of its page."""
+    program = [sys.executable, "-m", "penstock.cli.main", "serve", "--demo", "--port", "0"]
+    env = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, "PYTHONUNBUFFERED": "1", MARK: mark}
+    server = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
     try:
-        yield {process.pid}
+        assert server.stdout is not None
+        line = next((line for line in server.stdout if "Penstock is at" in line), None)
+        if line is None:
+            sys.exit("penstock serve --demo did not start; run it by itself to see why")
+        yield line.split()[3]
     finally:
-        process.terminate()
-        process.wait(20)
+        server.terminate()
+        server.wait(60)
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    path = next((p for n in BROWSERS if (p := shutil.which(n))), None)
+    if path is None:
+        sys.exit("penstock bench serve needs Chromium: apt-get install chromium")
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+def block(chromium: Any, url: str, mark: str, page: bool, seconds: float) -> float:
+    """CPU seconds of the demo in a block; a page is loaded before it begins, and closed after it."""
+    tab = chromium.new_page() if page else None
+    if tab is not None:
+        tab.goto(url)
+        tab.wait_for_selector("[data-box]", timeout=60_000)
+    time.sleep(LOADED_S)
+    before = cpu_seconds(mark)
+    time.sleep(seconds)
+    used = cpu_seconds(mark) - before
+    if tab is not None:
+        tab.close()
+    return used
+
+
+def measure(pairs: int, seconds: float) -> Iterator[dict[str, float]]:
+    """CPU seconds with and without a page, of each pair of blocks."""
+    mark = uuid.uuid4().hex
+    with demo(mark) as url, browser() as chromium:
+        tab = chromium.new_page()
+        tab.goto(url)
+        tab.wait_for_selector("[data-box]", timeout=180_000)
+        tab.close()
+        time.sleep(WARM_UP_S)
+        for number in range(pairs):
+            order = (True, False) if number % 2 else (False, True)
+            used = {page: block(chromium, url, mark, page, seconds) for page in order}
+            told = f"{used[False]:.2f} s without, {used[True]:.2f} s with"
+            print(f"pair {number + 1} of {pairs}: {told}", file=sys.stderr, flush=True)
+            yield {"with": used[True], "without": used[False], "seconds": seconds}
+
+
+def summary(pairs: list[dict[str, float]]) -> dict[str, float]:
+    """The mean ratio with its 95 % interval, and the cores that the demo uses without a page."""
+    ratios = [p["with"] / p["without"] for p in pairs]
+    mean = statistics.fmean(ratios)
+    student = STUDENT[max(n for n in STUDENT if n <= len(ratios))]
+    margin = student * statistics.stdev(ratios) / len(ratios) ** 0.5
+    cores = statistics.fmean(p["without"] / p["seconds"] for p in pairs)
+    return {"ratio": mean, "low": mean - margin, "high": mean + margin, "pairs": len(ratios), "cores": cores}
 
 
 def main(arguments: list[str]) -> None:
     options = argparse.ArgumentParser(prog="penstock bench serve", description=__doc__)
     options.add_argument("--pairs", type=int, default=20)
     options.add_argument("--seconds", type=float, default=10.0, help="of each block")
-    options.add_argument("--rate", type=int, default=20_000, help="rows per second")
+    options.add_argument("--append", type=Path, help="a JSON file with the pairs of earlier runs")
     options.add_argument("--json", action="store_true")
     given = options.parse_args(arguments)
-    import penstock
-
-    ps = penstock.connect()
-    rows = ps.spark.readStream.format("rate").option("rowsPerSecond", given.rate).load()
-    ps.create_stream("R", rows, timestamp="timestamp")
-    df = ps.sql(QUERY)
-    assert df is not None
-    df.writeStream.format("noop").queryName("counts").trigger(processingTime="1 second").start()
-    server = ps.serve(port=0)
-    while not ps.metrics():
-        time.sleep(0.5)
-    time.sleep(10)  # the first batches start workers and compile
-    ratios = []
-    for number in range(given.pairs):
-        seconds: dict[bool, float] = {}
-        for page in (True, False) if number % 2 else (False, True):
-            seconds[page] = _block(f"{server.url}/plan?query=counts", page, given.seconds)
-        ratios.append(seconds[True] / seconds[False])
-        told = f"{seconds[False]:.2f} s without, {seconds[True]:.2f} s with"
-        print(f"pair {number + 1}: {told}", file=sys.stderr)
-    server.stop()
-    mean, spread = statistics.fmean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
-    margin = STUDENT.get(len(ratios), 2.1) * spread
-    found = {"ratio": mean, "low": mean - margin, "high": mean + margin, "pairs": len(ratios)}
+    pairs = json.loads(given.append.read_text()) if given.append and given.append.exists() else []
+    for pair in measure(given.pairs, given.seconds):
+        pairs.append(pair)
+        if given.append:
+            given.append.write_text(json.dumps(pairs, indent=1))
+    if len(pairs) < 2:
+        sys.exit("an interval needs at least two pairs")
+    found = summary(pairs)
     if given.json:
         print(json.dumps(found))
-    else:
-        interval = f"{mean - margin:.3f} to {mean + margin:.3f}"
-        print(f"CPU with a page / without: {mean:.3f}, 95 % interval {interval}")
-    ps.spark.stop()
-
-
-def _block(url: str, page: bool, seconds: float) -> float:
-    """CPU seconds of a block; a page is loaded before it begins."""
-    if not page:
-        before = cpu(set())
-        time.sleep(seconds)
-        return cpu(set()) - before
-    with opened(url) as apart:
-        time.sleep(5)
-        before = cpu(apart)
-        time.sleep(seconds)
-        return cpu(apart) - before
+        return
+    interval = f"{found['low']:.3f} to {found['high']:.3f}"
+    print(f"CPU of the demo: {found['cores']:.2f} cores without a page")
+    print(f"with a page / without: {found['ratio']:.3f}, 95 % interval {interval}, {len(pairs)} pairs")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from trials import hosted, settings_of
 from penstock.engine.command import Command, CommandState
 from penstock.engine.engine import Engine
 from penstock.errors import EngineError
-from penstock.measurement import Property, measured
+from penstock.measurement import Kind, Property, measured
 
 ROWS = {n: [(t, {"a": t % 5, "b": t}) for t in range(1, 41)] for n in "RST"}
 CASE = Case(
@@ -66,6 +66,19 @@ def test_settings_are_used_and_survive_a_rebuild() -> None:
         assert [m.text for m in found.of(Property.SETTING)][0] == "scheduler = chain"
 
 
+def test_one_operator_has_a_setting_of_its_own() -> None:
+    one = engine()
+    (join,) = {m.entity for m in measured(one.measure()).of_kind(Kind.OPERATOR) if "join" in m.entity}
+    wanted = (("filters", "sweep"), (f"filters@{join}", "static"), ("filters@mjoin.99", "a-greedy"))
+    one.step([], [Command(n, "setting", {"name": k, "value": v}) for n, (k, v) in enumerate(wanted, 1)])
+    other = engine()
+    other.restore_header(one.header())
+    for each in (one, other):
+        assert {m.text for m in measured(each.measure()).of(Property.ALGORITHM)} == {"static"}
+    one.step([], [Command(4, "setting", {"name": f"filters@{join}", "value": "sweep"})])
+    assert {m.text for m in measured(one.measure()).of(Property.ALGORITHM)} == {"sweep"}
+
+
 def test_a_budget_that_is_changed_keeps_fewer_rows() -> None:
     rows = {n: [(t, {"a": t % 3, "b": t}) for t in range(1, 201)] for n in "RS"}
     text = "SELECT R.b AS x, S.b AS y FROM R [RANGE 100], S [RANGE 100] WHERE R.a = S.a WITHIN MEMORY 60 ROWS"
@@ -80,6 +93,8 @@ def test_a_budget_that_is_changed_keeps_fewer_rows() -> None:
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(EngineError, match="setting 'sped' is unknown to this version"):
         CommandState().apply([turned("sped", 1)])
+    with pytest.raises(EngineError, match="setting 'scheduler@mjoin.7' is unknown"):
+        CommandState().apply([turned("scheduler@mjoin.7", "chain")])
 
 
 @pytest.mark.parametrize("seed", range(25))

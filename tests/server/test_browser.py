@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from server_backends import JOIN, InProcess
@@ -15,7 +17,8 @@ from server_backends import JOIN, InProcess
 import penstock
 from penstock.measurement import Measurements
 from penstock.server.backend import Run
-from penstock.server.model import Model
+from penstock.server.pages.charts import GraphCard
+from penstock.server.pages.plan import PlanPage
 from penstock.server.serving import Server, serve
 
 CHROMIUM = next(
@@ -230,17 +233,14 @@ def test_graphs_show_their_queries(window: Window) -> None:
     card.locator(".cql-error-line", has_text="nothing").wait_for()
 
 
-@pytest.mark.skipif(
-    not hasattr(Model, "settings"), reason="settings of running queries cannot be changed yet"
-)
 def test_a_knob_takes_effect_and_the_output_stays(window: Window, server: Server, backend: Fed) -> None:
     page = window.open("/plan?query=traffic")
     page.locator('[data-box="1/mjoin.7"]').click()
-    page.wait_for_function("document.querySelectorAll('.knob').length == 1")  # those of the picked box
+    page.wait_for_function("document.querySelectorAll('.knob').length == 3")  # those of the picked box
     page.get_by_label("filters", exact=True).select_option("sweep")
     page.locator(".plan-side", has_text="by sweep").wait_for()
     page = window.open("/decisions")
-    made = page.locator(".made", has_text="Knob filters").filter(has_text="traffic").first
+    made = page.locator(".made", has_text="Knob filters@mjoin.7").filter(has_text="traffic").first
     made.wait_for()
     assert "sweep" in made.inner_text()
     backend.paused = True
@@ -307,14 +307,44 @@ def test_no_text_of_a_query_runs(browser: Any, server: Server, path: str) -> Non
     assert not window.wrong
 
 
-def test_a_closed_tab_leaves_nothing_behind(browser: Any, server: Server) -> None:
+def kept(server: Server, backend: Fed) -> dict[str, int]:
+    """What a tab could leave behind in the server's process."""
     from nicegui import Client
 
+    gc.collect()
+    sockets = [c for c in psutil.Process().net_connections("tcp") if c.status == "ESTABLISHED"]
+    return {
+        "clients": len(Client.instances),
+        "threads": threading.active_count(),
+        "pages": sum(isinstance(o, PlanPage | GraphCard) for o in gc.get_objects()),
+        "sockets": sum(c.laddr.port == server.access.port for c in sockets),
+        "readers": sum(f.readers for f in backend.feeds.values()),
+    }
+
+
+def test_ten_browsers_at_once_leave_nothing_behind(browser: Any, server: Server, backend: Fed) -> None:
+    paths = ("/plan?query=traffic", "/graphs", "/", "/decisions", "/try")
+    rounds: list[dict[str, int]] = []
     for _ in range(3):
-        window = Window(browser, server.url)
-        window.open("/plan?query=traffic").wait_for_selector("[data-box]")
-        window.page.close()
-    deadline = time.monotonic() + 20
-    while Client.instances and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert len(Client.instances) <= 1
+        contexts = [browser.new_context() for _ in range(10)]
+        windows = [Window(c, server.url) for c in contexts]
+        for number, window in enumerate(windows):
+            page = window.open(paths[number % 5])
+            page.evaluate(f"() => {{ fetch('{server.url}/api/queries/traffic/results') }}")
+        page = windows[0].page
+        page.wait_for_selector("[data-box]")
+        before = page.locator("svg.plan").text_content()
+        page.wait_for_function("t => document.querySelector('svg.plan').textContent != t", arg=before)
+        during = kept(server, backend)
+        assert during["clients"] >= 10 and during["readers"] == 10
+        for context in contexts:
+            context.close()
+        assert not [w for window in windows for w in window.wrong]
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            after = kept(server, backend)
+            if not any(after[k] for k in ("clients", "pages", "sockets", "readers")):
+                break
+            time.sleep(0.3)
+        rounds.append(after)
+    assert rounds[-1] == {**dict.fromkeys(after, 0), "threads": rounds[0]["threads"]}, rounds

@@ -39,7 +39,7 @@ def test_the_plan_of_a_running_query(model: Model) -> None:
     assert {k for k in kinds.values()} >= {"source", "window", "operator", "store", "index", "result"}
     join = plan.node("1/mjoin.7")
     assert {o.of: o.steps for o in join.orders}.keys() == {"C", "B", "O"}
-    assert join.settings == ("filters",) and len(join.parts) == 2
+    assert join.settings == ("filters", "profiling", "access_method") and len(join.parts) == 2
     stores = [n for n in plan.nodes if n.kind == "store"]
     assert len(stores) == 3 and all(n.readers == (join.id,) and n.rows for n in stores)
     ids = set(kinds)

@@ -228,7 +228,7 @@ class Graph:
         """Pass changed settings to the operators, and to those that start later."""
         self._knobs = knobs
         for entity in self.entities:
-            entity.operator.configure(knobs)
+            entity.operator.configure(knobs.of_operator(entity.id))
 
     def add(self, name: str, root: Node, first: int | None = None) -> None:
         """Start what a root needs and does not run already. ``first``: the first instant that it sees."""
@@ -381,7 +381,7 @@ class Graph:
                 entity.inputs = [Queue(node.schema)]
                 self._feeds.setdefault(node.input, []).extend(entity.inputs)
                 entity.feeders = [f"input/{node.input}"]
-            entity.operator.configure(self._knobs)
+            entity.operator.configure(self._knobs.of_operator(entity.id))
             self._built[key] = entity
             self.entities.append(entity)
         return self._built[key]

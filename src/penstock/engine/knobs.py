@@ -5,12 +5,18 @@ them changes a result, but for ``budget``, which follows from the logged command
 
 >>> Knobs.of({"scheduler": "chain"}).scheduler
 'chain'
+
+A name such as ``filters@mjoin.7`` is that of one operator, which has it before what the query has:
+
+>>> knobs = Knobs.of({"filters": "sweep", "filters@mjoin.7": "static"})
+>>> knobs.of_operator("mjoin.7").filters, knobs.of_operator("select.3").filters
+('static', 'sweep')
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from penstock.errors import EngineError
@@ -24,6 +30,7 @@ class Knobs:
     ``filters``: the algorithm that orders filters and probes; ``profiling``: the share of dropped tuples that
     are profiled. ``access_method``: of windows, "adaptive" to choose. ``budget``: how many times the declared
     budget of the query it has. ``publish_every``: seconds between publications, which the driver heeds.
+    ``operators``: those of single operators, by the operator and the name of the setting.
     """
 
     scheduler: str | None = None
@@ -34,17 +41,34 @@ class Knobs:
     access_method: str | None = None
     budget: float = 1.0
     publish_every: float | None = None
+    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> Knobs:
         """The effect of all settings so far, by name."""
-        unknown = [name for name in settings if name not in NAMES]
+        unknown = [name for name in settings if not known(name)]
         if unknown:
             raise EngineError(
                 f"setting {unknown[0]!r} is unknown to this version of Penstock; it knows: {', '.join(NAMES)}"
             )
-        return Knobs(**settings)
+        own: dict[str, dict[str, Any]] = {}
+        for key, value in settings.items():
+            name, _, operator = key.partition("@")
+            own.setdefault(operator, {})[name] = value
+        return Knobs(**own.pop("", {}), operators=own)
+
+    def of_operator(self, id: str) -> Knobs:
+        """As one operator reads them."""
+        return replace(self, **self.operators[id]) if id in self.operators else self
 
 
-NAMES = tuple(f.name for f in fields(Knobs))
+NAMES = tuple(f.name for f in fields(Knobs) if f.name != "operators")
 """The settings that commands may have."""
+OF_OPERATORS = ("filters", "profiling", "access_method")
+"""Those that one operator may have for itself."""
+
+
+def known(key: str) -> bool:
+    """Whether a setting is known: by its name, or of an operator by ``name@operator``."""
+    name, at, operator = key.partition("@")
+    return (name in OF_OPERATORS and bool(operator)) if at else name in NAMES

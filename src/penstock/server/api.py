@@ -177,9 +177,9 @@ def _changing(app: FastAPI, model: Model, access: Access) -> None:
         return _done(model, key, model.backend.stop)
 
     @app.get("/api/queries/{key}/settings", tags=["settings"])
-    def settings(key: str) -> list[SettingView]:
+    def settings(key: str, operator: str = "") -> list[SettingView]:
         """What a query can change while it runs, with the values now."""
-        return model.settings(key)
+        return model.settings(key, operator)
 
     @app.post("/api/queries/{key}/settings", tags=["settings"])
     def change(key: str, body: Values) -> list[SettingView]:

@@ -91,8 +91,8 @@ class Backend(Protocol):
     def set(self, key: str, settings: Mapping[str, str]) -> None:
         """Change settings of a running query."""
 
-    def settings(self, key: str) -> Sequence[SettingView]:
-        """The settings that a running query can change, with their values."""
+    def settings(self, key: str, operator: str = "") -> Sequence[SettingView]:
+        """The settings that a running query can change, with their values: as its operator has them."""
 
     def execute(self, text: str) -> str:
         """Run statements that define something (only if the server allows it); returns what was done."""

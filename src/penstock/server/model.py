@@ -186,9 +186,12 @@ class Model(Watching):
         self.backend.set(self._run(key).key, settings)
         self.sample()
 
-    def settings(self, key: str) -> list[SettingView]:
-        """The settings that a query can change while it runs, and their values."""
-        return list(self.backend.settings(self._run(key).key))
+    def settings(self, key: str, operator: str = "") -> list[SettingView]:
+        """The settings that a query can change while it runs, and their values.
+
+        With an ``operator``, those that it can have for itself are named ``filters@mjoin.7``.
+        """
+        return list(self.backend.settings(self._run(key).key, operator))
 
 
 def _advice(r: Run) -> str:

@@ -210,12 +210,14 @@ class _Drawing:
         name = e.text(Property.NAME)
         kind = "window" if name.endswith("window") else "operator"
         node = self._node(e, kind, name, e.text(Property.DESCRIPTION))
-        orders, budget = [], ""
+        orders, budget, settings = [], "", dict[str, None]()
         for part in self._below(e):
             if part.any.has(Property.ORDER):
                 orders.append(_ordering(e, part))
+                settings |= dict.fromkeys(("filters", "profiling"))
             if part.any.has(Property.BUDGET):
                 budget = part.text(Property.BUDGET)
+                settings["budget"] = None
             if part.kind is Kind.CACHE:
                 yield replace(
                     self._node(part, "cache", "cache", part.text(Property.DESCRIPTION)), part_of=node.id
@@ -223,9 +225,9 @@ class _Drawing:
             if part.any.has(Property.METHOD) and not part.any.has(Property.ORDER):
                 method = part.text(Property.METHOD)
                 index = self._node(part, "index", method, part.text(Property.DESCRIPTION))
+                settings["access_method"] = None
                 yield replace(index, part_of=node.id, method=method, settings=("access_method",))
-        settings = (*(["filters"] if orders else []), *(["memory"] if budget else []))
-        yield replace(node, orders=tuple(orders), budget=budget, settings=settings)
+        yield replace(node, orders=tuple(orders), budget=budget, settings=tuple(settings))
 
     def _below(self, e: _Entity) -> Iterator[_Entity]:
         for child in self._children[e.stage, e.path]:
@@ -245,6 +247,7 @@ class _Drawing:
                 readers=readers,
                 writers=tuple(u.id for u in writers),
                 properties=(),
+                settings=("memory_limit",),
             )
 
     def _results(self) -> Iterator[PlanNode]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock import cql
 from penstock.catalog import Catalog, Definition, Input, TableDef, ViewDef, described
+from penstock.engine.knobs import OF_OPERATORS
 from penstock.errors import CatalogError, PenstockError
 from penstock.measurement import Measurements
 from penstock.plan.explain import explain
@@ -206,7 +207,7 @@ class SessionBackend:
         for name, value in settings.items():
             self._session.set(key.partition(".")[0], name, value)
 
-    def settings(self, key: str) -> Sequence[SettingView]:
+    def settings(self, key: str, operator: str = "") -> Sequence[SettingView]:
         name = key.partition(".")[0]
         pipeline = self._find_pipeline(name)
         if pipeline is not None:
@@ -218,7 +219,11 @@ class SessionBackend:
         for knob, k in KNOBS.items():
             planned = getattr(made, {"publish_every": "sysstream_every"}.get(knob, knob), None)
             default = {"budget": "1", "profiling": ""}.get(knob, "none" if planned is None else str(planned))
-            found.append(SettingView(knob, now.get(knob, default), k.choices, k.doc, k.changes_results))
+            value = now.get(knob, default)
+            if operator and knob in OF_OPERATORS:
+                knob = f"{knob}@{operator}"
+                value = now.get(knob, value)
+            found.append(SettingView(knob, value, k.choices, k.doc, k.changes_results))
         return found
 
     def execute(self, text: str) -> str:

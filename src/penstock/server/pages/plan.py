@@ -188,30 +188,31 @@ class PlanPage:
 
     def _knobs(self, node: PlanNode | None) -> None:
         """Settings that take effect in the running query; a picked box shows those that are about it."""
-        settings = self._model.settings(self._key)
-        if node is not None:
-            settings = [s for s in settings if s.name in node.settings] or settings
+        own = node.settings if node is not None else ()
+        place = node.id.partition("/")[2] if node is not None and own else "the query"
+        operator = place if node is not None and own and node.kind in ("operator", "window") else ""
+        settings = self._model.settings(self._key, operator)
+        if own:
+            settings = [s for s in settings if s.name.partition("@")[0] in own]
         if settings == self._knobs_of:
             return  # somebody may be about to turn one
         self._knobs_of = settings
         self._knob_area.clear()
         if not settings:
             return
-        with self._knob_area, section("Knobs"):
+        with self._knob_area, section(f"Knobs of {place}"):
             for s in settings:
                 with element("label", "knob"):
-                    words(
-                        f"{s.name}" + (" (changes which results are lost)" if s.changes_results else ""),
-                        "span",
-                    )
+                    name = s.name.partition("@")[0]
+                    words(name + (" (changes which results are lost)" if s.changes_results else ""), "span")
                     change = lambda value, name=s.name: self._set(name, value)  # noqa: E731
                     if s.refused:
                         words(s.refused, "span")
                     elif s.choices:
                         known = {c: c for c in s.choices}
-                        frame.chooser({s.value: s.value, **known}, s.value, change, s.name)
+                        frame.chooser({s.value: s.value, **known}, s.value, change, name)
                     else:
-                        frame.field(s.name, s.value, change)
+                        frame.field(name, s.value, change)
                     words(s.doc, "span")
 
     def _set(self, name: str, value: str) -> None:

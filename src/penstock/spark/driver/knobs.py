@@ -12,8 +12,10 @@ from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.command import SETTING
+from penstock.engine.knobs import OF_OPERATORS
 from penstock.engine.operator import Node
 from penstock.errors import CatalogError
+from penstock.measurement import Kind, Measurements
 from penstock.plan.physical import PlannedStage
 from penstock.settings import CHOICES, READERS
 from penstock.spark.driver import commands
@@ -74,12 +76,21 @@ KNOBS: dict[str, Knob] = {
 
 
 def value_of(name: str, value: str) -> tuple[str, Any]:
-    """A setting by its name without ``penstock.``, and the value that engines get."""
+    """A setting by its name without ``penstock.``, and the value that engines get.
+
+    A name such as ``filters@mjoin.7`` is the setting of one operator.
+    """
     key = name.lower().removeprefix("penstock.")
-    if key not in KNOBS:
-        raise CatalogError(_refusal(name, key))
+    own, at, operator = key.partition("@")
+    if own not in KNOBS:
+        raise CatalogError(_refusal(name, own))
+    if at and (own not in OF_OPERATORS or not operator):
+        raise CatalogError(
+            f"{own} is a setting of the whole query; one operator can have {', '.join(OF_OPERATORS)}, "
+            "such as filters@mjoin.7"
+        )
     try:
-        return key, KNOBS[key].read(str(value))
+        return key, KNOBS[own].read(str(value))
     except ValueError as error:
         raise CatalogError(f"{name} cannot be {value!r}; {error}") from None
 
@@ -95,12 +106,22 @@ def _refusal(name: str, key: str) -> str:
     return f"unknown setting {name!r}; {hint}"
 
 
-def send(query: StreamingQuery, name: str, value: str, stages: Sequence[PlannedStage] | None = None) -> None:
+def send(
+    query: StreamingQuery,
+    name: str,
+    value: str,
+    running: Measurements,
+    stages: Sequence[PlannedStage] | None = None,
+) -> None:
     """Change a setting of a running query: its engines use it from the next batch on.
 
-    ``stages``: its plan, which must have what is changed.
+    ``running``: its latest measurements, which must have the operator that is named. ``stages``: its plan,
+    which must have what is changed.
     """
     key, read = value_of(name, value)
+    operator, found = key.partition("@")[2], {m.entity for m in running.of_kind(Kind.OPERATOR)}
+    if operator and found and operator not in found:
+        raise CatalogError(f"the query has no operator {operator!r}; it has: {', '.join(sorted(found))}")
     if key == "budget" and stages is not None and not any(_has_budget(n) for n in _nodes(stages)):
         raise CatalogError("the query has no budget to change; write one with WITHIN")
     commands.append(query, SETTING, {"name": key, "value": read})

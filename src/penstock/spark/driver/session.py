@@ -361,13 +361,14 @@ class Session:
         failure = query.exception()
         if failure is not None:
             return f"the query failed: {sentence(failure).removeprefix('the query failed: ')}"
-        return explain_running(self._measurements.latest(str(query.runId)))
+        return explain_running(self._measured(query))
 
     def set(self, query: str | StreamingQuery | Pipeline, name: str, value: object) -> None:
         """Change a setting of a running query: its engines use it from the next batch on.
 
         ``query`` is its name, or what ``start`` returned; a pipeline's settings are those of all its queries.
-        ``name`` is one of ``penstock.spark.driver.knobs.KNOBS``. The checkpoint keeps it. Results stay
+        ``name`` is one of ``penstock.spark.driver.knobs.KNOBS``, or such a name of one operator:
+        ``filters@mjoin.7``. The checkpoint keeps it. Results stay
         as they are, except those within a budget that is changed.
         """
         if isinstance(query, Pipeline):
@@ -376,14 +377,17 @@ class Session:
         if found is not None:
             if found.query is None or not found.isActive:
                 raise CatalogError(f"pipeline {found.name!r} does not run; start it first")
-            knobs.send(found.query, name, str(value))
+            knobs.send(found.query, name, str(value), self._measured(found.query))
             return
         started = StartedQueries.of(self.spark.sparkContext)
         own = started.find(query) if isinstance(query, str) else started.of_query(query)
         if own is None:
             names = ", ".join([s.name for s in started.all()] + [p.name for p in self.pipelines()]) or "none"
             raise CatalogError(f"there is no query {query!r}; there are: {names}")
-        knobs.send(own.query, name, str(value), own.described.stages)
+        knobs.send(own.query, name, str(value), self._measured(own.query), own.described.stages)
+
+    def _measured(self, query: StreamingQuery) -> Measurements:
+        return self._measurements.latest(str(query.runId))
 
     def drop(self, name: str) -> None:
         """Remove a stream or table; running queries continue."""
