@@ -119,7 +119,7 @@ def test_the_server_outlives_killed_engines_workers_and_restarts(counts: Counts)
 
 
 def engines(counts: Counts) -> list[int]:
-    return [int(pid) for pid in counts.used(Property.PID)]
+    return list({int(m.value) for m in counts.session.metrics().of(Property.PID)})
 
 
 def workers(counts: Counts) -> list[int]:
