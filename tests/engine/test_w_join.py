@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -150,6 +151,21 @@ def test_a_hash_join_visits_only_equal_keys() -> None:
     assert hashed.tested < nested.tested / 10
 
 
+def test_a_hash_join_visits_only_rows_in_the_window_of_a_long_step() -> None:
+    """Section 3.1.2: buffers have the rows of the window, however many a step brings."""
+    rows = streams(dict.fromkeys("ABC", 200), 20, values=20)
+    where = "WHERE A.v = B.v AND B.v = C.v"
+    nested, hashed = (worked(a, "WINDOW 100", rows, where).work for a in ("nlw", "hw"))
+    assert hashed.tested < nested.tested / 10
+
+
+@pytest.mark.parametrize(("join", "warned"), [("LEFT", True), ("RIGHT", True), ("FULL", True), ("", False)])
+def test_windows_between_the_sides_of_an_outer_join_are_warned_of(join: str, warned: bool) -> None:
+    rows = streams(dict.fromkeys("AB", 2), 2)
+    plan = Running(f"SELECT A.v FROM A {join} JOIN B ON A.v = B.v WINDOW 5", rows).plan
+    assert any("drops the rows of the outer join" in w for w in plan.warnings) is warned
+
+
 # rows kept
 
 
@@ -246,11 +262,14 @@ def test_the_algorithm_changes_while_a_query_runs(monkeypatch: pytest.MonkeyPatc
 
 
 def test_costs_are_those_of_the_work() -> None:
-    unit = WJoinThresholds(tuple=0, scan=2, test=1, probe=0, match=1, locate=0, mjoin=1)
+    unit = WJoinThresholds(tuple=0, scan=2, test=1, probe=0, match=1, locate=0, index_probe=0, index_match=3)
     traffic = Traffic((1, 0, 0), (0, 10, 20), 0.5, 0.1)
     assert traffic.cost("nlw", unit) == 2 * (10 + 20)
     assert traffic.cost("mw", unit) == 0.5 * (10 + 20)
     assert traffic.cost("hw", unit) == 0.1 * 10 + 0.1 * 20
+    assert traffic.cost("mjoin", unit) == 3 * (0.1 * 10 + 0.1 * 20)
+    stored = replace(traffic, stored=(0, 100, 20))
+    assert stored.cost("mjoin", unit) == 3 * (0.1 * 100 + 0.1 * 20)
 
 
 def test_a_join_without_equality_begins_by_time_and_one_with_it_by_hash() -> None:

@@ -12,7 +12,6 @@ from time import thread_time
 
 import numpy as np
 
-from penstock.cost.calibrate import measure
 from penstock.cost.settings import BUFFER_ROWS, CALIBRATION_RUNS, SCANNED_TUPLES
 from penstock.engine.kernels import sweeping
 
@@ -34,10 +33,22 @@ class Looking:
 def measured(buffers: Sequence[int] = BUFFER_ROWS, runs: int = CALIBRATION_RUNS) -> Iterator[Looking]:
     """Each algorithm at each size; the first call of a kernel is not timed."""
     _scans(16, 1)
-    hashed = {m.window: m.probe for m in measure(buffers, runs, ("hash",))}
+    _hashed(16, 1)
     for rows in buffers:
-        nested, merged = _scans(rows, runs)
-        yield Looking(rows, nested, merged, hashed[rows])
+        yield Looking(rows, *_scans(rows, runs), _hashed(rows, runs))
+
+
+def _hashed(rows: int, runs: int) -> float:
+    """Seconds per tuple by ``hw``, where a stream brings as many tuples as its buffer has rows."""
+    random, count = np.random.default_rng(rows), max(rows, 2_000)
+    times = np.arange(count)
+    keys, probes = random.integers(0, rows, (2, 1, count))
+    firsts = np.maximum(times - rows, 0)
+
+    def looked() -> None:
+        sweeping.in_buckets(times, keys, firsts, times + 1, times - rows, times, probes)
+
+    return _fastest(looked, runs) / count
 
 
 def _scans(rows: int, runs: int) -> tuple[float, float]:

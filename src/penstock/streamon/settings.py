@@ -191,11 +191,13 @@ class WJoinThresholds:
     probe
         Cost of a probe of ``hw``.
     match
-        Cost of a match of ``hw`` before its time is compared.
+        Cost of a match of ``hw``.
     locate
         Cost of finding out whether a stream has a row in its buffer.
-    mjoin
-        How many times more a probe of ``mjoin`` costs than one of ``hw``.
+    index_probe
+        Cost of a probe of ``mjoin``.
+    index_match
+        Cost of a row that ``mjoin`` finds, in the window or not.
     """
 
     period: int = 20_000
@@ -205,10 +207,11 @@ class WJoinThresholds:
     tuple: float = 1.5e-7
     scan: float = 2.8e-9
     test: float = 1e-9
-    probe: float = 3e-7
-    match: float = 2e-7
+    probe: float = 6e-8
+    match: float = 2e-8
     locate: float = 1.2e-7
-    mjoin: float = 1.5
+    index_probe: float = 4.5e-7
+    index_match: float = 3e-7
 
 
 W_JOIN = WJoinThresholds()

@@ -6,11 +6,11 @@ row in every buffer, and the share of the pairs that match: all in stream order,
 to the same choices. The re-optimizer compares what each algorithm would cost:
 
 * a tuple that looks for rows of the next stream costs ``tuple``; by ``nlw`` each row of the buffer costs
-  ``scan``, by ``mw``, ``gca`` and ``lca`` it costs ``test``, by ``hw`` a probe costs ``probe`` and each match
+  ``scan``, by ``mw``, ``gca`` and ``lca`` it costs ``test``; by ``hw`` the table costs ``probe``, each match
   ``match``;
 * ``mw``, ``gca`` and ``lca`` look into the buffers only for rows that find one in every buffer, and pay
   ``locate`` for each stream to know;
-* ``mjoin`` probes as ``hw`` does, the most selective stream first, but each probe costs more.
+* ``mjoin`` probes the indexes, the most selective stream first; they find rows out of the window too.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Traffic:
         seconds, tuples = 0.0, 1.0
         for j in others:
             rows = self.buffered[j] * (self.widest[j] if algorithm in ("gca", "mw") and self.widest else 1.0)
-            if algorithm in ("hw", "mjoin"):
+            if algorithm == "mjoin":
                 found = max(self.stored[j] if self.stored else 0.0, rows) * min(matching / self.near, 1.0)
-                seconds += tuples * (unit.probe + found * unit.match)
+                seconds += tuples * (unit.index_probe + found * unit.index_match)
+            elif algorithm == "hw":
+                seconds += tuples * (unit.tuple + unit.probe + rows * matching * unit.match)
             else:
                 seconds += tuples * (unit.tuple + rows * (unit.test if merges else unit.scan))
             tuples *= rows * matching
-        if algorithm == "mjoin":
-            return seconds * unit.mjoin
         return seconds * self.located + len(others) * unit.locate if merges else seconds
 
 

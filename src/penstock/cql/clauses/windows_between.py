@@ -22,7 +22,7 @@ from penstock.cql.syntax.duration import SECONDS, is_bare, ticks
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import StreamsWindow, WindowClause
 from penstock.plan.budgeted import replaced
-from penstock.plan.logical import Logical, Window, WindowGraph, WindowSpec, walk
+from penstock.plan.logical import Logical, OuterJoin, Window, WindowGraph, WindowSpec, walk
 from penstock.plan.logical.stamp import stamped
 from penstock.plan.logical.w_join import Given, UnconnectedError, conditions
 from penstock.schema import MOST_TICKS, TimeDomain
@@ -57,6 +57,7 @@ def with_windows(joined: Joined, clause: WindowClause, select: exp.Select, conte
         nodes[name] = _windowed(stamped_items[k][0], name, graph.reach(k), context)
     result = _with_nodes(joined, every, nodes)
     _check_filled(result, clause)
+    _warn_of_outer_joins(result, columns, context)
     every_condition = [*joined.conjuncts, *conditions(columns, given, path)]
     return replace(result, conjuncts=every_condition, between=_of_inputs(graph, result.inputs))
 
@@ -201,6 +202,18 @@ def _check_filled(joined: Joined, clause: WindowClause) -> None:
             alias = node.schema.names[0].rpartition(".")[0]
             hint = f"write one in brackets after '{alias}'"
             raise error(f"WINDOW gives no window to '{alias}' of a semijoin", clause, hint)
+
+
+def _warn_of_outer_joins(joined: Joined, columns: Sequence[str], context: Context) -> None:
+    """The windows are conditions of WHERE, which rows without a partner do not satisfy."""
+    outer = [n for i in joined.inputs for n in walk(i.node) if isinstance(n, OuterJoin)]
+    without = {"left": lambda j: (j.right,), "right": lambda j: (j.left,), "full": lambda j: j.inputs}
+    sides = [side for join in outer for side in without[join.kind](join)]
+    if any(c in side.schema.names for side in sides for c in columns):
+        context.warn(
+            "WINDOW drops the rows of the outer join that have no partner; to keep them, leave the stream "
+            "out of WINDOW, give it a window in brackets and write the bound in ON"
+        )
 
 
 def _of_inputs(graph: WindowGraph, inputs: Sequence[JoinInput]) -> WindowGraph | None:

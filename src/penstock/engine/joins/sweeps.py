@@ -26,7 +26,7 @@ from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 
-from penstock.engine.element import BEFORE_TIME, Bools, Int64s
+from penstock.engine.element import BEFORE_TIME, Int64s
 from penstock.engine.indexes.index import Matches
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
@@ -236,19 +236,47 @@ class NestedLoop(Sweep):
 
 
 class Hash(Sweep):
-    """HW-join: equal keys by a hash index, then the period; as NLW-join where no equality links a stream."""
+    """HW-join: equal keys by a hash table, then the period; as NLW-join where no equality links a stream.
+
+    Rows of earlier steps are found by the index of their store. It has the rows of the step as well, of which
+    a long step brings many that are out of the period: those are found by a table of the sweep's own, whose
+    buckets are in the order of time.
+    """
 
     def find(self, tuples: Tuples, root: int, j: int, classes: Sequence[int]) -> tuple[Int64s, Int64s]:
         if not classes:
             return super().find(tuples, root, j, classes)
-        places, rows = self._equal(tuples, j, classes)[:2]
-        self.work.tested += len(places)
         lows, highs = self.period(tuples, j)
-        times = self.time(j, rows)
+        found = [self._earlier(tuples, j, classes, lows, highs)]
+        new, probes = self.buffers.new[j], self._probes(tuples, classes)
+        for run, firsts, stops in self.runs(tuples, root, j):
+            if run is new:
+                keys = run.keys(self.inputs, j, classes)
+                places, at, tested = sweeping.in_buckets(run.times, keys, firsts, stops, lows, highs, probes)
+                self._count(tested)
+                found.append((places, run.rows[at]))
+        return _both(found)
+
+    def _earlier(
+        self, tuples: Tuples, j: int, classes: Sequence[int], lows: Int64s, highs: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """The matches among rows of earlier steps, for the tuples whose period has some."""
+        old, new = self.buffers.old[j], self.buffers.new[j]
+        some = np.zeros(len(tuples), np.bool_)
+        if len(old.times):
+            some = (lows <= old.times[-1]) & (highs >= old.times[0])
+        if not some.any():
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        at = np.flatnonzero(some)
+        places, rows = self._equal(tuples.take(at), j, classes)[:2]
+        self._count(len(places))
+        places, times = at[places], self.time(j, rows)
         near = (lows[places] <= times) & (times <= highs[places])
-        near &= self._before(tuples, root, j, places, rows)
-        self.work.compared += 2 * len(places)
+        near &= rows < (new.rows.min() if len(new.rows) else self.inputs.stubs[j].frontier)
         return places[near], rows[near]
+
+    def _count(self, tested: int) -> None:
+        self.work += Work(2 * tested, tested)
 
     def _equal(self, tuples: Tuples, j: int, classes: Sequence[int]) -> Matches:
         store, view = self.inputs.seen(j, tuples.min_ends)
@@ -256,13 +284,6 @@ class Hash(Sweep):
         valid = np.ones(len(tuples), np.bool_)
         keys, known = index.prepare([(self._key(tuples, c), valid) for c in classes])
         return index.probe(store, keys, known, tuples.starts, tuples.ends, view)
-
-    def _before(self, tuples: Tuples, root: int, j: int, places: Int64s, rows: Int64s) -> Bools:
-        """Which rows of stream j are before the root row of their tuple."""
-        new = self.buffers.new[j].rows
-        fresh = rows >= (new.min() if len(new) else self.inputs.stubs[j].frontier)
-        at, times = self.time(root, tuples.rows[root])[places], self.time(j, rows)
-        return ~fresh | (times < at) | ((times == at) & (j < root))
 
 
 class Merge(Sweep):

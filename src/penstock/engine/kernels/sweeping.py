@@ -1,8 +1,9 @@
 """Scans of rows in the order of time, for joins of streams with windows between them.
 
 A buffer is the rows of one stream in the order of their timestamps: ``times`` and, by key, ``keys``. Each
-probing tuple ``i`` looks at the run ``firsts[i] .. stops[i]`` of it. Matches are counted, then written: a
-loop that lets its arrays grow takes several times as long, since it counts references at every turn.
+probing tuple ``i`` looks at the run ``firsts[i] .. stops[i]`` of it, at every row or by a hash table. Matches
+are counted, then written: a loop that lets its arrays grow takes several times as long, since it counts
+references at every turn.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from penstock.engine.element import Int64s
+from penstock.engine.kernels.hashing import mix
 
 
 @njit(cache=True)
@@ -73,6 +75,94 @@ def _count_in_run(keys: np.ndarray, firsts: Int64s, stops: Int64s, probes: np.nd
         for p in range(firsts[i], stops[i]):
             found += _equal(keys, p, probes, i)
     return found
+
+
+@njit(cache=True)
+def in_buckets(
+    times: Int64s, keys: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
+    probes: np.ndarray,
+) -> tuple[Int64s, Int64s, int]:  # fmt: skip
+    """As ``in_period``, by a hash table: only rows with a tuple's keys and in its period are visited.
+
+    A bucket has its rows in the order of time, so the first in the period is found by halving.
+    """
+    base, stop = _extent(firsts, stops)
+    begins, rows = _buckets(keys, base, stop)
+    heads = np.empty(len(firsts), np.int64)
+    found = tested = 0
+    for i in range(len(firsts)):
+        bucket = _bucket(probes, i, len(begins) - 1)
+        heads[i] = _first_from(times, rows, begins[bucket], begins[bucket + 1], max(firsts[i], base), lows[i])
+        for at in range(heads[i], begins[bucket + 1]):
+            p = rows[at]
+            if p >= stops[i] or times[p] > highs[i]:
+                break
+            tested += 1
+            found += _equal(keys, p, probes, i)
+    places, matches = np.empty(found, np.int64), np.empty(found, np.int64)
+    n = 0
+    for i in range(len(firsts)):
+        last = begins[_bucket(probes, i, len(begins) - 1) + 1]
+        for at in range(heads[i], last):
+            p = rows[at]
+            if p >= stops[i] or times[p] > highs[i]:
+                break
+            if _equal(keys, p, probes, i):
+                places[n], matches[n] = i, p
+                n += 1
+    return places, matches, tested
+
+
+@njit(cache=True)
+def _extent(firsts: Int64s, stops: Int64s) -> tuple[int, int]:
+    """The first row of all runs, and the one after the last."""
+    base, stop = 1 << 62, 0
+    for i in range(len(firsts)):
+        if firsts[i] < stops[i]:
+            base, stop = min(base, int(firsts[i])), max(stop, int(stops[i]))
+    return min(base, stop), stop
+
+
+@njit(cache=True)
+def _buckets(keys: np.ndarray, base: int, stop: int) -> tuple[Int64s, Int64s]:
+    """The rows from ``base`` to ``stop`` by bucket: where each begins, and the rows."""
+    size = 1
+    while size < stop - base:
+        size *= 2
+    begins = np.zeros(size + 1, np.int64)
+    of_row = np.empty(stop - base, np.int64)
+    for p in range(base, stop):
+        of_row[p - base] = _bucket(keys, p, size)
+        begins[of_row[p - base] + 1] += 1
+    for k in range(size):
+        begins[k + 1] += begins[k]
+    rows, filled = np.empty(stop - base, np.int64), begins.copy()
+    for p in range(base, stop):
+        k = of_row[p - base]
+        rows[filled[k]] = p
+        filled[k] += 1
+    return begins, rows
+
+
+@njit(cache=True, inline="always")
+def _bucket(keys: np.ndarray, p: int, size: int) -> int:
+    """The bucket of a row or tuple; ``size`` is a power of two."""
+    mixed = mix(np.uint64(keys[0, p]))
+    for k in range(1, len(keys)):
+        mixed = mix(mixed ^ np.uint64(keys[k, p]))
+    return int(mixed & np.uint64(size - 1))
+
+
+@njit(cache=True, inline="always")
+def _first_from(times: Int64s, rows: Int64s, left: int, right: int, first: int, low: int) -> int:
+    """In a bucket, the first place whose row is not before ``first`` and not earlier than ``low``."""
+    while left < right:
+        middle = (left + right) // 2
+        if rows[middle] < first or times[rows[middle]] < low:
+            left = middle + 1
+        else:
+            right = middle
+    return left
 
 
 @njit(cache=True, inline="always")
