@@ -55,7 +55,7 @@ def test_every_evaluation_is_counted(algorithm: str) -> None:
     asked: list[tuple[int, int]] = []
     executor = filters(5, algorithm)
     executor.run(len(passes), evaluating(passes, asked))
-    assert executor.evaluations + executor.profile_evaluations == sum(rows for _, rows in asked)
+    assert executor.evaluations + executor.profiler.evaluations == sum(rows for _, rows in asked)
     assert executor.tuples == len(passes)
 
 

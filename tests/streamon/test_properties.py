@@ -250,7 +250,7 @@ def test_statistics_of_a_steady_filter_are_the_same_on_average() -> None:
     shares = [each.ordering.window.tuples().mean(axis=0) for each in (plain, weighted)]
     assert np.allclose(*shares, atol=0.03)
     assert weighted.profiled > 0.9 * plain.profiled
-    assert weighted.profile_evaluations < 0.85 * plain.profile_evaluations
+    assert weighted.profiler.evaluations < 0.85 * plain.profiler.evaluations
 
 
 def test_where_all_are_steady_fewer_tuples_are_profiled() -> None:

@@ -219,102 +219,73 @@ _FORWARDED: dict[str, Any] = {
 """A benchmark reads its own options, --help among them."""
 
 
-@bench_app.command("join", **_FORWARDED)
-def bench_join(context: typer.Context) -> None:
-    """Windowed joins beside Spark's own stream-stream join; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.peers.spark_join")(context.args)
+BENCHMARKS = {
+    "join": (
+        "bench.peers.spark_join",
+        "Windowed joins beside Spark's own stream-stream join; --help lists the options.",
+    ),
+    "w-join": (
+        "bench.peers.w_join",
+        "Joins with windows between streams by every plan, and beside Spark; --help lists the options.",
+    ),
+    "growth": (
+        "bench.peers.growth",
+        "The cost of a join by number of streams, size of batches, windows and rows, and cores.",
+    ),
+    "profile": ("bench.peers.profile", "Where the time between reading and joining goes, layer by layer."),
+    "paper": (
+        "bench.paper.__main__",
+        "The papers' experiments again: where our figures agree with theirs; --help lists the options.",
+    ),
+    "network": (
+        "bench.streamon.network",
+        "A join over links whose routing flips: adaptive and fixed orders of probes; --spark for rows/s.",
+    ),
+    "caching": (
+        "bench.streamon.caching",
+        "Joins with and without caches of subresults, and where those pay; --spark for rows/s.",
+    ),
+    "schedulers": (
+        "bench.engine.schedulers",
+        "Queues of the engine under a bursty feed, by scheduler; --plot draws them.",
+    ),
+    "overflow": (
+        "bench.engine.overflow",
+        "A join whose state is 2 and 5 times the memory limit, beside one that has the memory.",
+    ),
+    "pipeline": (
+        "bench.peers.pipeline",
+        "Many queries: in one pipeline, each by itself, and as Spark queries; --help lists the options.",
+    ),
+    "nexmark": (
+        "bench.nexmark.__main__",
+        "The queries of NEXMark beside Spark's own; --help lists the options.",
+    ),
+    "linear-road": (
+        "bench.linear_road.__main__",
+        "Linear Road: its queries on a file or on generated traffic; --help lists the options.",
+    ),
+    "serve": (
+        "bench.server.page_cost",
+        "CPU time of a query with and without an open page, in alternating pairs; --help lists the options.",
+    ),
+    "rebuild": (
+        "bench.faults.rebuild",
+        "How long a partition takes to come back after its engine was killed; --help lists the options.",
+    ),
+}
+"""The benchmarks by name: their modules, and a line of help."""
 
 
-@bench_app.command("w-join", **_FORWARDED)
-def bench_w_join(context: typer.Context) -> None:
-    """Joins with windows between streams by every plan, and beside Spark; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.peers.w_join")(context.args)
+def _add_benchmark(name: str, module: str, help: str) -> None:
+    @bench_app.command(name, help=help, **_FORWARDED)
+    def bench(context: typer.Context) -> None:
+        with _one_line_errors():
+            _bench(module)(context.args)
 
 
-@bench_app.command("growth", **_FORWARDED)
-def bench_growth(context: typer.Context) -> None:
-    """The cost of a join by number of streams, size of batches, windows and rows, and cores."""
-    with _one_line_errors():
-        _bench("bench.peers.growth")(context.args)
-
-
-@bench_app.command("profile", **_FORWARDED)
-def bench_profile(context: typer.Context) -> None:
-    """Where the time between reading and joining goes, layer by layer."""
-    with _one_line_errors():
-        _bench("bench.peers.profile")(context.args)
-
-
-@bench_app.command("paper", **_FORWARDED)
-def bench_paper(context: typer.Context) -> None:
-    """The papers' experiments again: where our figures agree with theirs; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.paper.__main__")(context.args)
-
-
-@bench_app.command("network", **_FORWARDED)
-def bench_network(context: typer.Context) -> None:
-    """A join over links whose routing flips: adaptive and fixed orders of probes; --spark for rows/s."""
-    with _one_line_errors():
-        _bench("bench.streamon.network")(context.args)
-
-
-@bench_app.command("caching", **_FORWARDED)
-def bench_caching(context: typer.Context) -> None:
-    """Joins with and without caches of subresults, and where those pay; --spark for rows/s."""
-    with _one_line_errors():
-        _bench("bench.streamon.caching")(context.args)
-
-
-@bench_app.command("schedulers", **_FORWARDED)
-def bench_schedulers(context: typer.Context) -> None:
-    """Queues of the engine under a bursty feed, by scheduler; --plot draws them."""
-    with _one_line_errors():
-        _bench("bench.engine.schedulers")(context.args)
-
-
-@bench_app.command("overflow", **_FORWARDED)
-def bench_overflow(context: typer.Context) -> None:
-    """A join whose state is 2 and 5 times the memory limit, beside one that has the memory."""
-    with _one_line_errors():
-        _bench("bench.engine.overflow")(context.args)
-
-
-@bench_app.command("pipeline", **_FORWARDED)
-def bench_pipeline(context: typer.Context) -> None:
-    """Many queries: in one pipeline, each by itself, and as Spark queries; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.peers.pipeline")(context.args)
-
-
-@bench_app.command("nexmark", **_FORWARDED)
-def bench_nexmark(context: typer.Context) -> None:
-    """The queries of NEXMark beside Spark's own; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.nexmark.__main__")(context.args)
-
-
-@bench_app.command("linear-road", **_FORWARDED)
-def bench_linear_road(context: typer.Context) -> None:
-    """Linear Road: its queries on a file or on generated traffic; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.linear_road.__main__")(context.args)
-
-
-@bench_app.command("serve", **_FORWARDED)
-def bench_serve(context: typer.Context) -> None:
-    """CPU time of a query with and without an open page, in alternating pairs; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.server.page_cost")(context.args)
-
-
-@bench_app.command("rebuild", **_FORWARDED)
-def bench_rebuild(context: typer.Context) -> None:
-    """How long a partition takes to come back after its engine was killed; --help lists the options."""
-    with _one_line_errors():
-        _bench("bench.faults.rebuild")(context.args)
+for _name, (_module, _help) in BENCHMARKS.items():
+    _add_benchmark(_name, _module, _help)
 
 
 def _bench(module: str) -> Callable[[list[str]], None]:

@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.server.backend import Backend
@@ -126,8 +125,3 @@ def serve(
         host, PORT if port is None else port, token or os.environ.get("PENSTOCK_TOKEN"), names, allow_ddl
     )
     return Server(Model(backend), access, pages).start()
-
-
-def address_of(server: Any) -> str:
-    """The address of a server, as a line for a terminal."""
-    return f"Penstock is at {server.url}"

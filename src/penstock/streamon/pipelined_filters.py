@@ -73,11 +73,6 @@ class PipelinedFilters:
         return self.ordering.order
 
     @property
-    def profile_evaluations(self) -> int:
-        """Filters evaluated for profiling alone."""
-        return self.profiler.evaluations
-
-    @property
     def profiled(self) -> int:
         """Sampled tuples that were profiled."""
         return self.profiler.profiled

@@ -8,7 +8,7 @@ whole domain, so every selectivity, conditional or not, is known exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -73,9 +73,6 @@ class FilterWorkload:
     def tuples(self, count: int, seed: int = 0) -> npt.NDArray[np.int32]:
         """Tuples of S0; another seed, other tuples."""
         return np.random.default_rng((self.seed, seed)).integers(0, self.domain, count, np.int32)
-
-    def with_seed(self, seed: int) -> FilterWorkload:
-        return replace(self, seed=seed)
 
 
 def permutations(n: int, count: int, seed: int) -> list[npt.NDArray[np.int64]]:
