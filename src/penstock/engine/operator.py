@@ -50,9 +50,12 @@ class Clock:
 
 @dataclass(frozen=True)
 class StartContext:
-    """The context in which an operator starts: the engine's stores.
+    """What an operator is handed when it starts: the stores of its clock group.
 
-    ``history``: the rows from before that a query that is being started sees, by query and input.
+    ``history``: the rows from before that a query that is being started sees, by query and input. What may
+    change from step to step comes later: time and the share of a budget with each step (``Clock``), settings
+    by ``Operator.configure``. Measurements are asked for (``Operator.measure``). Seeds are parameters of the
+    node: the plan is in the log, and queries of one engine may have different ones.
     """
 
     stores: Stores = field(default_factory=Stores)
