@@ -6,6 +6,7 @@ of the others the table shows events per second (by the median batch) and CPU se
 all processes.
 
     penstock bench nexmark [--queries q3,q5] [--events 200000] [--json]
+    penstock bench nexmark --append FILE [--minutes 7]    # in pieces: the queries that FILE does not have yet
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,17 @@ def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     console = Console(stderr=options.json or options.markdown)
     mark()
+    done = _done(options)
+    options.queries = [q for q in options.queries if q not in done]
     with tempfile.TemporaryDirectory(prefix="penstock-nexmark-") as directory:
         spark = local_spark(CORES, Path(directory) / "spark.log")
         try:
-            result = _run(spark, Path(directory), options, console)
+            result = done | _run(spark, Path(directory), options, console)
         finally:
             spark.stop()
+    result = {q: result[q] for q in QUERIES if q in result}
+    if options.append:
+        _write(options, result)
     console.print(_table(result, options))
     if options.json:
         print(json.dumps({"events": options.events, "queries": result}, indent=2))
@@ -64,6 +71,8 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add("--rate", type=int, default=20_000, help="events per second of stream time (default %(default)s)")
     add("--warmup", type=int, default=3, help="batches before those that count (default %(default)s)")
     add("--batches", type=int, default=4, help="batches that count (default %(default)s)")
+    add("--append", type=Path, metavar="FILE", help="JSON of earlier runs, which this one adds to")
+    add("--minutes", type=float, default=float("inf"), help="begin no query after so many")
     add("--alone", action="store_true", help="Penstock without Spark's own queries")
     add("--json", action="store_true", help="print JSON on standard output, the table on standard error")
     add("--markdown", action="store_true", help="print the table of the documentation")
@@ -81,7 +90,10 @@ def _run(spark: SparkSession, root: Path, options: argparse.Namespace, console: 
     workload = NexmarkWorkload(options.rate, options.events)
     large = Files.written(spark, root / "large", workload, options.warmup + options.batches)
     result: dict[str, Found] = {}
+    begun = time.monotonic()
     for number, query in enumerate(options.queries, 1):
+        if time.monotonic() - begun > options.minutes * 60:
+            break
         session.sql("SET penstock.at_end = 'complete'")
         verified = verify(small, session, query)
         session.sql("SET penstock.at_end = 'none'")
@@ -99,6 +111,26 @@ def _run(spark: SparkSession, root: Path, options: argparse.Namespace, console: 
         rates = ", ".join(f"{name} {f['events_per_second']:,} events/s" for name, f in found.items())
         console.print(f"{query} ({number} of {len(options.queries)}): {rates}; {said}", highlight=False)
     return result
+
+
+def _done(options: argparse.Namespace) -> dict[str, Found]:
+    """The queries that a file of earlier runs has, which must be of the same sizes."""
+    if not options.append or not options.append.exists():
+        return {}
+    known = json.loads(options.append.read_text())
+    if known["sizes"] != _sizes(options):
+        raise SystemExit(f"{options.append} has a run with other sizes: {known['sizes']}")
+    queries: dict[str, Found] = known["queries"]
+    return queries
+
+
+def _sizes(options: argparse.Namespace) -> dict[str, int]:
+    return {n: getattr(options, n) for n in ("events", "rate", "warmup", "batches")}
+
+
+def _write(options: argparse.Namespace, result: dict[str, Found]) -> None:
+    found = {"events": options.events, "sizes": _sizes(options), "queries": result}
+    options.append.write_text(json.dumps(found, indent=1))
 
 
 def _measured(

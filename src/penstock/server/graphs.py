@@ -35,7 +35,7 @@ from penstock.server.settings import (
 from penstock.server.watching import Watching
 
 STANDARD: dict[str, tuple[str, str]] = {
-    "Rows received per second": (
+    "Rows in per second": (
         "rows/s",
         "SELECT query, entity, SUM(value) AS rows FROM SysStream [NOW]\n"
         "WHERE kind = 'input' AND property = 'throughput' AND stage = 1\nGROUP BY query, entity",
@@ -68,7 +68,7 @@ STANDARD: dict[str, tuple[str, str]] = {
     ),
 }
 """The graphs that there are at first: unit and text by title."""
-PINNED = ("Rows received per second", "Memory")
+PINNED = ("Rows in per second", "Memory")
 
 
 @dataclass

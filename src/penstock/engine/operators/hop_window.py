@@ -108,11 +108,11 @@ class _Hop(Operator):
         return np.maximum(-((starts - np.minimum(ends, now)) // self._hop), 0)
 
     def _entering(self, every: Chunk, lives: Int64s) -> Chunk:
-        places = np.repeat(np.arange(len(every)), lives)
-        some = every.take(places)
+        once = bool((lives == 1).all())
+        some = every if once else every.take(np.repeat(np.arange(len(every)), lives))
         if self._bounds is None:
             return some
-        before = np.arange(len(places)) - np.repeat(np.cumsum(lives) - lives, lives)
+        before = 0 if once else np.arange(len(some)) - np.repeat(np.cumsum(lives) - lives, lives)
         ts = some.ts + before * self._hop
         return bounded(replace(some, ts=ts, end=ts + self._hop), self._schema, ts - self._size, ts)
 

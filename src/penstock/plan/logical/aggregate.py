@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.engine.operators import aggregate, project
+from penstock.engine.element import Pattern
+from penstock.engine.operators import aggregate, project, window_aggregate
 from penstock.expression import Call, Column, Expression, Literal
 from penstock.functions.aggregate_call import AggregateCall, Parts
 from penstock.functions.aggregates import parts
@@ -54,6 +55,29 @@ class Aggregate(Unary):
     def describe(self) -> str:
         by = [f"BY {', '.join(str(e) for _, e in self.keys)}"] if self.keys else []
         return " ".join(["Aggregate", ", ".join(str(c) for _, c in self.calls), *by]).replace("  ", " ")
+
+    @cached_property
+    def _of_windows(self) -> bool:
+        """Whether the rows of a group enter and leave together, since its keys say when."""
+        return self.input.pattern is Pattern.EXPIRING and self.input.determines_life(
+            self._below(name for name, _ in self.keys)
+        )
+
+    def _below(self, shown: Iterable[str]) -> set[str]:
+        """The columns of the input that keys show as they are."""
+        wanted = set(shown)
+        return {e.name for name, e in self.keys if isinstance(e, Column) and name in wanted}
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.EXPIRING if self._of_windows else Pattern.CHANGING
+
+    @property
+    def longest_life(self) -> int | None:
+        return self.input.longest_life if self._of_windows else None
+
+    def determines_life(self, shown: Collection[str]) -> bool:
+        return self._of_windows and self.input.determines_life(self._below(shown))
 
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """Two aggregates in place of one, by cluster and over clusters, whose sums the estimates read."""
@@ -173,7 +197,7 @@ class Aggregate(Unary):
 
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.build(self.input, reads(e for _, e in self._shown))
-        prepared = context.changing(project.Project(below, self._shown))
+        prepared = project.Project(below, self._shown)
         functions = tuple(
             aggregate.AggregateColumn(
                 name,
@@ -186,7 +210,10 @@ class Aggregate(Unary):
             )
             for name, c in self.calls
         )
-        return aggregate.Aggregate(prepared, tuple(name for name, _ in self.keys), functions)
+        keys = tuple(name for name, _ in self.keys)
+        if self._of_windows and below.pattern is Pattern.EXPIRING and not below.corrects:
+            return window_aggregate.WindowAggregate(prepared, keys, functions)
+        return aggregate.Aggregate(context.changing(prepared), keys, functions)
 
 
 def _over_columns(call: AggregateCall) -> AggregateCall:

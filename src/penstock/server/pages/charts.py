@@ -121,13 +121,13 @@ def _options(graph: Graph, small: bool) -> dict[str, Any]:
     return {
         "animation": False,
         "color": COLOURS,
-        "grid": {"left": 8, "right": 14, "top": 30, "bottom": 6 if small else 30, "containLabel": True},
+        "grid": {"left": 8, "right": 26, "top": 30, "bottom": 6 if small else 30, "containLabel": True},
         "legend": {
-            "type": "scroll", "bottom": 0, "icon": "roundRect", "itemWidth": 10, "itemHeight": 3,
+            "type": "scroll", "bottom": 0, "icon": "circle", "itemWidth": 9, "itemHeight": 9,
             "textStyle": {"color": grey, "fontSize": 11}, "show": not small,
         },
         "tooltip": {"trigger": "axis", "confine": True, "renderMode": "richText"},
-        "xAxis": {"type": "time", "axisLabel": {"color": grey, "hideOverlap": True},
+        "xAxis": {"type": "time", "splitNumber": 4, "axisLabel": {"color": grey, "hideOverlap": True},
                   "axisLine": {"lineStyle": {"color": grey}}},
         "yAxis": {
             "type": "value", "name": graph.unit, "nameTextStyle": {"color": grey, "align": "left"},

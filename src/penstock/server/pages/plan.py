@@ -34,8 +34,8 @@ class PlanPage:
                 self._picture = PlanPicture(self._pick)
             with element("aside", "plan-side").props('aria-label="About the plan"'):
                 self._about = element("div", "stack")
-                self._side = element("div", "stack")
                 self._knob_area = element("div", "stack")
+                self._side = element("div", "stack")
                 self._pinned = element("div", "stack")
         self._plan: PlanView | None = None
         self._side_of: object = None

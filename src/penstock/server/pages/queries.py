@@ -18,6 +18,8 @@ _COLUMNS = (
     ("query", ""), ("state", ""), ("rows in", "num"), ("rows out", "num"), ("batch", "num"),
     ("state kept", "num"), ("lateness", "num"), ("", ""),
 )  # fmt: skip
+_HEADS = [name for name, style in _COLUMNS if style]
+"""The columns of numbers, which a narrow window names in each row."""
 _DONE = {"start": "started", "stop": "stopped", "drop": "dropped"}
 
 
@@ -69,7 +71,7 @@ class Queries:
             )
             words(empty, "div", "empty")
             return
-        with element("table", "sheet"):
+        with element("table", "sheet queries"):
             with element("thead"), element("tr"):
                 for name, style in _COLUMNS:
                     words(name, "th", style)
@@ -87,7 +89,10 @@ class Queries:
                 words(text, "div", "text mono").props["title"] = q.text
             with element("td"):
                 words(q.state, "span", f"state {q.state}")
-            self._cells[q.key] = [words(text, "td", "num") for text in _numbers(q)]
+            self._cells[q.key] = [
+                words(text, "td", "num").props(f'data-label="{head}"')
+                for text, head in zip(_numbers(q), _HEADS, strict=True)
+            ]
             with element("td"), element("div", "line"):
                 for action in ("start", "stop", "drop"):
                     if action in q.can:
