@@ -1,8 +1,8 @@
 """window-aggregate: groups whose rows enter and leave together, such as those of a window by its end.
 
-The keys of a group determine the life of its rows, so that its own row has the same life: it enters with them,
-and its end is known. A group is computed once, from the rows of one instant. Nothing is kept, and no − elements
-come in or go out.
+The keys of a group determine the life of its rows, so that its own row has the same life: it enters with
+them, and its end is known. A group is computed once, from the rows of one instant. Nothing is kept, and no −
+elements come in or go out.
 """
 
 from __future__ import annotations
