@@ -58,9 +58,7 @@ class Progress:
         up = {k: dict(v) for k, v in self.upstream.items()}
         before = {k: dict(v) for k, v in self.late_before.items()}
         highest, late, disorder = dict(self.highest), dict(self.late), dict(self.disorder)
-        return replace(
-            self, highest=highest, upstream=up, late=late, disorder=disorder, late_before=before
-        )
+        return replace(self, highest=highest, upstream=up, late=late, disorder=disorder, late_before=before)
 
     def late_for(self, root: str) -> dict[str, int]:
         """The late rows per input since a root was started."""

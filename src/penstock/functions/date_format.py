@@ -6,12 +6,14 @@ import calendar
 import datetime as dt
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+
+import pyarrow as pa
 
 from penstock.errors import DataError
 from penstock.expression import Call, Expression, Literal
-from penstock.functions.kernels import by_row
+from penstock.functions.kernels import Datum, by_row, where_known
 from penstock.functions.times import TIMES
 from penstock.functions.types import BOOLEAN, DOUBLE, STRING
 
@@ -112,10 +114,29 @@ def _part(letter: str, count: int, pattern: str) -> Part:
     return part
 
 
-@TIMES.by_row("date_format", "TIMESTAMP, STRING -> STRING", "as text in a pattern of Java's letters",
-              "DATE_FORMAT(DATE '2024-02-29', 'E d MMM y') -> 'Thu 29 Feb 2024'", raises=True)  # fmt: skip
 def _date_format(moment: dt.datetime, pattern: str) -> str:
     return "".join(part(moment) for part in _parts_of(pattern))
+
+
+_UNITS = (("S", 1), ("s", 1_000_000), ("m", 60_000_000), ("ahKkH", 3_600_000_000), ("", 86_400_000_000))
+"""Letters, and the microseconds for which what they show stays the same; of all others a day."""
+
+
+def _formatted(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """Times that a constant pattern shows alike are made equal first, so that each text is made once."""
+    moments, pattern = args
+    if isinstance(moments, pa.Array) and isinstance(pattern, pa.Scalar) and pattern.is_valid:
+        plain = set(re.sub(r"'[^']*'", "", pattern.as_py()))
+        unit = next(us for letters, us in _UNITS if not letters or plain & set(letters))
+        ticks = moments.cast(pa.int64()).fill_null(0).to_numpy()
+        known = where_known((moments,), pa.array(ticks // unit * unit))
+        moments = known.cast(moments.type)
+    return by_row(_date_format)(call, (moments, pattern))
+
+
+TIMES.define("date_format", "TIMESTAMP, STRING -> STRING", "as text in a pattern of Java's letters",
+             "DATE_FORMAT(DATE '2024-02-29', 'E d MMM y') -> 'Thu 29 Feb 2024'", kernel=_formatted,
+             raises=True)  # fmt: skip
 
 
 def _from_unixtime(seconds: int, pattern: str) -> str:

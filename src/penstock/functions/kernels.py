@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expression import Call
+from penstock.functions.settings import REPEATS_FROM
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 Kernel: TypeAlias = Callable[[Call, Sequence[Datum]], pa.Array]
@@ -27,12 +28,32 @@ def arrow(kernel: Callable[..., pa.Array], **options: Any) -> Kernel:
 
 
 def by_row(function: Callable[..., Any]) -> Kernel:
-    """A Python function applied row by row, NULL if an argument is: slow, for rarely used functions."""
+    """A Python function applied row by row, NULL if an argument is: slow, for rarely used functions.
+
+    Where one argument varies and has equal values, it is applied once to each different value.
+    """
 
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
+        varying = [n for n, arg in enumerate(args) if isinstance(arg, pa.Array)]
+        if len(varying) == 1 and _repeats(args[varying[0]]):
+            coded = args[varying[0]].dictionary_encode()
+            different = [coded.dictionary if n == varying[0] else arg for n, arg in enumerate(args)]
+            return every(call, different).take(coded.indices)
+        return every(call, args)
+
+    def every(call: Call, args: Sequence[Datum]) -> pa.Array:
         return pa.array([None if None in row else function(*row) for row in rows(args)], call.type)
 
     return apply
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Whether few of many values are different, by a sample of them."""
+    # Of floating numbers equal ones may differ: 0.0 and -0.0.
+    if len(values) < REPEATS_FROM or pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
+        return False
+    some = values.take(pa.array(np.arange(0, len(values), max(1, len(values) // REPEATS_FROM))))
+    return bool(pc.count_distinct(some).as_py() < len(some) // 2)
 
 
 def ufunc(function: np.ufunc) -> Kernel:

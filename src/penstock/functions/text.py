@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import DataError
 from penstock.expression import Call, Expression, Literal
-from penstock.functions.kernels import Datum, Kernel, arrow, by_row, constants, rows
+from penstock.functions.kernels import Datum, Kernel, arrow, by_row, constants, rows, where_known
 from penstock.functions.registry import Theme
 from penstock.functions.types import BOOLEAN, INT, STRING, coerce
 
@@ -222,9 +223,25 @@ def _substring_index(text: str, delimiter: str, count: int) -> str:
     return delimiter.join(parts[:count] if count > 0 else parts[count:])
 
 
-@TEXT.by_row("split_part", "STRING, STRING, INT -> STRING",
-             "the n-th part between delimiters, from the end if n is negative; `''` if there is none",
-             "SPLIT_PART('a.b.c', '.', 2) -> 'b'", raises=True)  # fmt: skip
+def _split_parts(call: Call, args: Sequence[Datum]) -> pa.Array:
+    texts, known = args[0], constants(args[1:])
+    if known is None or not all(known) or not isinstance(texts, pa.Array):
+        return by_row(_split_part)(call, args)
+    delimiter, number = known
+    lists = pc.split_pattern(texts, pattern=delimiter)
+    starts = lists.offsets.to_numpy()
+    counts = np.diff(starts)
+    position = number - 1 if number > 0 else counts + number
+    there = (position >= 0) & (position < counts)
+    parts = lists.values.take(pa.array(np.where(there, starts[:-1] + position, 0), mask=~there))
+    return where_known((texts,), pc.fill_null(parts, ""))
+
+
+TEXT.define("split_part", "STRING, STRING, INT -> STRING",
+            "the n-th part between delimiters, from the end if n is negative; `''` if there is none",
+            "SPLIT_PART('a.b.c', '.', 2) -> 'b'", kernel=_split_parts, raises=True)  # fmt: skip
+
+
 def _split_part(text: str, delimiter: str, number: int) -> str:
     if number == 0:
         raise DataError("SPLIT_PART counts from 1, or from -1 at the end; 0 is not a part")
