@@ -46,7 +46,7 @@ def _hashed(rows: int, runs: int) -> float:
     firsts = np.maximum(times - rows, 0)
 
     def looked() -> None:
-        sweeping.in_buckets(times, keys, firsts, times + 1, times - rows, times, probes)
+        sweeping.in_buckets(times, keys, firsts, times + 1, times - rows, times, probes, probes, 1)
 
     return _fastest(looked, runs) / count
 
@@ -63,10 +63,10 @@ def _scans(rows: int, runs: int) -> tuple[float, float]:
     lows, highs = np.zeros(count, np.int64), np.full(count, 1 << 20)
 
     def nested() -> None:
-        sweeping.in_period(times, keys, firsts, stops, lows, highs, probes)
+        sweeping.in_period(times, keys, firsts, stops, lows, highs, probes, probes)
 
     def merged() -> None:
-        sweeping.in_run(keys, firsts, stops, probes)
+        sweeping.in_run(keys, firsts, stops, probes, probes)
 
     return _fastest(nested, runs) / count, _fastest(merged, runs) / count
 

@@ -205,7 +205,7 @@ class WJoinThresholds:
     margin: float = 1.2
     plan_log_size: int = 256
     tuple: float = 1.5e-7
-    scan: float = 2.8e-9
+    scan: float = 1.5e-9
     test: float = 1e-9
     probe: float = 6e-8
     match: float = 2e-8

@@ -26,15 +26,16 @@ from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 
-from penstock.engine.element import BEFORE_TIME, Int64s
+from penstock.engine.element import BEFORE_TIME, Bools, Int64s
 from penstock.engine.indexes.index import Matches
+from penstock.engine.joins.bands import Band
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.joins.window_graph import WindowGraph
 from penstock.engine.kernels import sweeping
 
-_NO_KEYS = np.empty((0, 0), np.int64)
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Run:
 
     times: Int64s
     rows: Int64s
-    _keys: dict[int, Int64s] = field(default_factory=dict)
+    _values: dict[int | str, Int64s] = field(default_factory=dict)
 
     @classmethod
     def of(cls, times: Int64s, rows: Int64s) -> Run:
@@ -52,12 +53,18 @@ class Run:
             times, rows = times[order], rows[order]
         return cls(times, rows)
 
-    def keys(self, inputs: JoinInputs, i: int, classes: Sequence[int]) -> np.ndarray:
-        """The keys of some classes, a row of the matrix for each."""
+    def values(self, inputs: JoinInputs, i: int, classes: Sequence[int], bands: Sequence[Band]) -> np.ndarray:
+        """The keys of some classes and the order keys of some bands, a row of the matrix for each; any value
+        where there are none.
+        """
         for c in classes:
-            if c not in self._keys:
-                self._keys[c] = inputs.key(i, c, self.rows)[0]
-        return np.stack([self._keys[c] for c in classes]) if classes else _NO_KEYS
+            if c not in self._values:
+                self._values[c] = inputs.key(i, c, self.rows)[0]
+        for band in bands:
+            if band.left[1] not in self._values:
+                self._values[band.left[1]] = inputs.order_keys(band.left, self.rows)[0]
+        names: list[int | str] = [*classes, *(b.left[1] for b in bands)]
+        return np.stack([self._values[name] for name in names] or [self.times])
 
 
 @dataclass
@@ -157,12 +164,12 @@ class Sweep:
     def find(self, tuples: Tuples, root: int, j: int, classes: Sequence[int]) -> tuple[Int64s, Int64s]:
         """For each match of the tuples in stream j: the tuple's place, and the row."""
         lows, highs = self.period(tuples, j)
-        probes = self._probes(tuples, classes)
-        found = []
+        asked, found = Asked.of(self.inputs, tuples, j, classes), []
         for run, firsts, stops in self.runs(tuples, root, j):
-            keys = run.keys(self.inputs, j, classes)
+            values = run.values(self.inputs, j, classes, asked.bands)
             self.work.compared += 2 * _count(firsts, stops)
-            places, at, tested = sweeping.in_period(run.times, keys, firsts, stops, lows, highs, probes)
+            where = run.times, values, firsts, stops, lows, highs
+            places, at, tested = sweeping.in_period(*where, asked.least, asked.most)
             self.work.tested += tested
             found.append((places, run.rows[at]))
         return _both(found)
@@ -192,13 +199,43 @@ class Sweep:
     def time(self, i: int, rows: Int64s) -> Int64s:
         return self.inputs.life(i, rows)[0]
 
-    def _probes(self, tuples: Tuples, classes: Sequence[int]) -> np.ndarray:
-        return np.stack([self._key(tuples, c) for c in classes]) if classes else _NO_KEYS
 
-    def _key(self, tuples: Tuples, c: int) -> Int64s:
-        members = self.inputs.column[c]
-        i = next(i for i in tuples.rows if i in members)
-        return self.inputs.key(i, c, tuples.rows[i])[0]
+@dataclass(frozen=True)
+class Asked:
+    """What tuples ask of rows of a stream: by equality and band, the least and greatest value per tuple."""
+
+    bands: list[Band]
+    least: np.ndarray
+    most: np.ndarray
+
+    @classmethod
+    def of(cls, inputs: JoinInputs, tuples: Tuples, j: int, classes: Sequence[int]) -> Asked:
+        keys = [key_of(inputs, tuples, c) for c in classes]
+        bands = inputs.bands_into(j, tuples.rows)
+        lows, highs = [*keys], [*keys]
+        if not keys and not bands:
+            lows, highs = ([np.full(len(tuples), end)] for end in (_LEAST, _MOST))
+        for band in bands:
+            own, known = inputs.order_keys(band.right, tuples.rows[band.right[0]])
+            least, most = band.bounds(own)
+            lows.append(np.where(known, least, 1))
+            highs.append(np.where(known, most, 0))
+        return cls(bands, np.stack(lows), np.stack(highs))
+
+    def within(self, inputs: JoinInputs, places: Int64s, rows: Int64s) -> Bools:
+        """Which rows satisfy the bands of the tuples at these places."""
+        near = np.ones(len(rows), np.bool_)
+        for k, band in enumerate(self.bands, len(self.least) - len(self.bands)):
+            keys, valid = inputs.order_keys(band.left, rows)
+            near &= (self.least[k][places] <= keys) & (keys <= self.most[k][places]) & valid
+        return near
+
+
+def key_of(inputs: JoinInputs, tuples: Tuples, c: int) -> Int64s:
+    """The key of class ``c`` of each tuple."""
+    members = inputs.column[c]
+    i = next(i for i in tuples.rows if i in members)
+    return inputs.key(i, c, tuples.rows[i])[0]
 
 
 def _count(firsts: Int64s, stops: Int64s) -> int:
@@ -247,18 +284,19 @@ class Hash(Sweep):
         if not classes:
             return super().find(tuples, root, j, classes)
         lows, highs = self.period(tuples, j)
-        found = [self._earlier(tuples, j, classes, lows, highs)]
-        new, probes = self.buffers.new[j], self._probes(tuples, classes)
+        asked = Asked.of(self.inputs, tuples, j, classes)
+        found = [self._earlier(tuples, j, classes, lows, highs, asked)]
         for run, firsts, stops in self.runs(tuples, root, j):
-            if run is new:
-                keys = run.keys(self.inputs, j, classes)
-                places, at, tested = sweeping.in_buckets(run.times, keys, firsts, stops, lows, highs, probes)
+            if run is self.buffers.new[j]:
+                values = run.values(self.inputs, j, classes, asked.bands)
+                where = run.times, values, firsts, stops, lows, highs
+                places, at, tested = sweeping.in_buckets(*where, asked.least, asked.most, len(classes))
                 self._count(tested)
                 found.append((places, run.rows[at]))
         return _both(found)
 
     def _earlier(
-        self, tuples: Tuples, j: int, classes: Sequence[int], lows: Int64s, highs: Int64s
+        self, tuples: Tuples, j: int, classes: Sequence[int], lows: Int64s, highs: Int64s, asked: Asked
     ) -> tuple[Int64s, Int64s]:
         """The matches among rows of earlier steps, for the tuples whose period has some."""
         old, new = self.buffers.old[j], self.buffers.new[j]
@@ -273,6 +311,7 @@ class Hash(Sweep):
         places, times = at[places], self.time(j, rows)
         near = (lows[places] <= times) & (times <= highs[places])
         near &= rows < (new.rows.min() if len(new.rows) else self.inputs.stubs[j].frontier)
+        near &= asked.within(self.inputs, places, rows)
         return places[near], rows[near]
 
     def _count(self, tested: int) -> None:
@@ -282,7 +321,7 @@ class Hash(Sweep):
         store, view = self.inputs.seen(j, tuples.min_ends)
         index = self.inputs.index(j, classes, len(tuples))
         valid = np.ones(len(tuples), np.bool_)
-        keys, known = index.prepare([(self._key(tuples, c), valid) for c in classes])
+        keys, known = index.prepare([(key_of(self.inputs, tuples, c), valid) for c in classes])
         return index.probe(store, keys, known, tuples.starts, tuples.ends, view)
 
 
@@ -308,10 +347,11 @@ class Merge(Sweep):
 
     def find(self, tuples: Tuples, root: int, j: int, classes: Sequence[int]) -> tuple[Int64s, Int64s]:
         """Mode 2: all rows of the buffer, by the predicates alone."""
-        probes, found = self._probes(tuples, classes), []
+        asked, found = Asked.of(self.inputs, tuples, j, classes), []
         for run, firsts, stops in self.runs(tuples, root, j):
             self.work.tested += _count(firsts, stops)
-            places, at = sweeping.in_run(run.keys(self.inputs, j, classes), firsts, stops, probes)
+            values = run.values(self.inputs, j, classes, asked.bands)
+            places, at = sweeping.in_run(values, firsts, stops, asked.least, asked.most)
             found.append((places, run.rows[at]))
         return _both(found)
 
@@ -371,22 +411,13 @@ class WindowProbe(Probe):
     def run(self, tuples: Tuples) -> Tuples:
         j, bound = self._j, set(tuples.rows)
         classes = self.inputs.shared(j, bound)
-        places, rows = self._in_bands(tuples, *self._sweep.find(tuples, self._root, j, classes))
+        places, rows = self._sweep.find(tuples, self._root, j, classes)
         starts, ends = self.inputs.life(j, rows)
         starts, ends = np.maximum(tuples.starts[places], starts), np.minimum(tuples.ends[places], ends)
         joined = replace(tuples.take(places), starts=starts, ends=ends)
         joined.rows[j] = rows
         joined = joined.where(starts < ends)
         return self._same_keys(joined, bound, classes)
-
-    def _in_bands(self, tuples: Tuples, places: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """The matches within all bands. Bounds are those of the tuples, of which there are fewer."""
-        for band in self.inputs.bands_into(self._j, tuples.rows):
-            lows, highs, known = self._bounds(tuples, band)
-            keys, valid = self.inputs.order_keys(band.left, rows)
-            near = (lows[places] <= keys) & (keys <= highs[places]) & known[places] & valid
-            places, rows = places[near], rows[near]
-        return places, rows
 
 
 def sweeps(algorithm: str, inputs: JoinInputs, graph: WindowGraph) -> list[Sweep]:

@@ -1,9 +1,11 @@
 """Scans of rows in the order of time, for joins of streams with windows between them.
 
-A buffer is the rows of one stream in the order of their timestamps: ``times`` and, by key, ``keys``. Each
-probing tuple ``i`` looks at the run ``firsts[i] .. stops[i]`` of it, at every row or by a hash table. Matches
-are counted, then written: a loop that lets its arrays grow takes several times as long, since it counts
-references at every turn.
+A buffer is the rows of one stream in the order of their timestamps: ``times`` and, by predicate, ``values``.
+Each probing tuple ``i`` looks at the run ``firsts[i] .. stops[i]`` of it, at every row or by a hash table.
+A row matches if each of its values is from ``least`` to ``most`` of the tuple, the same for an equality.
+There is a predicate, and the first, often the only one, is one comparison: ``value - least <= most - least``
+without sign. Matches are counted, then written: a loop that lets its arrays grow takes several times as
+long, since it counts references at every turn.
 """
 
 from __future__ import annotations
@@ -17,21 +19,27 @@ from penstock.engine.kernels.hashing import mix
 
 @njit(cache=True)
 def in_period(
-    times: Int64s, keys: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
-    probes: np.ndarray,
+    times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
+    least: np.ndarray, most: np.ndarray,
 ) -> tuple[Int64s, Int64s, int]:  # fmt: skip
-    """The rows of each run whose timestamp is in the tuple's period and whose keys equal the tuple's.
+    """The rows of each run whose timestamp is in the tuple's period and that match the tuple.
 
     Every row of the run is compared with the period, as a nested loop does. The tuple's place and the row's
     of each match, and the number of rows in periods.
     """
-    found, tested = _count_in_period(times, keys, firsts, stops, lows, highs, probes)
+    found, tested = _count_in_period(times, values, firsts, stops, lows, highs, least, most)
     places, rows = np.empty(found, np.int64), np.empty(found, np.int64)
     at = 0
     for i in range(len(firsts)):
         low, high = lows[i], highs[i]
-        for p in range(firsts[i], stops[i]):
-            if low <= times[p] and times[p] <= high and _equal(keys, p, probes, i):
+        base, width = _range(least, most, i)
+        for p in range(firsts[i], _stop(firsts, stops, least, most, i)):
+            if (
+                np.uint64(values[0, p]) - base <= width
+                and low <= times[p]
+                and times[p] <= high
+                and _others(values, p, least, most, i)
+            ):
                 places[at], rows[at] = i, p
                 at += 1
     return places, rows, tested
@@ -39,75 +47,110 @@ def in_period(
 
 @njit(cache=True)
 def _count_in_period(
-    times: Int64s, keys: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
-    probes: np.ndarray,
+    times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
+    least: np.ndarray, most: np.ndarray,
 ) -> tuple[int, int]:  # fmt: skip
     """The matches of ``in_period``, and the rows in periods."""
     found = tested = 0
     for i in range(len(firsts)):
         low, high = lows[i], highs[i]
+        base, width = _range(least, most, i)
+        some = least[0, i] <= most[0, i]
         for p in range(firsts[i], stops[i]):
-            near = low <= times[p] and times[p] <= high
+            near = (low <= times[p]) & (times[p] <= high)
             tested += near
-            found += near and _equal(keys, p, probes, i)
+            match = some & near & (np.uint64(values[0, p]) - base <= width)
+            found += match & _others(values, p, least, most, i)
     return found, tested
 
 
 @njit(cache=True)
-def in_run(keys: np.ndarray, firsts: Int64s, stops: Int64s, probes: np.ndarray) -> tuple[Int64s, Int64s]:
-    """The rows of each run whose keys equal the tuple's; timestamps are not looked at."""
-    found = _count_in_run(keys, firsts, stops, probes)
+def in_run(
+    values: np.ndarray, firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray
+) -> tuple[Int64s, Int64s]:
+    """The rows of each run that match the tuple; timestamps are not looked at."""
+    found = _count_in_run(values, firsts, stops, least, most)
     places, rows = np.empty(found, np.int64), np.empty(found, np.int64)
     at = 0
     for i in range(len(firsts)):
-        for p in range(firsts[i], stops[i]):
-            if _equal(keys, p, probes, i):
+        base, width = _range(least, most, i)
+        for p in range(firsts[i], _stop(firsts, stops, least, most, i)):
+            if np.uint64(values[0, p]) - base <= width and _others(values, p, least, most, i):
                 places[at], rows[at] = i, p
                 at += 1
     return places, rows
 
 
 @njit(cache=True)
-def _count_in_run(keys: np.ndarray, firsts: Int64s, stops: Int64s, probes: np.ndarray) -> int:
+def _count_in_run(
+    values: np.ndarray, firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray
+) -> int:
     """The matches of ``in_run``."""
     found = 0
     for i in range(len(firsts)):
-        for p in range(firsts[i], stops[i]):
-            found += _equal(keys, p, probes, i)
+        base, width = _range(least, most, i)
+        for p in range(firsts[i], _stop(firsts, stops, least, most, i)):
+            match = np.uint64(values[0, p]) - base <= width
+            found += bool(match & _others(values, p, least, most, i))
     return found
+
+
+@njit(cache=True, inline="always")
+def _range(least: np.ndarray, most: np.ndarray, i: int) -> tuple[np.uint64, np.uint64]:
+    """The first predicate of a tuple: its least value, and how much greater a value may be."""
+    return np.uint64(least[0, i]), np.uint64(most[0, i]) - np.uint64(least[0, i])
+
+
+@njit(cache=True, inline="always")
+def _stop(firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray, i: int) -> int:
+    """Where the run of a tuple ends: at once if no value satisfies its first predicate."""
+    return stops[i] if least[0, i] <= most[0, i] else firsts[i]
+
+
+@njit(cache=True, inline="always")
+def _others(values: np.ndarray, p: int, least: np.ndarray, most: np.ndarray, i: int) -> bool:
+    """Whether a row satisfies the predicates of a tuple after the first."""
+    found = True
+    for k in range(1, len(values)):
+        found &= (least[k, i] <= values[k, p]) & (values[k, p] <= most[k, i])
+    return found
+
+
+# by a hash table
 
 
 @njit(cache=True)
 def in_buckets(
-    times: Int64s, keys: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
-    probes: np.ndarray,
+    times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
+    least: np.ndarray, most: np.ndarray, hashed: int,
 ) -> tuple[Int64s, Int64s, int]:  # fmt: skip
-    """As ``in_period``, by a hash table: only rows with a tuple's keys and in its period are visited.
+    """As ``in_period``, by a hash table of the first ``hashed`` values, which are equalities.
 
-    A bucket has its rows in the order of time, so the first in the period is found by halving.
+    Only rows with a tuple's keys and in its period are visited: a bucket has its rows in the order of time,
+    so the first in the period is found by halving.
     """
     base, stop = _extent(firsts, stops)
-    begins, rows = _buckets(keys, base, stop)
+    begins, rows = _buckets(values, base, stop, hashed)
     heads = np.empty(len(firsts), np.int64)
     found = tested = 0
     for i in range(len(firsts)):
-        bucket = _bucket(probes, i, len(begins) - 1)
+        bucket = _bucket(least, i, len(begins) - 1, hashed)
         heads[i] = _first_from(times, rows, begins[bucket], begins[bucket + 1], max(firsts[i], base), lows[i])
         for at in range(heads[i], begins[bucket + 1]):
             p = rows[at]
             if p >= stops[i] or times[p] > highs[i]:
                 break
             tested += 1
-            found += _equal(keys, p, probes, i)
+            found += (values[0, p] == least[0, i]) & _others(values, p, least, most, i)
     places, matches = np.empty(found, np.int64), np.empty(found, np.int64)
     n = 0
     for i in range(len(firsts)):
-        last = begins[_bucket(probes, i, len(begins) - 1) + 1]
+        last = begins[_bucket(least, i, len(begins) - 1, hashed) + 1]
         for at in range(heads[i], last):
             p = rows[at]
             if p >= stops[i] or times[p] > highs[i]:
                 break
-            if _equal(keys, p, probes, i):
+            if values[0, p] == least[0, i] and _others(values, p, least, most, i):
                 places[n], matches[n] = i, p
                 n += 1
     return places, matches, tested
@@ -124,7 +167,7 @@ def _extent(firsts: Int64s, stops: Int64s) -> tuple[int, int]:
 
 
 @njit(cache=True)
-def _buckets(keys: np.ndarray, base: int, stop: int) -> tuple[Int64s, Int64s]:
+def _buckets(values: np.ndarray, base: int, stop: int, hashed: int) -> tuple[Int64s, Int64s]:
     """The rows from ``base`` to ``stop`` by bucket: where each begins, and the rows."""
     size = 1
     while size < stop - base:
@@ -132,7 +175,7 @@ def _buckets(keys: np.ndarray, base: int, stop: int) -> tuple[Int64s, Int64s]:
     begins = np.zeros(size + 1, np.int64)
     of_row = np.empty(stop - base, np.int64)
     for p in range(base, stop):
-        of_row[p - base] = _bucket(keys, p, size)
+        of_row[p - base] = _bucket(values, p, size, hashed)
         begins[of_row[p - base] + 1] += 1
     for k in range(size):
         begins[k + 1] += begins[k]
@@ -145,11 +188,11 @@ def _buckets(keys: np.ndarray, base: int, stop: int) -> tuple[Int64s, Int64s]:
 
 
 @njit(cache=True, inline="always")
-def _bucket(keys: np.ndarray, p: int, size: int) -> int:
+def _bucket(values: np.ndarray, p: int, size: int, hashed: int) -> int:
     """The bucket of a row or tuple; ``size`` is a power of two."""
-    mixed = mix(np.uint64(keys[0, p]))
-    for k in range(1, len(keys)):
-        mixed = mix(mixed ^ np.uint64(keys[k, p]))
+    mixed = mix(np.uint64(values[0, p]))
+    for k in range(1, hashed):
+        mixed = mix(mixed ^ np.uint64(values[k, p]))
     return int(mixed & np.uint64(size - 1))
 
 
@@ -163,14 +206,3 @@ def _first_from(times: Int64s, rows: Int64s, left: int, right: int, first: int, 
         else:
             right = middle
     return left
-
-
-@njit(cache=True, inline="always")
-def _equal(keys: np.ndarray, p: int, probes: np.ndarray, i: int) -> bool:
-    """Whether a row has the keys of a tuple; most joins have one key or none."""
-    if len(keys) == 0:
-        return True
-    same = keys[0, p] == probes[0, i]
-    for k in range(1, len(keys)):
-        same = same and keys[k, p] == probes[k, i]
-    return same
