@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rating", metavar="L,...", help="measure latencies with so many expressways")
     parser.add_argument("--speed", type=float, default=1.0, help="seconds of traffic per second of the clock")
     parser.add_argument("--warmup", type=int, default=120, help="seconds of traffic before the clock starts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the measurements")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file that measurements are added to")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="image of the latencies")
     return parser
 
@@ -97,7 +97,8 @@ def _generated(options: argparse.Namespace, folder: Path) -> Files:
 
 def rate(options: argparse.Namespace) -> None:
     """Latencies by number of expressways."""
-    results: list[dict[str, Any]] = []
+    known = options.json and options.json.exists()
+    results: list[dict[str, Any]] = json.loads(options.json.read_text()) if known else []
     for number in map(int, options.rating.split(",")):
         rates = tuple(options.rates or (1700.0, 1700.0))
         load = Load(
@@ -117,14 +118,22 @@ def rate(options: argparse.Namespace) -> None:
             options.json.write_text(json.dumps(results, indent=1))
     if options.plot:
         plot(results, options.plot)
-    passed = [r["expressways"] for r in results if r["within"]]
+    passed = [r["expressways"] for r in results if r["within"] and r["on"] == options.on]
     print(f"every answer within {LIMIT_S:g} s: {f'L = {max(passed)}' if passed else 'none of these'}")
 
 
 def _row(r: dict[str, Any]) -> None:
     told = "p50 {p50:.2f} s, p99 {p99:.2f} s, max {max:.2f} s" if "max" in r else "no answer"
     print(f"L = {r['expressways']}: {r['rows_per_second']:,.0f} rows/s, {told.format(**r)}")
-    for what in ("busy", "cores", "rows_per_cpu_second", "batches", "batch_ms"):
+    for what in (
+        "busy",
+        "longest_step",
+        "cores",
+        "rows_per_cpu_second",
+        "batches",
+        "batch_ms",
+        "longest_batch_ms",
+    ):
         if what in r:
             print(f"  {what}: {_shown(r[what])}")
     for name, share in r["operators"].items():

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from bench.linear_road.on_engine import OnEngine
 from bench.linear_road.on_spark import OnSpark, connected
+from bench.peers.processes import cpu_seconds, mark
 from penstock.engine.stage import TS
 from penstock.measurement import Kind, Measurements, Property
 from penstock.workloads.linear_road import LinearRoad
@@ -117,7 +118,7 @@ def _on_engine(load: Load) -> dict[str, Any]:
     early = [batch for last, batch in files if last < load.warmup]
     for start in range(0, len(early), 10):
         engine.push(_joined(early[start : start + 10]))
-    files, rows, busy = files[len(early) :], 0, 0.0
+    files, rows, busy, longest = files[len(early) :], 0, 0.0, 0.0
     before = _operators(engine)
     latencies.start, cpu = time.perf_counter(), time.process_time()
     while files:
@@ -129,6 +130,7 @@ def _on_engine(load: Load) -> dict[str, Any]:
         files = files[len(due) :]
         found = engine.push(_joined(due))
         done = time.perf_counter()
+        longest = max(longest, done - now)
         rows, busy = rows + sum(b.num_rows for b in due), busy + done - now
         for name, several in found.items():
             for elements in several:
@@ -137,7 +139,7 @@ def _on_engine(load: Load) -> dict[str, Any]:
     where = {name: s - before.get(name, 0.0) for name, s in _operators(engine).items()}
     return {
         **latencies.summary(), "rows": rows, "rows_per_second": rows / took, "busy": busy / took,
-        "cores": cpu / took, "rows_per_cpu_second": rows / cpu,
+        "longest_step": longest, "cores": cpu / took, "rows_per_cpu_second": rows / cpu,
         "operators": _shares(where, busy),
         "state_bytes": sum(e.state_bytes() for e in engine.pipeline.engines),
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -183,6 +185,7 @@ def show(path: Path, target: Path) -> None:
 
 
 def _on_spark(load: Load) -> dict[str, Any]:
+    mark()
     ps, latencies = connected(load.partitions), Latencies(load)
     with tempfile.TemporaryDirectory(prefix="linear-road-") as folder:
         root, staged = Path(folder), []
@@ -197,17 +200,19 @@ def _on_spark(load: Load) -> dict[str, Any]:
         _warm(spark, [path for last, path in staged if last < load.warmup], load)
         feed = _Feed([f for f in staged if f[0] >= load.warmup], spark.input, latencies)
         list(spark.results())
-        latencies.start = time.perf_counter()
+        latencies.start, cpu = time.perf_counter(), cpu_seconds()
         feed.start()
         batches = _collect(spark, feed, latencies)
-        took = time.perf_counter() - latencies.start
+        took, cpu = time.perf_counter() - latencies.start, cpu_seconds() - cpu
         operators = _measured(ps.metrics())
         spark.pipeline.stop()
         ps.close()
     whole = sum(operators.values())
     return {
         **latencies.summary(), "rows": rows, "rows_per_second": rows / took, "batches": len(batches),
-        "batch_ms": _mean(batches), "operators": _shares(operators, whole),
+        "batch_ms": _mean(batches),
+        "longest_batch_ms": max((b.get("triggerExecution", 0) for b in batches.values()), default=0),
+        "cores": cpu / took, "rows_per_cpu_second": rows / cpu, "operators": _shares(operators, whole),
     }  # fmt: skip
 
 
@@ -271,8 +276,8 @@ def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
 
     canvas = Figure(figsize=(6, 4), layout="constrained")
     axes = canvas.subplots()
-    for name, mark in (("max", "o-"), ("p99", "s--"), ("p50", "^:")):
-        axes.plot([r["expressways"] for r in results], [r.get(name) for r in results], mark, label=name)
+    for name, line in (("max", "o-"), ("p99", "s--"), ("p50", "^:")):
+        axes.plot([r["expressways"] for r in results], [r.get(name) for r in results], line, label=name)
     axes.axhline(LIMIT_S, color="grey", linewidth=1)
     first = results[0]
     axes.set(xlabel="expressways", ylabel="seconds", yscale="log")

@@ -191,7 +191,7 @@ def test_the_plan_is_drawn_and_its_parts_answer(window: Window, server: Server) 
     box.focus()
     page.keyboard.press("Enter")
     page.locator(".plan-side", has_text="order of C").wait_for()
-    assert "selected" in (box.get_attribute("class") or "")
+    page.locator('[data-box="1/mjoin.7"].selected').wait_for()
     page.get_by_label("Find in the plan").fill("aggregate")
     page.wait_for_function("document.querySelectorAll('.box.dim').length > 5")
     assert "dim" not in (page.locator('[data-box^="1/aggregate"]').get_attribute("class") or "")
@@ -347,4 +347,6 @@ def test_ten_browsers_at_once_leave_nothing_behind(browser: Any, server: Server,
                 break
             time.sleep(0.3)
         rounds.append(after)
-    assert rounds[-1] == {**dict.fromkeys(after, 0), "threads": rounds[0]["threads"]}, rounds
+    # Threads come and go in pools; ten tabs that left one each would be twenty more after two rounds.
+    assert rounds[-1].pop("threads") < rounds[0]["threads"] + 10, rounds
+    assert not any(rounds[-1].values()), rounds

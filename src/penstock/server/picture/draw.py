@@ -123,8 +123,9 @@ def _body(
 ) -> Iterator[str]:
     yield f'<g class="whole" transform="translate({MARGIN} {MARGIN})">'
     yield from _frames(scene, places, sizes)
-    for flow in scene.flows:
-        yield from _flow(flow, places.paths[flow.source, flow.target], values, scene)
+    for part in (_path, _mark):  # no flow runs over the words of another
+        for flow in scene.flows:
+            yield from _flow(flow, scene, part(flow, places.paths[flow.source, flow.target], values))
     for box in scene.boxes.values():
         (x, y), (width, height) = places.centres[box.id], sizes[box.id]
         yield from _box(box, x - width / 2, y - height / 2, width, height, values)
@@ -146,14 +147,28 @@ def _frames(scene: Scene, places: Layout, sizes: Mapping[str, tuple[float, float
         yield f"{_text(0, 0, name, 'frame-name')}</g></g>"
 
 
-def _flow(flow: Flow, points: list[tuple[float, float]], values: Values, scene: Scene) -> Iterator[str]:
-    """A flow with its queue, or with the words on how rows are moved."""
-    key = flow_key(flow.source, flow.target, flow.kind)
-    wide, live = values.get(f"{key}|width", THINNEST), _attribute(key)
+def _flow(flow: Flow, scene: Scene, drawn: Iterator[str]) -> Iterator[str]:
+    """A part of a flow's picture."""
+    parts = list(drawn)
+    if not parts:
+        return
     words = f"{scene.boxes[flow.source].title} to {scene.boxes[flow.target].title}"
     yield f'<g class="flow {flow.kind}" data-from="{_attribute(flow.source)}" '
     yield f'data-to="{_attribute(flow.target)}"><title>{_attribute(words)}</title>'
+    yield from parts
+    yield "</g>"
+
+
+def _path(flow: Flow, points: list[tuple[float, float]], values: Values) -> Iterator[str]:
+    key = flow_key(flow.source, flow.target, flow.kind)
+    wide, live = values.get(f"{key}|width", THINNEST), _attribute(key)
     yield f'<path d="{_curve(points)}" stroke-width="{wide}" data-wide="{live}|width"/>'
+
+
+def _mark(flow: Flow, points: list[tuple[float, float]], values: Values) -> Iterator[str]:
+    """The queue of a flow, or the words on how rows are moved."""
+    key = flow_key(flow.source, flow.target, flow.kind)
+    live = _attribute(key)
     (x1, y1), (x2, y2) = points[:2]
     x, y = (x1 + x2) / 2, (y1 + y2) / 2
     if flow.kind == "exchange":  # just above its target, where no other flow ends
@@ -171,7 +186,6 @@ def _flow(flow: Flow, points: list[tuple[float, float]], values: Values, scene: 
         yield f'<g class="chip"><title>{_attribute(flow.label)}</title>'
         yield _rect(x - width / 2, y - 9, width, 17, 8)
         yield f"{_text(x, y + 3.5, shown, 'chip-words')}</g>"
-    yield "</g>"
 
 
 def _curve(points: list[tuple[float, float]]) -> str:
