@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 import pytest
 from server_backends import JOIN, InProcess
 
 from penstock.errors import CatalogError, CQLError
+from penstock.server.backend import Batch
+from penstock.server.findings import Silence
 from penstock.server.history import Series
 from penstock.server.model import Model
 from penstock.server.settings import COARSE_S, COARSE_STEP_S, FINE_S
+from penstock.streamon.advice import held_back
 
 
 @pytest.fixture
@@ -125,3 +129,12 @@ def test_a_series_is_bounded_and_keeps_an_hour() -> None:
     assert len(times) <= FINE_S + COARSE_STEP_S + COARSE_S / COARSE_STEP_S + 2
     assert times[-1] - times[0] >= 3600 and times == sorted(times)
     assert all(abs(t - v) < 1e-6 for t, v in zip(times, values, strict=True))
+
+
+def test_no_input_is_silent_while_a_long_batch_runs(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    silence, found, now = Silence(), model.measurements("q"), time.monotonic()
+    assert held_back(found)
+    silence.observe(found)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 30)
+    assert silence.of("run-q", found, Batch(1, 0.0, 1.0))
+    assert not silence.of("run-q", found, Batch(1, 0.0, 20.0))

@@ -50,12 +50,12 @@ class Silence:
             known = before.get(place)
             self._since[place] = known if known is not None and known[0] == at else (at, now)
 
-    def of(self, run: str, found: Measurements) -> dict[str, str]:
-        """By silent input of a query, what to say of it."""
-        now = time.monotonic()
+    def of(self, run: str, found: Measurements, batch: Batch | None) -> dict[str, str]:
+        """By silent input of a query, what to say of it; while a long batch runs nothing is seen to move."""
+        now, least = time.monotonic(), max(SILENT_S, 2 * batch.seconds if batch else 0.0)
         sentences = {name: text for (own, name), (_, text) in held_back(found).items() if own == run}
         since = {name: then for (own, name), (_, then) in self._since.items() if own == run}
-        return {name: text for name, text in sentences.items() if now - since.get(name, now) >= SILENT_S}
+        return {name: text for name, text in sentences.items() if now - since.get(name, now) >= least}
 
 
 def _silent(silent: Mapping[str, str]) -> Iterator[Finding]:

@@ -118,7 +118,7 @@ class Model(Watching):
         shown = replace(shown, advice=_advice(r))
         if not found:
             return shown
-        silent = list(self._silence.of(r.run, found).values())
+        silent = list(self._silence.of(r.run, found, r.batch).values())
         return replace(_measured(shown, r, found), held_back=silent[0] if silent else "")
 
     def plan(self, key: str, partition: int | None = None) -> PlanView:
@@ -167,7 +167,7 @@ class Model(Watching):
         found = self._measured.get(r.run, Measurements())
         if not found:
             return []
-        silent = self._silence.of(r.run, found)
+        silent = self._silence.of(r.run, found, r.batch)
         return findings(found, self.plan(key), self.history.busy(r.run), r.batch, silent)
 
     def memory(self, key: str) -> list[Kept]:
