@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from restless import planned_by
 from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
-from penstock.engine.joins import adaptive_caching, operator
+from penstock.engine.joins import operator
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches, Phase
 from penstock.engine.joins.cache_profile import Keys
 from penstock.engine.stage import TS, Arrival
@@ -149,6 +150,8 @@ FAST = replace(
 class Running:
     """R(a) ⋈ S(a, b) ⋈ T(b); rows of T have few different keys, each with many joined rows of R and S."""
 
+    clock = staticmethod(time.thread_time)
+
     def __init__(self, join: str = "adaptive", thresholds: object = FAST) -> None:
         catalog = {n: Input(n, pa.schema([(c, pa.int64()) for c in cs])) for n, cs in SPEC.items()}
         query = "SELECT R.a, T.b FROM R [ROWS 300], S [ROWS 300], T [ROWS 50] WHERE R.a = S.a AND S.b = T.b"
@@ -159,7 +162,7 @@ class Running:
         self.random = np.random.default_rng(0)
 
     def _new(self, *args: object, thresholds: object) -> AdaptiveCaches:
-        self.caches = AdaptiveCaches(*args, thresholds)
+        self.caches = AdaptiveCaches(*args, thresholds, self.clock)
         return self.caches
 
     def step(self, r: int = 40, s: int = 40, t: int = 600) -> int:
@@ -180,12 +183,7 @@ def work_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A clock that counts what is done: a probe is 10 ticks, a tuple made one, a look-up two."""
     work = [0.0]
 
-    class Clock:
-        @staticmethod
-        def thread_time() -> float:
-            return work[0] * 1e-8
-
-    from penstock.engine.joins import caching, drop_probing, steps
+    from penstock.engine.joins import caching, steps
 
     def counted(owner: object, name: str, price: float, made: float = 1.0) -> None:
         plain = getattr(owner, name)
@@ -202,8 +200,7 @@ def work_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     counted(steps.DropProbe, "run", 10.0)
     counted(caching.CacheLookup, "run", 2.0)
     counted(caching.CacheUpdate, "run", 2.0)
-    assert drop_probing
-    monkeypatch.setattr(adaptive_caching, "time", Clock)
+    monkeypatch.setattr(Running, "clock", staticmethod(lambda: work[0] * 1e-8))
     yield
 
 

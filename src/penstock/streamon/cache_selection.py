@@ -19,6 +19,7 @@ sets of them are tried.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
@@ -99,21 +100,43 @@ def has_prefixes(orders: Orders, inputs: Collection[int]) -> bool:
     return all({i, *orders[i][: count - 1]} == set(inputs) for i in inputs)
 
 
+def prefix_sets(orders: Orders) -> list[frozenset[int]]:
+    """All sets of inputs with the prefix invariant: as many pipelines as a set has inputs begin with it.
+
+    >>> prefix_sets([[1, 2], [2, 0], [1, 0]])
+    [frozenset({1, 2}), frozenset({0, 1, 2})]
+    """
+    times = Counter[int]()
+    for i, order in enumerate(orders):
+        # As the bits of a number: a wide join has hundreds of prefixes.
+        bits = 1 << i
+        for j in order:
+            bits |= 1 << j
+            times[bits] += 1
+    whole = sorted(bits for bits, count in times.items() if count == bits.bit_count())
+    return [frozenset(i for i in range(len(orders)) if bits >> i & 1) for bits in whole]
+
+
 def candidates(orders: Orders, key: KeyOf = no_key) -> list[Candidate]:
     """The caches with the prefix invariant and at least one join, pipeline by pipeline."""
-    return [c for c in _segments(orders, key, lambda inputs: has_prefixes(orders, inputs))]
+    sets = prefix_sets(orders)
+    return [c for root in range(len(orders)) for c in _of_pipeline(orders, root, sets, key)]
 
 
-def _segments(
-    orders: Orders, key: KeyOf, wanted: Callable[[frozenset[int]], bool] = lambda inputs: True
+def _of_pipeline(
+    orders: Orders, root: int, sets: Iterable[frozenset[int]], key: KeyOf
 ) -> Iterator[Candidate]:
-    for root, order in enumerate(orders):
-        for first in range(len(order)):
-            for stop in range(first + 2, len(order) + 1):
-                inputs = frozenset(order[first:stop])
-                found = key({root, *order[:first]}, inputs, ()) if wanted(inputs) else None
-                if found is not None:
-                    yield Candidate(root, first, inputs, found)
+    """The segments of a pipeline that are one of some sets of inputs."""
+    place = {j: at for at, j in enumerate(orders[root])}
+    others = [s for s in sets if root not in s]
+    for first, inputs in sorted(
+        ((min(place[j] for j in s), s) for s in others), key=lambda f: (f[0], len(f[1]))
+    ):
+        if max(place[j] for j in inputs) != first + len(inputs) - 1:
+            continue
+        found = key({root, *orders[root][:first]}, inputs, ())
+        if found is not None:
+            yield Candidate(root, first, inputs, found)
 
 
 def _longest_first(orders: Orders) -> Iterator[tuple[int, int, frozenset[int]]]:

@@ -1,12 +1,14 @@
 """The caches of a join chosen while it runs: executor and profiler of A-Caching (thesis 5.5, figure 5.10).
 
-A join is in one of three phases:
+A join is in one of four phases:
 
 * *idle*: it does what it does, with the caches in use, until an interval is over. Without caches nothing is
   measured but counts of tuples.
-* *watching*: its slices are timed as they are, and for candidates whose key the rows of a pipeline have, a
-  Bloom filter counts the keys that come again. Candidates that cannot pay by that are left out, and if no
-  other is left the join is idle again, for twice as long. That is all that most joins ever spend on caches.
+* *watching*: its slices are timed as they are. Candidates that cannot pay by that, were every look-up a hit,
+  are left out, and if no other is left the join is idle again, for twice as long. That is all that most joins
+  ever spend on caches.
+* *counting*: for the others whose key the rows of a pipeline have, a Bloom filter counts the keys that come
+  again. Again those are left out that cannot pay.
 * *profiling*: some tuples of a slice go through all probes one after the other, without caches and without
   drop probing, each probe timed, until there are enough observations. Then the caches are chosen.
 
@@ -51,7 +53,8 @@ class Phase(Enum):
 
     IDLE = 0
     WATCHING = 1
-    PROFILING = 2
+    COUNTING = 2
+    PROFILING = 3
 
 
 class AdaptiveCaches(JoinCaches):
@@ -63,8 +66,11 @@ class AdaptiveCaches(JoinCaches):
         later: Collection[int],
         memory: int,
         thresholds: CacheThresholds = CACHES,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
+        """``clock``: what processing has taken so far; the thread's CPU seconds, or units of work."""
         super().__init__(inputs, later, memory)
+        self._clock = clock
         self.thresholds = thresholds
         self.reoptimizer = CacheReoptimizer(thresholds)
         self.log = PlanLog[CacheSet](thresholds.plan_log_size)
@@ -135,9 +141,9 @@ class AdaptiveCaches(JoinCaches):
         self.profile[j].entered += len(rows)
         for segment, cache in self.caches.items():
             if j in segment.fed_by and len(rows):
-                began = time.thread_time()
+                began = self._clock()
                 self.feed(cache, j, rows)
-                self._feeding[segment] += time.thread_time() - began
+                self._feeding[segment] += self._clock() - began
 
     # profiler
 
@@ -149,9 +155,9 @@ class AdaptiveCaches(JoinCaches):
     def _timed(self, pipeline: Pipeline, order: Sequence[int], tuples: Tuples) -> Tuples:
         """Process tuples as usual, and note what they take."""
         count, profile = len(tuples), self.profile[pipeline.root]
-        began = time.thread_time()
+        began = self._clock()
         found = pipeline.through(self._steps(pipeline, order), tuples)
-        seconds = time.thread_time() - began
+        seconds = self._clock() - began
         self.budget.busy += seconds
         if count >= self._sample(profile):
             seen = profile.cached if pipeline.root in self._roots else profile.plain
@@ -167,9 +173,9 @@ class AdaptiveCaches(JoinCaches):
 
     def _bypassing(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
         profile, count = self.profile[pipeline.root], len(tuples)
-        began = time.thread_time()
+        began = self._clock()
         found = pipeline.through(pipeline.steps(), tuples)
-        seconds = time.thread_time() - began
+        seconds = self._clock() - began
         profile.plain.append(Slice(seconds, count, len(found)))
         self.budget.spent += max(count * profile.saved, 0.0)
         return found
@@ -190,7 +196,7 @@ class AdaptiveCaches(JoinCaches):
         """Take tuples through all probes, and note how many reach each and how long they take."""
         root, bound = pipeline.root, {pipeline.root}
         seen = np.zeros((2, len(order) + 1))
-        count, started = len(tuples), time.thread_time()
+        count, started = len(tuples), self._clock()
         tuples = Filter(self.inputs, ()).run(tuples)
         fits = self._orders and order == self._orders[root]
         behind = [place for place in self._keys if place[0] == root and place[1]] if fits else []
@@ -198,15 +204,15 @@ class AdaptiveCaches(JoinCaches):
             seen[0, position] = len(tuples)
             for place in (p for p in behind if p[1] == position):
                 self._keys[place].add(keyed(self.inputs, place[2], tuples, bound)[1])
-            began = time.thread_time()
+            began = self._clock()
             tuples = Filter(self.inputs, bound).run(Probe(self.inputs, root, j, None).run(tuples))
-            seen[1, position] = time.thread_time() - began
+            seen[1, position] = self._clock() - began
             bound = {*bound, j}
         seen[0, -1] = len(tuples)
         self.profile[root].joins.append(seen)
         found = Verify(self.inputs).run(tuples)
         usual = count * self.profile[root].uncached
-        self.budget.spent += max(time.thread_time() - started - usual, 0.0)
+        self.budget.spent += max(self._clock() - started - usual, 0.0)
         return found
 
     def _place(self, c: Candidate) -> KeyPlace:
@@ -220,10 +226,10 @@ class AdaptiveCaches(JoinCaches):
         some = [p for p, k in self._keys.items() if p[:2] == (root, 0) and not k.enough]
         if not some or not self.budget.allows():
             return
-        began = time.thread_time()
+        began = self._clock()
         for place in some:
             self._keys[place].add(keyed(self.inputs, place[2], tuples, {root})[1])
-        self.budget.spent += time.thread_time() - began
+        self.budget.spent += self._clock() - began
 
     def _watch_keys(self, some: Iterable[Candidate]) -> None:
         places = {self._place(c) for c in some}
@@ -242,8 +248,8 @@ class AdaptiveCaches(JoinCaches):
             self._use_fewer("the order of probes changed")
         if self.phase is Phase.IDLE and lost:
             self._next = min(self._next, self._tuples + self.thresholds.interval)
-        elif self.phase is Phase.WATCHING:
-            self._watch_keys(self._others())
+        elif self.phase is Phase.COUNTING:
+            self._watch_keys(self._promising(lambda c: 0.0))
         elif self.phase is Phase.PROFILING:
             self._profile_promising()
 
@@ -270,6 +276,8 @@ class AdaptiveCaches(JoinCaches):
         self._drop_losing()
         if self.phase is Phase.WATCHING and self._watched():
             self._screen()
+        elif self.phase is Phase.COUNTING and self._counted():
+            self._profile()
         elif self.phase is Phase.PROFILING and self._observed():
             self._decide()
         elif self.phase is Phase.IDLE and self._tuples >= self._next:
@@ -290,7 +298,6 @@ class AdaptiveCaches(JoinCaches):
             if root not in self._roots:
                 p.plain.clear()
         self._keys = {}
-        self._watch_keys(self._others())
 
     def _late(self) -> bool:
         """Whether a phase has lasted for so long that what is not known now is left out."""
@@ -309,19 +316,39 @@ class AdaptiveCaches(JoinCaches):
         return (bool(roots) and known) or self._late()
 
     def _screen(self) -> None:
-        """Profile the candidates that may pay, if there are any; else nothing more is done for a while."""
+        """Count the keys of candidates that pay if all look-ups are hits; without any nothing more is done
+        for a while.
+        """
+        self._began = self._tuples
+        some = self._promising(lambda c: 0.0)
+        if not some:
+            self._profile()
+            return
+        self.phase = Phase.COUNTING
+        self._watch_keys(some)
+
+    def _counted(self) -> bool:
+        """Whether enough keys were counted of those that the rows of a pipeline have."""
+        return all(k.enough for place, k in self._keys.items() if not place[1]) or self._late()
+
+    def _profile(self) -> None:
+        """Profile the candidates that may pay, if there are any."""
         self.phase, self._began = Phase.PROFILING, self._tuples
         if not self._profile_promising():
             self._decide()
 
-    def _profile_promising(self) -> bool:
-        """Leave out the candidates that cannot pay by what plain slices take; returns whether others do."""
-        values = {c: self.profile.bound(c, self._miss(c, 0.0)) for c in self._others()}
+    def _promising(self, miss: Callable[[Candidate], float]) -> set[Candidate]:
+        """The candidates that may pay by what plain slices take, if this share of their look-ups misses."""
+        values = {c: self.profile.bound(c, miss(c)) for c in self._others()}
         least = self.thresholds.least_gain * self.profile.work()
         groups: dict[object, float] = {}
         for c, value in values.items():
             groups[c.group] = groups.get(c.group, -value.cost) + max(value.benefit, 0.0)
-        promising = {c for c, v in values.items() if v.benefit > 0 and groups[c.group] > least}
+        return {c for c, v in values.items() if v.benefit > 0 and groups[c.group] > least}
+
+    def _profile_promising(self) -> bool:
+        """Leave out the candidates that cannot pay; returns whether others do."""
+        promising = self._promising(lambda c: self._miss(c, 0.0))
         if self.reoptimizer.begin(promising.__contains__):
             self._use_fewer("a part of a cache is to be profiled")
         self._watch_keys(self.reoptimizer.profiled())

@@ -43,6 +43,8 @@ class Cache:
         self._expected = expected
         self.limit = limit
         self.hits = self.misses = self.updates = self.evicted = 0
+        self.operations = 0
+        """Keys looked up or added, and entries read or added."""
         self._reset()
 
     def _reset(self) -> None:
@@ -72,6 +74,7 @@ class Cache:
 
     def find(self, words: np.ndarray) -> Int64s:
         """The bucket of each key, -1 for a miss. Buckets are valid until the next ``create``."""
+        self.operations += len(words)
         return caching.find(self._keys, self._spans, words)
 
     def values(self, buckets: Int64s) -> np.ndarray:
@@ -86,6 +89,7 @@ class Cache:
         pool = self._keys, self._spans, self.rows, self.lives, self._top
         values, self._top = caching.create(*pool, words, counts, rows, lives)
         self._created += len(words)
+        self.operations += len(words) + len(rows)
         return values
 
     def insert(
@@ -100,6 +104,7 @@ class Cache:
                 # The value that has no room needs twice its entries at most.
                 self.reserve(2 * int(self._spans[:, 2].max()) + 2, bases)
         self.updates += len(words)
+        self.operations += len(words)
         self._added += len(words)
 
     def read(
@@ -116,7 +121,9 @@ class Cache:
 
         ``stores``, ``view``, ``later``: as in ``kernels.caching.read``.
         """
-        return caching.read(self.rows, self.lives, bases, values, starts, ends, stores, view, later)
+        found = caching.read(self.rows, self.lives, bases, values, starts, ends, stores, view, later)
+        self.operations += len(found[0])
+        return found
 
     def reserve(self, count: int, bases: Int64s) -> None:
         """Make room for more entries, without giving up any key."""
