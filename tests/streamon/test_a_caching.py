@@ -219,6 +219,17 @@ def test_a_cache_that_pays_is_found_and_kept() -> None:
     assert "R ⋈ S for T" in made[-1]
 
 
+@pytest.mark.usefixtures("work_clock")
+def test_a_cache_of_which_too_little_is_known_stays() -> None:
+    """Few slices have gone through it when the next interval is over: what it was chosen for still counts."""
+    running = Running(thresholds=replace(FAST, observations=16, interval=4000))
+    for _ in range(60):
+        running.step()
+    caches = running.caches
+    assert any(c.root == 2 for c in caches.reoptimizer.plan)
+    assert caches.log.count == 1
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("work_clock")
 @pytest.mark.long

@@ -18,8 +18,10 @@ from penstock.streamon.cache_selection import (
     forest,
     greedy,
     has_prefixes,
+    prefix_sets,
     select,
     with_global,
+    without_worse,
     worth,
 )
 
@@ -56,6 +58,23 @@ def test_example_5_5_1_candidates() -> None:
     assert sets == {frozenset(s) for s in ({1, 2}, {4, 5}, {1, 2, 3}, {1, 2, 3, 4, 5})}
     of_4 = [named(c)[1] for c in found if c.root == 3]
     assert sorted(map(len, of_4)) == [2, 3] and {1, 2} in of_4 and {1, 2, 3} in of_4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sets_with_the_prefix_invariant_are_all_found(seed: int) -> None:
+    """Definition 5.4.2 for every set of inputs, one after the other."""
+    random, count = Random(seed), 5
+    near = [sorted(range(count), key=lambda j: (abs(i // 2 - j // 2), random.random())) for i in range(count)]
+    orders = [[j for j in order if j != i] for i, order in enumerate(near)]
+    sets = chain.from_iterable(combinations(range(count), n) for n in range(2, count + 1))
+    assert set(prefix_sets(orders)) == {frozenset(s) for s in sets if has_prefixes(orders, s)}
+
+
+def test_the_better_of_a_join_and_its_semijoin() -> None:
+    whole, half = (Candidate(2, 0, frozenset({0, 1}), key) for key in ("X", "X ⋉ Y"))
+    other = Candidate(1, 0, frozenset({0, 2}), "another")
+    values = {half: Value(3.0, 2.0), whole: Value(2.5, 1.0), other: Value(0.0, 1.0)}
+    assert set(without_worse(values)) == {whole, other}
 
 
 def shape(trees: list[Tree]) -> list:

@@ -75,6 +75,10 @@ class CacheReoptimizer:
             self.interval = self._thresholds.interval
         return lost
 
+    def judged(self, c: Candidate) -> Value | None:
+        """Benefit and cost of a candidate when caches were last selected."""
+        return self._judged.get(c)
+
     def profiled(self) -> list[Candidate]:
         return [c for c, s in self.states.items() if s is State.PROFILED]
 

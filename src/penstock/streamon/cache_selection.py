@@ -168,6 +168,16 @@ def with_global(orders: Orders, quota: int, key: KeyOf = no_key) -> list[Candida
     return found
 
 
+def without_worse(values: Values) -> dict[Candidate, Value]:
+    """Of candidates that stand for the same joins of a pipeline, such as X and X ⋉ Y, the best."""
+    best: dict[tuple[int, frozenset[int]], Candidate] = {}
+    for c, value in values.items():
+        other = best.get((c.root, c.inputs))
+        if other is None or value.net > values[other].net:
+            best[c.root, c.inputs] = c
+    return {c: values[c] for c in best.values()}
+
+
 def beside_of(orders: Orders, inputs: frozenset[int]) -> frozenset[int]:
     """The fewest inputs that satisfy the prefix invariant together with a segment; all others always do."""
     others = [i for i in range(len(orders)) if i not in inputs]

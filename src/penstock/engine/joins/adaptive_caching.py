@@ -35,7 +35,7 @@ from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
 from penstock.engine.joins.tuples import Tuples
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.a_caching import CacheEvidence, CacheProfiler, CacheReoptimizer, CacheSet, State
-from penstock.streamon.cache_selection import Candidate, Value, with_global
+from penstock.streamon.cache_selection import Candidate, Value, with_global, without_worse
 from penstock.streamon.framework import StreaMon
 from penstock.streamon.plan_log import PlanLog
 from penstock.streamon.settings import CACHES, PATIENCE, RARE, CacheThresholds
@@ -243,7 +243,7 @@ class AdaptiveCaches(JoinCaches):
             if before and order != before[root]:
                 self.profile[root].clear()
         found = with_global(self._orders, self.thresholds.quota, self._key)
-        lost = self.reoptimizer.propose(found)
+        lost = self.reoptimizer.propose([*found, *self._kept_whole(found)])
         if lost:
             self._use_fewer("the order of probes changed")
         if self.phase is Phase.IDLE and lost:
@@ -252,6 +252,14 @@ class AdaptiveCaches(JoinCaches):
             self._watch_keys(self._promising(lambda c: 0.0))
         elif self.phase is Phase.PROFILING:
             self._profile_promising()
+
+    def _kept_whole(self, some: Iterable[Candidate]) -> Iterator[Candidate]:
+        """For each X ⋉ Y the same X without Y. Updates are computed apart from the pipelines here, so that
+        needs no prefix invariant, and rows of Y need not update it; but more is read.
+        """
+        for c in (c for c in some if c.beside):
+            before = {c.root, *self._orders[c.root][: c.first]}
+            yield Candidate(c.root, c.first, c.inputs, self._key(before, c.inputs, ()))
 
     def _others(self) -> list[Candidate]:
         """The candidates that are not in use."""
@@ -370,12 +378,15 @@ class AdaptiveCaches(JoinCaches):
         """Benefit and cost of every used and profiled candidate (5.5.1)."""
         states = self.reoptimizer.states.items()
         values = {c: self._value(c) for c, s in states if s is not State.UNUSED}
-        return CacheEvidence(values, self.profile.work(), self.profile.traffic())
+        return CacheEvidence(without_worse(values), self.profile.work(), self.profile.traffic())
 
     def _value(self, c: Candidate) -> Value:
-        measured = self._measured_benefit(c.root) if c in self.reoptimizer.plan else None
-        if measured is not None:
-            return Value(measured, self._measured_cost(_segment(c)))
+        if c in self.reoptimizer.plan:
+            measured = self._measured_benefit(c.root)
+            if measured is not None:
+                return Value(measured, self._measured_cost(_segment(c)))
+            if (before := self.reoptimizer.judged(c)) is not None:
+                return before
         return self.profile.value(c, self._orders, self._miss(c, 1.0))
 
     def _miss(self, c: Candidate, unknown: float) -> float:

@@ -161,7 +161,7 @@ class JoinProfile:
         """
         p, t = self.pipelines[c.root], self._thresholds
         least = t.probe_s + t.read_s * p.results + t.call_s / p.slice_size
-        fed = sum(self.pipelines[j].entered for j in c.inputs) / self.recent
+        fed = sum(self.pipelines[j].entered for j in c.inputs | c.beside) / self.recent
         return Value(self.rate(c.root) * ((1.0 - miss) * p.uncached - least), fed * t.probe_s)
 
     def value(self, c: Candidate, orders: Sequence[Sequence[int]], miss: float) -> Value:
