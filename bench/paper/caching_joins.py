@@ -13,6 +13,7 @@ Rows come in steps of some thousand, which are shorter than the windows. There a
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -238,7 +239,9 @@ def compared(
     engines = {p.name: engine(query, streams, p) for p in plans}
     runs = {name: Run(joins) for name, (_, joins) in engines.items()}
     steps = list(batches())
+    gc.freeze()  # what is there now is not looked at again, so that a collection takes next to nothing
     for number, batch in enumerate(steps):
+        gc.collect()  # so that none is due while a step is timed
         rows = arrivals(batch, number, ticks)
         count = sum(a.batch.num_rows for a in rows if a.batch is not None)
         results = set()

@@ -7,9 +7,9 @@ python -m bench.streamon.caching --explain  # what explain says of the first wor
 
 Each workload runs in three plans in turns on the same steps: ``mjoin``; ``adaptive``, the default; and plain
 probes, one after the other, without caches and without the drop probing that a pipeline with caches does not
-have either, so that what caches save is not taken for what drop probing costs. Ratios are those of the CPU
-seconds of groups of steps in which each plan was first, second and third once; the interval is that of
-their mean, after the first third of the steps.
+have either, so that what caches save is not taken for what drop probing costs. A ratio is that of the CPU
+seconds of all steps after the first third; its 95 % interval is by groups of steps in which each plan was
+first, second and third once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,7 @@ NO_LOSS = 1.05
 
 @dataclass(frozen=True)
 class Ratio:
-    """The mean of some ratios, and half of its 95 % interval."""
+    """A ratio of CPU seconds, and half of its 95 % interval."""
 
     mean: float
     half: float
@@ -63,11 +63,16 @@ class Compared:
 
 
 def ratio(run: Run, other: Run, group: int) -> Ratio:
-    half = len(run.by_step) // 3
-    pairs = list(zip(run.by_step[half:], other.by_step[half:], strict=True))
-    groups = [pairs[at : at + group] for at in range(0, len(pairs) - group + 1, group)]
-    ratios = [sum(a[1] for a, _ in g) / sum(b[1] for _, b in g) for g in groups]
-    return Ratio(fmean(ratios), 1.96 * stdev(ratios) / sqrt(len(ratios)) if len(ratios) > 1 else 0.0)
+    first = len(run.by_step) // 3
+    starts = range(first, len(run.by_step) - group + 1, group)
+    ours, theirs = (
+        np.array([sum(seconds for _, seconds in r.by_step[at : at + group]) for at in starts])
+        for r in (run, other)
+    )
+    whole = ours.sum() / theirs.sum()
+    # The interval of a ratio of sums: by what each group is off.
+    off = np.std(ours - whole * theirs, ddof=1) / theirs.mean() if len(ours) > 1 else 0.0
+    return Ratio(float(whole), float(1.96 * off / sqrt(len(ours))))
 
 
 def judge(runs: Mapping[str, Run]) -> Compared:

@@ -102,8 +102,8 @@ def of_tables(tables: Mapping[str, pa.Table]) -> Batch:
     return {n: {c: column(t, c) for c in t.column_names} for n, t in tables.items()}
 
 
-def as_in_join(streams: int, rows: int = 400_000, steps: float = 0.5) -> Workload:
-    """The join of ``penstock bench join`` and ``growth``."""
+def as_in_join(streams: int, rows: int = 100_000, steps: float = 2.0) -> Workload:
+    """The join of ``penstock bench join`` and ``growth``, in shorter steps: more pairs to compare."""
     made = JoinWorkload(streams=streams, rows=rows)
     window = f"[RANGE {round(made.window_seconds * MICROS)}]"
     values = ", ".join(f"{n}.v AS v{n}" for n in made.names)
@@ -169,6 +169,6 @@ WORKLOADS = (
     Workload("3 streams, steps of 300 rows", *one_key(3, "ROWS 1000"), star(3, 1_000, 100), steps=4),
     as_in_join(3),
     as_in_join(5),
-    as_in_network(4, 5_000, 4),
-    as_in_network(24, 2_000, 20, steps=0.5),
+    as_in_network(4, 5_000, 4, steps=4),
+    as_in_network(24, 2_000, 20, steps=2),
 )  # fmt: skip
