@@ -1,7 +1,7 @@
 """Figure 5.22: two fixed caches and adaptive ones when a stream has a burst."""
 
 from bench.paper.figure import Figure
-from bench.paper.join_plans import NOTES, burst, burst_claims
+from bench.paper.join_plans import burst, burst_claims
 
 FIGURE = Figure(
     "5.22",
@@ -10,5 +10,4 @@ FIGURE = Figure(
     ("rows_per_second", "work"),
     burst,
     burst_claims,
-    notes=NOTES,
 )
