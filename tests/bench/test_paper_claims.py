@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
-from bench.paper import hammad_9a, hammad_9b, srivastava_10, srivastava_bounds  # noqa: E402
+from bench.paper import (  # noqa: E402
+    caching_figures,
+    caching_joins,
+    hammad_9a,
+    hammad_9b,
+    join_plans,
+    srivastava_10,
+    srivastava_bounds,
+)
 from bench.paper.letter_joins import counted  # noqa: E402
 from bench.paper.sampled_queries import NEAR, SampledQuery  # noqa: E402
 from bench.paper.w_joins import LETTER, Streams, run  # noqa: E402
@@ -81,3 +89,40 @@ def test_sampled_queries_run_as_cql() -> None:
     )
     assert 0.5 < np.mean((low <= true) & (true <= high)) <= 1
     assert not np.allclose(true, query.run(60, "SAMPLE CLUSTER", 1).column("mean", 300_000))
+
+
+def test_caches_that_are_behind_anywhere_are_not_ahead_everywhere() -> None:
+    def judged(*work: float) -> list[bool | None]:
+        rows = [
+            {"x": x, "relative": 0.5, "relative_work": w, "relative_made": 0.5, "relative_to_probes": 0.5}
+            for x, w in enumerate(work)
+        ]
+        return [c.agrees for c in caching_figures.everywhere(rows)]
+
+    assert judged(0.9, 0.8) == [True, True, True, True]
+    assert judged(1.1, 0.8) == [True, False, True, True]
+
+
+def test_plans_are_compared_by_less_work_and_more_rows() -> None:
+    def rows(**work: float) -> list[dict]:
+        return [
+            {"point": "D1", "algorithm": name, "work": w, "rows_per_second": 1 / w}
+            for name, w in work.items()
+        ]
+
+    by_work, by_time = (join_plans.point_claims(rows(M=4.0, X=2.0, P=3.0, G=1.0))[at:] for at in (0, 6))
+    # One point may be an exception of what holds nearly everywhere, so that one alone tells nothing.
+    assert by_work[5].agrees and by_time[5].agrees and by_work[5].says == "X is ahead of P: work"
+    turned = join_plans.point_claims(rows(M=4.0, X=3.0, P=2.0, G=1.0))
+    assert not turned[5].agrees and not turned[11].agrees
+
+
+def test_the_clock_of_work_counts_each_operation_once() -> None:
+    """One row each of R, S and T, in this order: R's finds no S, S's finds R and no T, T's finds both."""
+    plan = caching_joins.plain_probes()
+    made, (join,) = caching_joins.engine(caching_joins.rst(4, 4, 4), caching_joins.RST, plan)
+    one = np.array([1])
+    made.step(caching_joins.arrivals({"R": {"a": one}, "S": {"a": one, "b": one}, "T": {"b": one}}, 0))
+    work = caching_joins.Work(join._inputs, join.caches)
+    assert (work.probes(), work.made(), work.look_ups()) == (5, 3, 0)
+    assert work.units() == 8 and work() == pytest.approx(8 * caching_joins.UNIT)
