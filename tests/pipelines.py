@@ -29,8 +29,8 @@ from penstock.cql.query import bind, define_view
 from penstock.cql.statements import CreateView, parse
 from penstock.engine.command import Command
 from penstock.engine.element import BEFORE_TIME
-from penstock.engine.stage import waits
 from penstock.errors import PenstockError, PipelineError
+from penstock.in_process import onward
 from penstock.plan.logical import Query
 from penstock.plan.pipeline import Admitted, PipelinePlan, admit, plan_pipeline
 
@@ -48,6 +48,8 @@ class PipelineTrial:
     """The queries that share nothing."""
     history: tuple[str, ...] = ()
     """The queries that are registered with history."""
+    stages: int | None = None
+    """How many the pipeline has; None: as its first queries need."""
 
     def run(self) -> None:
         """Raises if a query has not the output that it would have alone."""
@@ -67,7 +69,8 @@ class PipelineTrial:
             f"PipelineTrial(\n    {self.queries!r},\n    Case(\n        {self.case.cql!r},\n"
             f"        {self.case.inputs!r},\n        {self.case.schemas!r},\n        None,\n"
             f"        {self.case.unit!r},\n    ),\n    {self.manner!r},\n    {self.planner!r},\n"
-            f"    {self.one_clock!r},\n    {self.private!r},\n    {self.history!r},\n).run()\n"
+            f"    {self.one_clock!r},\n    {self.private!r},\n    {self.history!r},\n    {self.stages!r},\n"
+            ").run()\n"
         )
 
 
@@ -90,7 +93,8 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
     manner = replace(manner, heavy=(), memory_limit=limit)
     private = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(5))
     history = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(2))
-    return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private, history)
+    stages = choices.pick(None, None, 1, 2)
+    return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private, history, stages)
 
 
 @dataclass
@@ -121,7 +125,10 @@ class PipelineRun:
         manner = trial.manner
         self.settings = settings_of(manner)
         self.plan = self._planned()
-        self.partitions = [Partition(self.plan.stage.stage, n) for n in range(manner.partitions)]
+        self.partitions, self.second = (
+            [Partition(s.stage, n) for n in range(manner.partitions)] if s else []
+            for s in (self.plan.stage, self.plan.second)
+        )
         self.streams = {i.name: i.stream.name for i in self.plan.sources}
         self.ran: dict[str, Ran] = {}
         self._sequence = 0
@@ -132,7 +139,13 @@ class PipelineRun:
         first = {name: q for name in names if (q := self.bound[name]) is not None}
         try:
             return plan_pipeline(
-                streams, first, self.trial.manner.partitions, None, self.settings, self.trial.one_clock
+                streams,
+                first,
+                self.trial.manner.partitions,
+                None,
+                self.settings,
+                self.trial.one_clock,
+                self.trial.stages,
             )
         except PenstockError as error:
             raise Skip(str(error)) from None
@@ -142,7 +155,7 @@ class PipelineRun:
         steps = steps_of(self.plan.stage, self.trial.case, self.trial.manner)
         for number, step in enumerate(steps):
             how = self.trial.manner.before[number] if number < len(self.trial.manner.before) else ""
-            for partition in self.partitions:
+            for partition in (*self.partitions, *self.second):
                 if "snapshot" in how:
                     partition.snapshot("whole" in how)
                 if "rebuild" in how:
@@ -150,10 +163,13 @@ class PipelineRun:
             commands = self._commands(number, last=number + 1 == len(steps))
             outputs = [p.step(arrivals, commands) for p, arrivals in zip(self.partitions, step, strict=True)]
             self._since()
-            for out in outputs:
+            following = [p.step(onward(outputs, n), commands) for n, p in enumerate(self.second)]
+            for out in (*outputs, *following):
                 assert not out.failed, out.failed
                 for name, root in out.roots.items():
                     ran = self.ran[name]
+                    if root.by is not None:
+                        continue
                     ran.changes += changes_of_batch(root.batch, ran.admitted.schema.names)
                     ran.complete = root.progress
         return list(self.ran.values())
@@ -244,7 +260,7 @@ def _check(trial: PipelineTrial, ran: Ran) -> None:
         return
     actual = without_bounds(ran.changes, alone)
     shown = [c for c in expected if c[0] < ran.complete]
-    if not (ran.admitted.plan.reads_windows or waits(ran.admitted.plan.root)):
+    if not ran.admitted.plan.shows_complete:
         # Shown at once: also results of an instant that is not complete.
         shown = [c for c in expected if c[0] < ran.complete or _row(c) in set(map(_row, actual))]
     if oracle.differences(actual, shown):

@@ -18,7 +18,7 @@ from penstock.engine.command import END, REGISTER, Command
 from penstock.engine.element import batch_of
 from penstock.engine.engine import Engine
 from penstock.engine.evaluate import evaluate, true_mask
-from penstock.engine.registry import QueryPlan
+from penstock.engine.registry import QueryPlan, exchange_of
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import EngineError
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
@@ -66,8 +66,9 @@ class InProcessPipeline:
         self, plan: PipelinePlan, queries: Mapping[str, Admitted], tables: Mapping[str, pa.Table]
     ) -> None:
         self._plan = plan
-        stage = plan.stage.stage
-        self.engines = [Engine(replace(stage, partition=n)) for n in range(plan.partitions)]
+        partitions = range(plan.partitions)
+        stages = [[Engine(replace(s.stage, partition=n)) for n in partitions] for s in plan.stages]
+        self.engines, self._second = stages[0], stages[1] if len(stages) > 1 else []
         self._commands = [
             Command(number, REGISTER, {"query": name, "plan": _ready(query, tables).encoded()})
             for number, (name, query) in enumerate(queries.items(), 1)
@@ -86,15 +87,33 @@ class InProcessPipeline:
 
     def _run(self, arrivals: Sequence[list[Arrival]]) -> dict[str, list[pa.RecordBatch]]:
         commands, self._commands = self._commands, []
+        outputs = [e.step(its, commands) for e, its in zip(self.engines, arrivals, strict=True)]
+        for number, engine in enumerate(self._second):
+            outputs.append(engine.step(onward(outputs[: len(self.engines)], number), commands))
         found: dict[str, list[pa.RecordBatch]] = {}
-        for engine, its in zip(self.engines, arrivals, strict=True):
-            output = engine.step(its, commands)
+        for output in outputs:
             if output.failed:
                 name, reason = next(iter(output.failed.items()))
                 raise EngineError(f"the query {name} failed: {reason}")
             for name, root in output.roots.items():
-                found.setdefault(name, []).append(root.batch)
+                if root.by is None:
+                    found.setdefault(name, []).append(root.batch)
         return found
+
+
+def onward(outputs: Sequence[StepOutput], number: int) -> list[Arrival]:
+    """The arrivals of a partition of a pipeline's second stage from all partitions of the first."""
+    arrivals = []
+    for producer, output in enumerate(outputs):
+        for name, root in output.roots.items():
+            if root.by is None or (number and not root.by):
+                continue
+            keys = [root.batch.column(column) for column in root.by]
+            where = partition_numbers(keys, len(outputs) if root.by else 1, root.batch.num_rows)
+            mine, total = root.batch.filter(pa.array(where == number)), root.batch.num_rows
+            own = (exchange_of(name), producer, mine, root.first)
+            arrivals.append(Arrival(*own, progress=root.progress, total=total))
+    return arrivals
 
 
 def _ready(query: Admitted, tables: Mapping[str, pa.Table]) -> QueryPlan:

@@ -185,6 +185,19 @@ class TestSplits:
         pipeline = Pipeline(2, **queries, c="SELECT S.v, R.w FROM S, R WHERE S.k = R.k")
         assert [i.name for i in pipeline.plan.sources] == ["S by k", "R by k"]
 
+    def test_a_query_that_any_split_fits_takes_the_most_parallel_one(self) -> None:
+        queries = {
+            "filter": "SELECT k FROM S WHERE v > 3",
+            "rows": "SELECT COUNT(*) AS n FROM S [ROWS 5]",
+            "by_v": "SELECT v, COUNT(*) AS n FROM S [RANGE 10] GROUP BY v",
+        }
+        plan = Pipeline(2, **queries).plan
+        assert [i.name for i in plan.sources if i.alias == "S"] == ["S by v", "S whole"]
+        spread = {name: admit(plan, name, bound(cql)).spread for name, cql in queries.items()}
+        assert spread == {"filter": True, "rows": False, "by_v": True}
+        whole = Pipeline(2, rows=queries["rows"], filter=queries["filter"]).plan
+        assert [i.name for i in whole.sources if i.alias == "S"] == ["S whole"]
+
     def test_named_splits(self) -> None:
         pipeline = Pipeline(2, {"S": [["k"], ["v"], []]})
         assert [i.name for i in pipeline.plan.sources if i.alias == "S"] == ["S by k", "S by v", "S whole"]
@@ -193,6 +206,23 @@ class TestSplits:
             Pipeline(2, {"S": [["x"]]})
         with pytest.raises(PipelineError, match="split names Z, which is not a stream"):
             Pipeline(2, {"Z": [["x"]]})
+
+    def test_a_second_stage_brings_together_what_no_split_does(self) -> None:
+        crossed = "SELECT S.v, COUNT(*) AS n FROM S [RANGE 5], R [RANGE 5] WHERE S.k = R.k GROUP BY S.v"
+        plan = Pipeline(2, a="SELECT MAX(v) AS m FROM S [RANGE 5]", b=crossed).plan
+        assert plan.second is not None and [i.name for i in plan.sources] == ["S by k", "R by k"]
+        by_v, by_k = (f"SELECT {c}, COUNT(*) AS n FROM S [RANGE 7] GROUP BY {c}" for c in "vk")
+        later = [admit(plan, "d", bound(cql)).plan for cql in (by_v, by_k, crossed)]
+        assert [p.by for p in later] == [("S.v",), (), ("S.v",)] and later[1].second is None
+        assert "stage 2, elements of stage 1 by hash of S.v" in explain_pipeline(
+            plan, {"b": admit(plan, "b", bound(crossed))}
+        )
+
+    def test_without_a_second_stage_such_a_query_is_told_how_to_have_one(self) -> None:
+        plan = Pipeline(2, a="SELECT k, COUNT(*) AS n FROM S [RANGE 10] GROUP BY k").plan
+        assert plan.second is None
+        with pytest.raises(PipelineError, match=r"split=\{'S': \[\[\]\]\}.* or with stages=2"):
+            admit(plan, "b", bound("SELECT MAX(v) AS m FROM S [RANGE 5]"))
 
     def test_other_streams_are_refused(self) -> None:
         with pytest.raises(PipelineError, match="does not read Q; its streams are S, R"):

@@ -29,6 +29,7 @@ TOTALS = "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM S [RANGE 6] GROUP BY k"
 PAIRS = "SELECT ISTREAM(S.k, S.v, R.v AS w) FROM S [RANGE 6], R [RANGE 4] WHERE S.k = R.k"
 ALL = "SELECT COUNT(*) AS n FROM S [RANGE 3]"
 """A query that runs in one of the two partitions."""
+CROSSED = "SELECT S.v, COUNT(*) AS n FROM S [RANGE 6], R [RANGE 4] WHERE S.k = R.k GROUP BY S.v"
 LARGE = "SELECT k, MAX(v) AS m FROM S [RANGE 3] WHERE v > 20 GROUP BY k"
 CHECKED = "SELECT ISTREAM(k, checked(v) AS c) FROM S [NOW]"
 ROW = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
@@ -214,6 +215,36 @@ def test_what_is_killed_is_rebuilt_and_published_once(feed: Feed, session: Sessi
     feed.check(feed.read(again, "pairs"), PAIRS, later)
     published = json.loads((feed.root / "c" / "results" / "published.json").read_text())
     assert published["first"] == 0 and published["commands"] == 2
+
+
+def test_a_second_stage_for_queries_that_come_later(feed: Feed, session: Session) -> None:
+    """Also one that raises there, engines that are killed, and a restart."""
+    pipeline = feed.pipeline(split={"S": "k", "R": "k"}, stages=2)
+    pipeline.register("totals", TOTALS)
+    pipeline.register("all", ALL)
+    pipeline.start()
+    step(feed, pipeline)
+    assert "in two stages" in pipeline.explain()
+    pipeline.register("crossed", CROSSED)
+    most = pipeline.register("most", "SELECT checked(MAX(v)) AS m FROM S [RANGE 3]")
+    later = 4 * feed.files - 1
+    step(feed, pipeline)
+    for pid in pids(session):
+        os.kill(pid, signal.SIGKILL)
+    feed.add(value=1000)
+    pipeline.process_all_available()
+    until(lambda: most.state == "failed")
+    step(feed, pipeline)
+    pipeline.stop()
+    with pytest.raises(PipelineError, match="has the setting stages = 2, not 1; they are fixed"):
+        feed.pipeline(stages=1)
+    again = feed.pipeline()
+    again.start()
+    step(feed, again)
+    for name, query in (("totals", TOTALS), ("all", ALL)):
+        feed.check(feed.read(again, name), query)
+    feed.check(feed.read(again, "crossed"), CROSSED, later)
+    assert {ts for ts, _, _ in feed.read(again, "most")} <= set(range(later, later + 5))
 
 
 def test_a_run_over_finite_input_completes_the_last_instant(feed: Feed) -> None:

@@ -34,10 +34,11 @@ class Asked:
     ``since`` is the first instant that it sees, ``begin`` that of its result, ``until`` the last if dropped.
     """
 
-    def __init__(self, die: Random) -> None:
+    def __init__(self, die: Random, stages: int) -> None:
         self.since, self.begin, self.until = 0, 0, FOREVER
         size, other, least = die.choice((3, 6, 9)), die.choice((2, 4)), die.choice((-1, 10, 20))
-        kind = die.choice(("group", "join", "rows", "all", "distinct", "derived"))
+        kinds = ["group", "join", "rows", "all", "distinct", "derived"]
+        kind = die.choice(kinds + ["by_v", "crossed"] * (stages - 1))
         where = f"WHERE v > {least}" if least >= 0 else ""
         self.span = {"join": size, "derived": other, "group": size, "distinct": size}.get(kind)
         self.may_look_back = kind in ("group", "distinct")
@@ -47,6 +48,9 @@ class Asked:
             "group": f"SELECT k, COUNT(*) AS n, SUM(v) AS s FROM S [RANGE {size}] {where} GROUP BY k",
             "join": f"SELECT S.k, S.v, R.v AS w FROM S [RANGE {size}], R [RANGE {other}] WHERE S.k = R.k",
             "rows": f"SELECT k, v FROM S [PARTITION BY k ROWS {other}]",
+            "by_v": f"SELECT v, COUNT(*) AS n FROM S [RANGE {size}] {where} GROUP BY v",
+            "crossed": f"SELECT S.v, COUNT(*) AS n FROM S [RANGE {size}], R [RANGE {other}] WHERE S.k = R.k "
+            "GROUP BY S.v",
             "all": f"SELECT COUNT(*) AS n, MAX(v) AS m FROM S [RANGE {size}] {where}",
             "distinct": f"SELECT DISTINCT k, v FROM S [RANGE {size}] {where}",
             "derived": f"SELECT k, COUNT(*) AS n FROM ({inner}) [RANGE {size}] GROUP BY k",
@@ -60,14 +64,16 @@ class Run:
         self.feed, self.die, self.partitions = feed, Random(seed), partitions
         self.asked: dict[str, Asked] = {}
         self.session = feed.session(partitions)
-        self.pipeline = feed.pipeline(self.session, split={"S": [["k"], []], "R": "k"})
+        self.stages = 1 if partitions == 1 else self.die.choice((1, 2))
+        split = {"S": [["k"], []] if self.stages == 1 else ["k"], "R": "k"}
+        self.pipeline = feed.pipeline(self.session, split=split, stages=self.stages)
 
     @property
     def running(self) -> list[str]:
         return [n for n, q in self.asked.items() if q.until == FOREVER]
 
     def register(self, first: bool = False) -> None:
-        name, query = f"q{len(self.asked)}", Asked(self.die)
+        name, query = f"q{len(self.asked)}", Asked(self.die, self.stages)
         history = not first and query.may_look_back and self.die.random() < 0.6
         self.session.sql(f"SET penstock.sharing = '{self.die.choice(('on', 'on', 'off'))}'")
         if not first:

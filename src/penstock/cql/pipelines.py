@@ -22,7 +22,7 @@ from penstock.schema import TimeDomain
 
 @dataclass(frozen=True)
 class CreatePipeline:
-    """A pipeline over streams; ``split``: by stream lists of columns, ``keep`` in seconds.
+    """A pipeline over streams; ``split``: by stream lists of columns, ``keep`` in seconds, ``stages`` 1 or 2.
 
     Of what is None, the session's settings or the defaults apply.
     """
@@ -33,6 +33,7 @@ class CreatePipeline:
     keep: float | None = None
     split: dict[str, list[list[str]]] = field(default_factory=dict)
     trigger: str | None = None
+    stages: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str 
         _keep(node.args.get("keep")),
         split,
         trigger(node.args.get("trigger")),
+        node.args.get("stages"),
     )
 
 

@@ -85,7 +85,7 @@ class Received:
     def _note(self, name: str, batch: pa.RecordBatch) -> None:
         if own_column(name) in batch.schema.names:
             batch = batch.filter(batch.column(own_column(name)))
-        self._rows[name] += batch.num_rows
+        self._rows[name] = self._rows.get(name, 0) + batch.num_rows
         if name in self._keys:
             key = batch.column(self._keys[name])
             self._heavy[name].see(key.cast(pa.string()) if pa.types.is_decimal(key.type) else key)
@@ -95,7 +95,7 @@ class Received:
         for name, rows in self._rows.items():
             own = [Reading(Property.RECEIVED, rows)]
             if self._seconds:
-                own.append(Reading(Property.THROUGHPUT, (rows - self._before[name]) / self._seconds))
+                own.append(Reading(Property.THROUGHPUT, (rows - self._before.get(name, 0)) / self._seconds))
             if name in self._keys:
                 parts = self._heavy[name].parts()
                 own += [self._described[name], *curve(Property.HEAVY_SHARE, parts.values(), parts)]

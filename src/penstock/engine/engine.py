@@ -40,6 +40,7 @@ from penstock.engine.stage import (
     RootOutput,
     Snapshot,
     Stage,
+    StageInput,
     StepOutput,
     waits,
 )
@@ -148,7 +149,7 @@ class Engine:
         else:
             root, first = with_history(plan.root, name, self._registry.queries[name]), start.begin
             group.opens(first, min(start.history.values()))
-        group.add(name, root, plan.inputs, None if first == BEFORE_TIME else first)
+        group.add(name, root, _tables(plan), None if first == BEFORE_TIME else first)
         self._group_of[name] = key
 
     def _runs_here(self, plan: QueryPlan) -> bool:
@@ -171,7 +172,8 @@ class Engine:
 
     def _new_group(self, plan: QueryPlan) -> ClockGroup:
         reads = self._reads(plan)
-        streams = [i for i in self.stage.inputs if i.kind in STREAMS and i.name in reads]
+        inputs = (*self.stage.inputs, *plan.inputs)
+        streams = [i for i in inputs if i.kind in STREAMS and i.name in reads]
         slice_rows, isolates = self.stage.scheduling.slice_rows, not self.stage.roots
         group = ClockGroup(streams, self._waits(plan), self._numbers, slice_rows, isolates)
         group.inputs.begin(self._registry.highest)
@@ -209,15 +211,19 @@ class Engine:
                 self._drop(name)
         new = [n for n, q in self._registry.queries.items() if before.queries.get(n) != q]
         for name in new:
-            plan = QueryPlan.decoded(self._registry.queries[name].plan)
+            plan = self._decoded(self._registry.queries[name])
             if name in self._registry.asking and self._runs_here(plan):
                 self._look_back(name, plan, [n for n in before.queries if n in self._starts])
             self._plans[name] = plan
-            self._own_tables[name] = [i.name for i in plan.inputs]
-            rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in plan.inputs}
+            self._own_tables[name] = [i.name for i in _tables(plan)]
+            rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in _tables(plan)}
             self._tables = {**rows, **self._tables}
             start = _Start.of(self._registry.queries[name]) if starts is None else starts[name]
             self._start(name, plan, start)
+
+    def _decoded(self, query: Registered) -> QueryPlan:
+        """The plan of a query in this stage."""
+        return QueryPlan.decoded(query.plan).at(self.stage.number)
 
     def _look_back(self, name: str, plan: QueryPlan, others: Sequence[str]) -> None:
         """Give a query the rows that other queries have of its streams, if they have any."""
@@ -281,10 +287,18 @@ class Engine:
         self._steps += 1
         self._load()
         self._share()
-        outputs = {name: found[name] for name in self._group_of if name in found}
+        outputs = {name: self._sent(name, found[name]) for name in self._group_of if name in found}
         failed = self._without_failed()
         self._settle()
         return StepOutput(outputs, self._forget_steps(), self._replay_from(), failed)
+
+    def _sent(self, name: str, output: RootOutput) -> RootOutput:
+        """The output of a root with what a second stage must know."""
+        plan = self._plans.get(name)
+        if plan is None or plan.second is None:
+            return output
+        first, since = output.first, self._registry.queries[name].since
+        return replace(output, first=None if first is None else max(first, since), by=plan.by)
 
     def _configure(self) -> None:
         """Use the settings that commands have changed."""
@@ -315,8 +329,8 @@ class Engine:
 
     def _share(self) -> None:
         """Let queries that were registered later share with others what is the same by now."""
-        for name, start in self._starts.items():
-            key = self._group_of.get(name)
+        for name in list(self._starts):
+            start, key = self._starts[name], self._group_of.get(name)
             if start.since == BEFORE_TIME or start.begin is not None or key is None or self._loading:
                 continue
             graph, now, plan = self.groups[key].graph, self.groups[key].now, self._plans[name]
@@ -325,9 +339,9 @@ class Engine:
             if now < due:
                 continue
             self._looks[name] = now + gap, 2 * gap
-            if graph.share(name, plan.root, start.since):
-                self._starts[name] = _Start()
-                del self._looks[name]
+            for equal in graph.share(name, plan.root, start.since):
+                self._starts[equal] = _Start()
+                self._looks.pop(equal, None)
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""
@@ -434,7 +448,7 @@ class Engine:
         passed = min((p["now"] for p in progress.values()), default=int(BEFORE_TIME))
         found = {}
         for name, query in self._registry.queries.items():
-            start, plan = _Start.of(query), QueryPlan.decoded(query.plan)
+            start, plan = _Start.of(query), self._decoded(query)
             open_from = max(
                 *start.over(plan).values(), int(BEFORE_TIME) if start.begin is None else start.begin + 1
             )
@@ -592,6 +606,11 @@ def _tops(arrivals: Sequence[Arrival]) -> dict[str, int]:
             top = int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts
             found[a.input] = max(top, found.get(a.input, top))
     return found
+
+
+def _tables(plan: QueryPlan) -> list[StageInput]:
+    """The static tables among a query's own inputs."""
+    return [i for i in plan.inputs if i.kind == "table"]
 
 
 def _tables_of(key: str) -> str:

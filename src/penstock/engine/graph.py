@@ -242,40 +242,49 @@ class Graph:
         entity.results.remove(queue)
         self._collect()
 
-    def share(self, name: str, root: Node, since: int) -> bool:
+    def share(self, name: str, root: Node, since: int) -> list[str]:
         """Let a root that sees rows ``since`` an instant use what others run over all rows, where it is the
-        same by now; ``root`` is its plan over all rows. Returns whether it does.
+        same by now; ``root`` is its plan over all rows. Returns the roots that do: it and its equals.
 
         The state of an operator depends on the rows from its horizon on. If the operators that others run
         depend only on rows since the instant, they have the state that the root's own have.
         """
-        entity, queue = self._roots[name]
-        theirs = self._theirs(root, entity)
+        entity, _ = self._roots[name]
+        changed: set[Entity] = set()
+        theirs = self._theirs(root, entity, changed)
         if theirs is None or self.unreplayable() & theirs:
-            return False
+            return []
+        equals = [n for n, (e, _) in self._roots.items() if e is entity]
+        others = [e for e, _ in self._roots.values() if e is not entity]
+        if any(not changed.isdisjoint(upstream(e)) for e in others):
+            return []  # they see rows since the instant, too, by operators that would change
         lag = sum(e.node.lag for e in theirs)
         if any(e.horizon() - lag < since for e in theirs):
-            return False
-        entity.results.remove(queue)
-        entity = self._adopted(root, entity)
-        entity.results.append(queue)
-        self._roots[name] = entity, queue
+            return []
+        new = self._adopted(root, entity)
+        for equal in equals:
+            queue = self._roots[equal][1]
+            entity.results.remove(queue)
+            new.results.append(queue)
+            self._roots[equal] = new, queue
         self._collect()
         self.entities = list(dict.fromkeys(e for r, _ in self._roots.values() for e in producers_first(r)))
-        return True
+        return equals
 
-    def _theirs(self, node: Node, own: Entity) -> set[Entity] | None:
+    def _theirs(self, node: Node, own: Entity, changed: set[Entity]) -> set[Entity] | None:
         """The operators of others that stand for a root's own, with all below them.
 
-        None if one of its own would have to go on with the row ids, or the store, of another.
+        None if one of its own would have to go on with the row ids, or the store, of another. ``changed``
+        gets the own ones that go on with another input.
         """
         other = self._built.get(_identity(node))
         if other is not None:
             return set(upstream(other))
+        changed.add(own)
         found: set[Entity] = set()
         for below, producer in zip(node.inputs, own.producers, strict=True):
             passed = _without_since(below, producer)
-            theirs = self._theirs(below, passed)
+            theirs = self._theirs(below, passed, changed)
             moved = self._built.get(_identity(below)) not in (None, passed)
             apart = _store_of(below) != _store_of(producer.node) or (below.has_ids and not below.stored)
             if theirs is None or (moved and apart):

@@ -34,13 +34,20 @@ from penstock.errors import EngineError
 class QueryPlan:
     """A query as an engine runs it: its root, and the static tables that only it reads.
 
-    It runs in the partitions before ``partitions``; None: in all.
+    It runs in the partitions before ``partitions``; None: in all. ``second``: its plan in the second stage,
+    whose only input is what the first one returns, sent on by the hash of the columns ``by``.
     """
 
     root: Node
     inputs: tuple[StageInput, ...] = ()
     tables: dict[str, pa.Table] = field(default_factory=dict, compare=False)
     partitions: int | None = None
+    second: QueryPlan | None = None
+    by: tuple[str, ...] = ()
+
+    def at(self, stage: int) -> QueryPlan:
+        """Its part in a stage; one without a second part runs in no partition of the second stage."""
+        return self if stage == 0 else self.second or replace(self, partitions=0)
 
     @property
     def streams(self) -> frozenset[str]:
@@ -56,6 +63,11 @@ class QueryPlan:
     def waits(self) -> bool:
         """Whether a pipeline shows it at complete instants: those that read windows wait, to share."""
         return waits(self.root) or any(i.waits for i in self.inputs) or self.reads_windows
+
+    @property
+    def shows_complete(self) -> bool:
+        """Whether its results are of complete instants."""
+        return self.waits or (self.second is not None and self.second.waits)
 
     @property
     def span(self) -> int:
@@ -78,6 +90,11 @@ class QueryPlan:
             ) from None
         assert isinstance(plan, QueryPlan)
         return plan
+
+
+def exchange_of(query: str) -> str:
+    """The name of the second stage's input that has the first one's elements of a query."""
+    return f"stage 1 of {query}"
 
 
 def _reads_windows(node: Node) -> bool:

@@ -87,7 +87,8 @@ class Stage:
     Each root has its own clock, the least progress of its inputs. A query has one root, ``RESULT``; a
     pipeline has none, since its queries come by commands (:mod:`penstock.engine.registry`). ``one_clock``:
     all of them run by the least progress of all inputs, and share the windows of every stream. ``partition``:
-    the number of the partition that an engine runs, which its host fills in.
+    the number of the partition that an engine runs, which its host fills in. ``number``: 1 for the second
+    stage of a pipeline, which runs the second part of its queries.
     """
 
     roots: dict[str, Node]
@@ -97,6 +98,7 @@ class Stage:
     memory: MemoryLimit | None = field(default=None, compare=False)
     one_clock: bool = False
     partition: int = field(default=0, compare=False)
+    number: int = 0
 
     @property
     def root(self) -> Node:
@@ -145,12 +147,14 @@ class RootOutput:
 
     Every later element has a timestamp of at least ``progress``. ``first`` is the instant of the root's
     first input, as far as it is known. ``late`` are the rows that came too late to be placed, by input.
+    ``by``: the elements go on to the second stage, by these columns; None: they are results.
     """
 
     batch: pa.RecordBatch
     progress: int
     first: int | None = None
     late: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    by: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

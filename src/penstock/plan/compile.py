@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
@@ -13,17 +13,17 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.changelog import Changelog
 from penstock.engine.operators.instants import Instants
 from penstock.engine.operators.source import Source
+from penstock.engine.registry import exchange_of
 from penstock.engine.stage import RESULT, MemoryLimit, Scheduling, Stage, StageInput
 from penstock.plan import logical
 from penstock.plan.budgeted import budgeted, budgets
 from penstock.plan.build import Builder
 from penstock.plan.optimizer import optimize
-from penstock.plan.partition import Scheme, choose
+from penstock.plan.partition import Scheme, Way, choose
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 from penstock.plan.sampled import is_sampled, sampled
 from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
-from penstock.routing import Route
 from penstock.settings import Settings
 
 _FORCED: dict[str, str | None] = {"adaptive": None, "scan": "none"}
@@ -60,14 +60,29 @@ def _obeying(constraints: str, node: logical.Logical) -> logical.Logical:
     return replace(node, obeyed=constraints) if isinstance(node, logical.Join) else node
 
 
-def built(
-    query: logical.Query, root: logical.Logical, routes: Mapping[int, Route], settings: Settings, owner: str
-) -> tuple[Node, Builder]:
-    """The operators of a query of one stage, which filters rows itself, and the builder with its inputs."""
-    compiler = _Compiler(query, root, Scheme(routes), settings)
+@dataclass(frozen=True)
+class Built:
+    """The operators of a query of a pipeline, and the builder with its inputs.
+
+    ``second``: those of a second stage, which reads what the first ones return.
+    """
+
+    root: Node
+    builder: Builder
+    second: Node | None = None
+
+
+def built(query: logical.Query, root: logical.Logical, way: Way, settings: Settings, owner: str) -> Built:
+    """The operators of a query of a pipeline, which filters rows itself."""
+    compiler = _Compiler(query, root, Scheme(way.routes, stages=way.stages), settings)
     builder = compiler.builder({})
     builder.host_filters, builder.owner = False, owner
-    return _result(builder, root), builder
+    if not way.stages:
+        return Built(_result(builder, root), builder)
+    first, second = way.stages
+    node = compiler.inner(builder, first.relation, [second])
+    source = _exchanged(exchange_of(owner), node)
+    return Built(node, builder, _result(compiler.builder({stage_name(0): source}), second.relation))
 
 
 def running(settings: Settings) -> tuple[Scheduling, MemoryLimit | None]:
@@ -132,13 +147,19 @@ class _Compiler:
         for number, stage in enumerate(relations):
             builder = self.builder(exchanges)
             last = number == len(relations) - 1
-            root = _result(builder, stage.relation) if last else builder.exact(stage.relation)
-            if any(self._clocked(later.relation) for later in relations[number + 1 :]):
-                root = Instants(builder.changing(root))
+            if last:
+                root = _result(builder, stage.relation)
+            else:
+                root = self.inner(builder, stage.relation, relations[number + 1 :])
             yield self._planned(root, builder, stage) if number else self._first(root, builder)
-            exchanges[stage_name(number)] = Source(
-                stage_name(number), root.schema, root.pattern, grows=root.accumulates, revised=root.corrects
-            )
+            exchanges[stage_name(number)] = _exchanged(stage_name(number), root)
+
+    def inner(self, builder: Builder, relation: logical.Logical, later: Sequence[StageRelation]) -> Node:
+        """The root of a stage that others follow."""
+        root = builder.exact(relation)
+        if any(self._clocked(stage.relation) for stage in later):
+            return Instants(builder.changing(root))
+        return root
 
     def builder(self, exchanges: Mapping[str, Node]) -> Builder:
         """The context of a stage that reads these exchanges."""
@@ -167,6 +188,11 @@ class _Compiler:
         inputs = tuple(ExchangeInput(e.alias, relation.by) for e in read)
         stage = Stage({RESULT: root}, incoming, scheduling=self._scheduling, memory=self._memory)
         return PlannedStage(stage, partitions, inputs)
+
+
+def _exchanged(name: str, root: Node) -> Source:
+    """What a stage returns, as the next one reads it."""
+    return Source(name, root.schema, root.pattern, grows=root.accumulates, revised=root.corrects)
 
 
 def _result(builder: Builder, root: logical.Logical) -> Node:

@@ -87,22 +87,59 @@ def _candidates(
     return reasons, candidates, places
 
 
+@dataclass(frozen=True)
+class Way:
+    """A way to spread a plan by one key: the routes of its streams, by number.
+
+    ``stages``: what each stage computes, if there are two.
+    """
+
+    routes: Mapping[int, Route]
+    stages: tuple[StageRelation, ...] = ()
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether all partitions take part."""
+        return all(route.partitions > 1 for route in self.routes.values())
+
+    @property
+    def columns(self) -> int:
+        """The columns whose hashes choose a partition."""
+        return sum(len(axis.keys) for route in self.routes.values() for axis in route.axes)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether any partition may have any row, so that every other split is right, too."""
+        split = self.is_spread and not self.stages
+        return split and all(axis.by_row for route in self.routes.values() for axis in route.axes)
+
+
 def ways(
-    root: Logical, time: TimeDomain, partitions: int, first: Sequence[Dimension] = ()
-) -> Iterator[dict[int, Route]]:
-    """The ways to spread a plan in one stage by one key, where partitions get whole rows: the routes of its
-    streams. Those of the dimensions ``first``, if they are right; the last is one partition, which always is.
+    root: Logical,
+    time: TimeDomain,
+    partitions: int,
+    first: Sequence[Dimension] = (),
+    two_stages: bool = False,
+) -> Iterator[Way]:
+    """The ways to spread a plan by one key, where partitions get whole rows; the most parallel first.
+
+    Those that split every stream come before those that send a stream to all partitions, and of both those in
+    one stage; of equal ones the dimensions ``first``. The last way is one partition, which always is right.
     """
     if partitions > 1:
         top = root if isinstance(root, ToStream) else None
         body, chain = chain_of(top.input if top else root)
         nets = top is None or not top.shows_at_once
         _, candidates, _ = _candidates([*first, *proposals(root)], root, time, body, chain, nets)
-        for c in candidates:
-            plain = not (c.places or c.dimension.by_source or c.dimension.heavy)
-            if plain and c.cut > len(chain):
-                yield {s.number: Route((_axis(s.number, c.dimension, partitions),)) for s in sources(root)}
-    yield {s.number: Route() for s in sources(root)}
+        plain = [c for c in candidates if not (c.places or c.dimension.by_source or c.dimension.heavy)]
+        many = len(sources(root))
+        for c in sorted(plain, key=lambda c: (many - len(c.dimension.streams), c.cut <= len(chain))):
+            routes = {s.number: Route((_axis(s.number, c.dimension, partitions),)) for s in sources(root)}
+            if c.cut > len(chain):
+                yield Way(routes)
+            elif two_stages:
+                yield Way(routes, cut(body, chain, c.cut, nets, top))
+    yield Way({s.number: Route() for s in sources(root)})
 
 
 def _unsplit(cube: Cube, reasons: Mapping[Dimension, str], root: Logical) -> Iterator[str]:

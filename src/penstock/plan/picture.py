@@ -36,15 +36,20 @@ class _Drawing:
         self.stores: dict[str, str] = {}
         for name, query in queries.items():
             last = self._add(query.plan.root, name)
+            if query.plan.second is not None:
+                last = self._add(query.plan.second.root, name, last)
             self.edges[last, name] = None
             self.users[name] = [name]
         last_column = max(self.column.values(), default=0) + 1
         self.column |= dict.fromkeys(queries, last_column)
 
-    def _add(self, node: Node, query: str) -> Node:
+    def _add(self, node: Node, query: str, first: Node | None = None) -> Node:
+        """Add a node and what is below it; ``first``: the root of the stage before, in place of a source."""
         if isinstance(node, Project) and node.renames is not None:
-            return self._add(node.input, query)
-        below = [self._add(i, query) for i in node.inputs]
+            return self._add(node.input, query, first)
+        if first is not None and isinstance(node, Source):
+            return first
+        below = [self._add(i, query, first) for i in node.inputs]
         self.column[node] = max((self.column[b] + 1 for b in below), default=0)
         self.edges |= dict.fromkeys((b, node) for b in below)
         users = self.users.setdefault(node, [])

@@ -1,9 +1,13 @@
-"""The plan of a pipeline: many queries in one stage over the same inputs.
+"""The plan of a pipeline: many queries over the same inputs, in one stage or two.
 
 The inputs are fixed when a pipeline starts: each stream, whole rows and all columns, once for every way in
 which it is split over the partitions. A query is admitted if one of the ways to spread it uses only splits
 that are there; the first queries decide which splits there are. What queries have in common (inputs, filters,
 windows, whole subplans) becomes equal nodes, which an engine runs once.
+
+The number of stages is fixed, too. The second stage has no inputs of its own: each query that uses it brings
+the exchange by which the first stage sends it elements, by any key, so that queries which come later can use
+it like the first ones.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import pyarrow as pa
 
 from penstock.catalog import Input
 from penstock.engine.operator import Node
-from penstock.engine.registry import QueryPlan
+from penstock.engine.registry import QueryPlan, exchange_of
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
 from penstock.expression import Column, Expression
@@ -28,7 +32,7 @@ from penstock.plan.compile import built, optimized, running
 from penstock.plan.distribution import Dimension
 from penstock.plan.explain import routed, tree
 from penstock.plan.logical.join import BY_TIME
-from penstock.plan.partition import ways
+from penstock.plan.partition import Way, ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
 from penstock.plan.sampled import is_sampled
 from penstock.plan.settings import MAX_SPLITS
@@ -43,10 +47,19 @@ Split = tuple[str, ...]
 
 @dataclass(frozen=True)
 class PipelinePlan:
-    """What of a pipeline is fixed: its stage without queries, and its time."""
+    """What of a pipeline is fixed: its stages without queries, and its time.
+
+    ``second``: the stage that combines what the partitions of the first one find, if there is one.
+    """
 
     stage: PlannedStage
     time: TimeDomain
+    second: PlannedStage | None = None
+
+    @property
+    def stages(self) -> tuple[PlannedStage, ...]:
+        """The stages in order."""
+        return (self.stage,) if self.second is None else (self.stage, self.second)
 
     @property
     def partitions(self) -> int:
@@ -94,11 +107,13 @@ def plan_pipeline(
     split: Mapping[str, Sequence[Split]] | None = None,
     settings: Settings | None = None,
     one_clock: bool = False,
+    stages: int | None = None,
 ) -> PipelinePlan:
     """The inputs of a pipeline: streams by the splits that are named and that its first queries need.
 
     Queries that read the same streams share windows. With ``one_clock`` all queries do, and a silent stream
-    holds back those that do not read it, too.
+    holds back those that do not read it, too. ``stages``: how many there are; None: two if one of the first
+    queries can only be spread by two.
     """
     settings = settings or Settings()
     _time(streams)
@@ -108,12 +123,11 @@ def plan_pipeline(
         if stream is None:
             raise PipelineError(f"split names {name}, which is not a stream of the pipeline")
         routes[name] += [_by_columns(stream, columns, partitions) for columns in several]
-    # What joins most streams has the fewest ways to be spread: the others follow.
-    for query in sorted(queries.values(), key=lambda q: -len(logical.sources(q.root))):
-        _add_ways(routes, query, partitions)
+    chosen = _Splits(routes, partitions, stages)
+    chosen.add(queries.values())
     for stream in streams:
         routes[stream.name] = routes[stream.name] or [Route()]
-    return resumed(streams, routes, partitions, settings, one_clock)
+    return resumed(streams, routes, partitions, settings, one_clock, stages or chosen.stages)
 
 
 def resumed(
@@ -122,13 +136,20 @@ def resumed(
     partitions: int,
     settings: Settings,
     one_clock: bool = False,
+    stages: int = 1,
 ) -> PipelinePlan:
     """The plan whose ``routes`` these are."""
     inputs = [i for s in streams for i in _inputs(s, list(dict.fromkeys(routes[s.name])))]
     taken = tuple(_stage_input(i) for i in inputs)
     how, memory = running(settings)
-    stage = Stage({}, taken, scheduling=how, memory=memory, one_clock=one_clock)
-    return PipelinePlan(PlannedStage(stage, partitions, tuple(inputs)), _time(streams))
+    first = Stage({}, taken, scheduling=how, memory=memory, one_clock=one_clock)
+    second = Stage({}, (), scheduling=how, memory=memory, number=1)
+    return PipelinePlan(
+        PlannedStage(first, partitions, tuple(inputs)),
+        _time(streams),
+        # With one partition there is nothing to bring together.
+        PlannedStage(second, partitions, ()) if stages == 2 and partitions > 1 else None,
+    )
 
 
 def _time(streams: Sequence[Input]) -> TimeDomain:
@@ -151,23 +172,70 @@ def _by_columns(stream: Input, columns: Split, partitions: int) -> Route:
     return Route((Axis(partitions, tuple(Column(c, stream.schema.field(c).type) for c in columns)),))
 
 
-def _add_ways(routes: dict[str, list[Route]], query: logical.Query, partitions: int) -> None:
-    """Add the splits that a query needs, if it cannot be spread by those that are there."""
-    root = optimized(query)
-    _check_streams(root, routes)
-    possible = [_by_stream(root, way) for way in _allowed(root, query.time, partitions, {})]
-    there = [_by_stream(root, way) for way in _allowed(root, query.time, partitions, routes)]
-    if not any(all(r in routes[name] for name, r in way) for way in there):
-        for name, route in possible[0]:
-            routes[name].append(route)
+class _Splits:
+    """Chooses the splits of streams, and whether there is a second stage, by the first queries.
+
+    ``routes`` has the splits by stream, to which it adds.
+    """
+
+    def __init__(self, routes: dict[str, list[Route]], partitions: int, stages: int | None) -> None:
+        self._routes, self._partitions = routes, partitions
+        self._two_stages = stages != 1
+        self.stages = 1
+
+    def add(self, queries: Iterable[logical.Query]) -> None:
+        """Add the splits that queries need and that are not there.
+
+        A query that one stage can spread by a key has its split. The others follow: those that any split
+        fits, and those that two stages can spread, take a split that is there before one of their own.
+        """
+        # What joins most streams, and meets by fewest columns, has the fewest ways to be spread.
+        ordered = sorted(queries, key=lambda q: (-len(logical.sources(q.root)), self._best(q).columns))
+        others = [q for q in ordered if not self._place(q, keyed=True)]
+        for query in sorted(others, key=self._fits_any):
+            self._place(query)
+
+    def _ways(self, query: logical.Query) -> Iterator[Way]:
+        return _allowed(optimized(query), query.time, self._partitions, {}, self._two_stages)
+
+    def _best(self, query: logical.Query) -> Way:
+        return next(self._ways(query))
+
+    def _fits_any(self, query: logical.Query) -> bool:
+        """Whether every split is right for a query."""
+        return any(way.by_row for way in self._ways(query))
+
+    def _place(self, query: logical.Query, keyed: bool = False) -> bool:
+        """Find the way of a query, adding its splits. ``keyed``: only if it is by a key, in one stage."""
+        root = optimized(query)
+        _check_streams(root, self._routes)
+        own, any_fits = self._best(query), self._fits_any(query)
+        how = (query.time, self._partitions, self._routes, self._two_stages and not keyed)
+        if keyed and (any_fits or own.stages or not own.is_spread):
+            return False
+        there = [w for w in _allowed(root, *how) if _is_there(root, w, self._routes)]
+        # A query that could be spread is not put into one partition for want of a split.
+        found = next((w for w in there if w.is_spread or any_fits), own)
+        for name, route in _by_stream(root, found):
+            self._routes[name] += [route] if route not in self._routes[name] else []
+        self.stages = max(self.stages, len(found.stages))
+        return True
+
+
+def _is_there(root: logical.Logical, way: Way, routes: Mapping[str, Sequence[Route]]) -> bool:
+    return all(route in routes[stream] for stream, route in _by_stream(root, way))
 
 
 def _allowed(
-    root: logical.Logical, time: TimeDomain, partitions: int, there: Mapping[str, Sequence[Route]]
-) -> Iterator[dict[int, Route]]:
+    root: logical.Logical,
+    time: TimeDomain,
+    partitions: int,
+    there: Mapping[str, Sequence[Route]],
+    two_stages: bool,
+) -> Iterator[Way]:
     """The ways to spread a query, those by splits that are there first. A budget is divided by its key."""
-    for way in ways(root, time, partitions, list(_by_splits(root, there))):
-        by_key = all(a.keys for r in way.values() for a in r.axes)
+    for way in ways(root, time, partitions, list(_by_splits(root, there)), two_stages):
+        by_key = all(a.keys for r in way.routes.values() for a in r.axes)
         if by_key or not any(budgets(root)):
             yield way
 
@@ -194,9 +262,10 @@ def _check_streams(root: logical.Logical, known: Iterable[str]) -> None:
             )
 
 
-def _by_stream(root: logical.Logical, way: Mapping[int, Route]) -> list[tuple[str, Route]]:
+def _by_stream(root: logical.Logical, way: Way) -> list[tuple[str, Route]]:
     """The routes of the streams that a query reads, in the streams' own names."""
-    found = [(s.definition.name, in_own_names(way[s.number], s.alias)) for s in logical.sources(root)]
+    routes = way.routes
+    found = [(s.definition.name, in_own_names(routes[s.number], s.alias)) for s in logical.sources(root)]
     return list(dict.fromkeys(found))
 
 
@@ -252,10 +321,11 @@ def admit(
         )
     if history:
         _check_history(name, query, root)
-    routes = _way(plan, name, root)
-    node, builder = built(query, root, routes, settings, name)
+    way = _way(plan, name, root, two_stages=plan.second is not None and not history)
+    made = built(query, root, way, settings, name)
     names = canonical.aliases(root)
-    node = canonical.in_plan(node, names)
+    node = canonical.in_plan(made.root, names)
+    builder = made.builder
     own = [
         canonical.renamed_source(i, names) if isinstance(i, SourceInput) else i for i in builder.host_inputs
     ]
@@ -265,14 +335,29 @@ def admit(
         node = private(node, name)
     mine = tuple(i for i in taken if i.kind == "table")
     assert len(taken) == len(plan.stage.stage.inputs) + len(mine), "an input of its own"
-    if waits(node):
+    second = _second(plan, name, canonical.in_plan(made.second, names), way)
+    if waits(node) or (second is not None and waits(second.root)):
         mine = tuple(replace(i, waits=True) for i in mine)
-    spread = all(r.partitions > 1 for r in routes.values()) or plan.partitions == 1
-    registered = QueryPlan(node, mine, dict(builder.constants), None if spread else 1)
+    spread = way.is_spread or plan.partitions == 1
+    by = tuple(canonical.in_plan(way.stages[1].by, names)) if second else ()
+    registered = QueryPlan(node, mine, dict(builder.constants), None if spread else 1, second, by)
     tables = tuple(i for i in builder.host_inputs if isinstance(i, TableInput))
     relations = any(s.definition.is_relation for s in logical.sources(root))
     kind = "stream" if root.is_stream else "relation"
     return Admitted(registered, kind, root.schema, tables, relations, query.notes, query.warnings)
+
+
+def _second(plan: PipelinePlan, name: str, root: Node | None, way: Way) -> QueryPlan | None:
+    """The part of a query in the second stage, if it has one."""
+    if root is None:
+        return None
+    source = _leaf(root)
+    read = StageInput(exchange_of(name), source.schema, "exchange", upstream=plan.partitions)
+    return QueryPlan(root, (read,), partitions=None if way.stages[1].by else 1)
+
+
+def _leaf(node: Node) -> Node:
+    return _leaf(node.inputs[0]) if node.inputs else node
 
 
 def _check_history(name: str, query: logical.Query, root: logical.Logical) -> None:
@@ -288,25 +373,27 @@ def _check_history(name: str, query: logical.Query, root: logical.Logical) -> No
             )
 
 
-def _way(plan: PipelinePlan, name: str, root: logical.Logical) -> dict[int, Route]:
+def _way(plan: PipelinePlan, name: str, root: logical.Logical, two_stages: bool) -> Way:
     """The first way to spread a query for which the pipeline has the splits."""
     there = plan.routes
     _check_streams(root, there)
-    for way in _allowed(root, plan.time, plan.partitions, there):
-        if all(r in there[stream] for stream, r in _by_stream(root, way)):
+    for way in _allowed(root, plan.time, plan.partitions, there, two_stages):
+        if _is_there(root, way, there):
             return way
-    possible = list(_allowed(root, plan.time, plan.partitions, {}))
+    possible = list(_allowed(root, plan.time, plan.partitions, {}, two_stages=False))
     wanted = "; ".join(f"{stream} {routed(r)}" for stream, r in _by_stream(root, possible[0]))
     has = ", ".join(i.name for i in plan.sources)
+    by_two = _allowed(root, plan.time, plan.partitions, there, two_stages=True)
+    more = any(_is_there(root, w, there) for w in by_two) and plan.second is None
     raise PipelineError(
         f"{name} needs rows where the pipeline does not send them: {wanted}. The pipeline has {has}. Rows "
         "that join, that are of a group or that give equal results must be in one partition: select the "
         "columns of a split too, register it before the first start, or start a pipeline with also "
-        f"split={_advice(root, possible)} ([] is one partition)"
+        f"split={_advice(root, possible)} ([] is one partition){' or with stages=2' if more else ''}"
     )
 
 
-def _advice(root: logical.Logical, possible: Sequence[dict[int, Route]]) -> str:
+def _advice(root: logical.Logical, possible: Sequence[Way]) -> str:
     """A value of ``split`` with which the query would be admitted."""
     for way in possible:
         found = _by_stream(root, way)
@@ -324,7 +411,8 @@ def explain_pipeline(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> str
 
 def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]:
     many = "1 partition" if plan.partitions == 1 else f"{plan.partitions} partitions"
-    yield f"pipeline on {many}, {len(queries)} queries"
+    stages = "" if plan.second is None else " in two stages"
+    yield f"pipeline on {many}{stages}, {len(queries)} queries"
     for source in plan.sources:
         readers = [name for name, q in queries.items() if source.name in q.plan.streams]
         read = f"read by {_some(readers)}" if readers else "read by no query"
@@ -334,7 +422,9 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         for node in _nodes(query.plan.root):
             users.setdefault(node, {})[name] = None
     for name, query in queries.items():
-        shown = "when an instant is complete" if query.plan.waits else "at once, as results are found"
+        shown = (
+            "when an instant is complete" if query.plan.shows_complete else "at once, as results are found"
+        )
         place = "" if query.spread else ", in one partition"
         yield f"query    {name}: {query.kind}{place}; shown {shown}"
 
@@ -342,7 +432,12 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
             others = [n for n in users.get(node, ()) if n != own]
             return f"  = shared with {_some(others)}" if others else ""
 
-        yield from tree(query.plan.root, "  ", set(), also)
+        if query.plan.second is not None:
+            by = f"by hash of {', '.join(query.plan.by)}" if query.plan.by else "to one partition"
+            yield f"  stage 2, elements of stage 1 {by}"
+            yield from tree(query.plan.second.root, "    ", set(), also)
+            yield "  stage 1"
+        yield from tree(query.plan.root, "  " if query.plan.second is None else "    ", set(), also)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -146,6 +146,7 @@ class PipelineDefinition(exp.Expression):
         "checkpoint": False,
         "keep": False,
         "trigger": False,
+        "stages": False,
         "if_taken": False,
     }
 

@@ -32,7 +32,6 @@ from penstock.catalog import Input, SinkDef
 from penstock.errors import PipelineError
 from penstock.plan import logical
 from penstock.plan.explain_running import explain_running
-from penstock.plan.physical import SourceInput
 from penstock.plan.picture import picture
 from penstock.plan.pipeline import Admitted, PipelinePlan, admit, explain_pipeline, plan_pipeline, resumed
 from penstock.settings import Settings
@@ -48,8 +47,9 @@ from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registration, Registrations, Split
 from penstock.spark.driver.sinks import Sink, Sinks
 from penstock.spark.map_side.results import QueryResults
-from penstock.spark.relay.processor import Relay
-from penstock.spark.relay.result import PUBLISHED, Publish, told
+from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.relay.processor import Finish, Relay
+from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, told
 from penstock.spark.resident import program
 from penstock.spark.wire.results import Results
 
@@ -114,6 +114,7 @@ class Pipeline:
         split: Mapping[str, Split],
         keep: float,
         one_clock: bool,
+        stages: int | None,
         bind: Callable[[str], logical.Query],
         settings: Callable[[], Settings],
         sink: Callable[[str], SinkDef],
@@ -121,7 +122,7 @@ class Pipeline:
         self.name = name
         self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
         self._keep, self._bind, self._settings, self._sink = keep, bind, settings, sink
-        self._one_clock = one_clock
+        self._one_clock, self._stages = one_clock, stages
         self._checkpoint = _absolute(checkpoint)
         self._directory = Directory(spark, self._checkpoint)
         self.results = Results(f"{self._checkpoint}/results")
@@ -141,15 +142,16 @@ class Pipeline:
         layout = Layout.read(self._directory)
         if layout is None:
             return None
-        layout.check([s.name for s in self._streams], self._partitions, self._split, self._one_clock)
+        names = [s.name for s in self._streams]
+        layout.check(names, self._partitions, self._split, self._one_clock, self._stages)
         streams = {s.name: s for s in self._streams}
-        how = (layout.routes, self._partitions, self._settings(), self._one_clock)
+        how = (layout.routes, self._partitions, self._settings(), self._one_clock, layout.stages)
         return resumed([streams[n] for n in layout.routes], *how)
 
     def _planned(self, more: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
         """The plan of a new pipeline with the queries so far, and perhaps some more."""
         queries = {n: w.query for n, w in self._waiting.items()} | dict(more or {})
-        how = (self._partitions, self._split, self._settings(), self._one_clock)
+        how = (self._partitions, self._split, self._settings(), self._one_clock, self._stages)
         return plan_pipeline(self._streams, queries, *how)
 
     # Queries
@@ -298,7 +300,7 @@ class Pipeline:
     def start(self, trigger: str | Mapping[str, Any] | None = None) -> Pipeline:
         """Start or resume; ``trigger`` is as in ``SET penstock.trigger``, or a dict for Spark's ``trigger``.
 
-        The first start fixes streams, splits and partitions.
+        The first start fixes streams, splits, partitions and stages.
         """
         with self._lock:
             if self._runs:
@@ -325,23 +327,36 @@ class Pipeline:
         if not self._waiting:
             raise PipelineError(f"pipeline {self.name!r} has no query; register one before the first start")
         plan = self._planned()
-        Layout(self._partitions, plan.routes, self._one_clock).write(self._directory)
+        Layout(self._partitions, plan.routes, self._one_clock, len(plan.stages)).write(self._directory)
         return plan
 
     def _frame(self, plan: PipelinePlan) -> QueryFrame:
-        planned, context = plan.stage, self._spark.sparkContext
-        keys, own = exchange.partition_keys(planned.partitions), fingerprint(planned, 0)
-        engines = cloudpickle.dumps(program.Program(planned.stage, program.Results()))
-        to_driver, limit = Registry.of(context).accumulator, self._settings().engine_memory
-        relay = Relay(engines, 0, keys, own, Publish(self.results), to_driver, limit)
-        sources = [i for i in planned.inputs if isinstance(i, SourceInput)]
+        prints = [fingerprint(planned, number) for number, planned in enumerate(plan.stages)]
+        relays = [self._relay(plan, number, own) for number, own in enumerate(prints)]
 
         def build(stream: CommandStream) -> DataFrame:
-            blobs = exchange.pack(sources, keys).unionAll(stream.rows(keys))
-            return blobs.groupBy("partition").transformWithStateInPandas(relay, PUBLISHED, "Append", "None")
+            df = exchange.pack(plan.sources, relays[0].keys).unionAll(stream.rows(relays[0].keys))
+            for relay in relays:
+                schema = PUBLISHED if relay is relays[-1] else exchange.BLOBS
+                df = df.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
+            return df
 
         ended = ticks_at_end(self._settings(), plan.time)
-        return QueryFrame(self._spark, build, Starts((own,), tables.QueryTables((), (), {}), ended=ended))
+        return QueryFrame(
+            self._spark, build, Starts(tuple(prints), tables.QueryTables((), (), {}), ended=ended)
+        )
+
+    def _relay(self, plan: PipelinePlan, number: int, own: Fingerprint) -> Relay:
+        """The processor of a stage: the last one publishes results, one before it also sends elements on."""
+        planned, keys = plan.stages[number], exchange.partition_keys(plan.partitions)
+        finish: Finish = Publish(self.results)
+        engines = program.Program(planned.stage, program.Results())
+        if planned is not plan.stages[-1]:
+            finish = Divide(Forward(keys), Publish(self.results))
+            engines = program.Program(planned.stage, program.Onward(plan.partitions))
+        measured = Registry.of(self._spark.sparkContext).accumulator
+        limit = self._settings().engine_memory
+        return Relay(cloudpickle.dumps(engines), number, keys, own, finish, measured, limit)
 
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:

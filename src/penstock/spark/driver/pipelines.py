@@ -50,6 +50,7 @@ class Pipelines:
         split: Splits | None = None,
         keep: str | dt.timedelta = "1 HOUR",
         one_clock: bool = False,
+        stages: int | None = None,
     ) -> Pipeline:
         """See :meth:`penstock.spark.driver.session.Session.pipeline`."""
         known = self._known(name)
@@ -61,10 +62,12 @@ class Pipelines:
             raise CatalogError(f"pipeline {known!r} runs already; stop it first, or choose another name")
         if isinstance(streams, str) or not streams:
             raise CatalogError(f"pipeline {name!r} needs the streams that it reads, as streams=['S', 'R']")
+        if stages not in (None, 1, 2):
+            raise CatalogError(f"a pipeline has stages=1 or stages=2, not {stages!r}")
         catalog = self._catalog
         inputs, kept = [catalog.input(s) for s in streams], cql.seconds(keep, "KEEP")
         by = {catalog.input(n).name: k for n, k in splits(split).items()}
-        own = (inputs, self._partitions(), by, kept, one_clock)
+        own = (inputs, self._partitions(), by, kept, one_clock, stages)
         found = (lambda text: cql.bind(text, catalog), self._settings, catalog.sink)
         self._pipelines[name] = Pipeline(self._spark, name, checkpoint, *own, *found)
         return self._pipelines[name]
@@ -114,7 +117,8 @@ class Pipelines:
                 "penstock.checkpoint = 'directory'"
             )
         keep = "1 HOUR" if statement.keep is None else dt.timedelta(seconds=statement.keep)
-        self.pipeline(statement.name, location, statement.streams, statement.split, keep=keep)
+        own = (statement.name, location, statement.streams, statement.split)
+        self.pipeline(*own, keep=keep, stages=statement.stages)
         self._triggers[statement.name.casefold()] = statement.trigger or settings.trigger
 
     def _only(self, name: str | None) -> Pipeline:

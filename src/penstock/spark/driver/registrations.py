@@ -3,7 +3,7 @@
 Queries come and go by commands, which the checkpoint has as numbered files: those are the one record of which
 queries there are, and this module reads it. So a query and the command that registers it can never disagree,
 whatever is killed between them. What is fixed when a pipeline first starts is in ``pipeline.json``: its
-streams, its splits and its partitions.
+streams, its splits, its partitions and the number of its stages.
 """
 
 from __future__ import annotations
@@ -149,18 +149,21 @@ def _keys(keys: str | Sequence[str] | Sequence[Sequence[str]]) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class Layout:
-    """What is fixed when a pipeline first starts: the ways in which each stream is sent, and to how many."""
+    """What is fixed when a pipeline first starts: the ways in which each stream is sent, to how many
+    partitions, and the number of stages.
+    """
 
     partitions: int
     routes: Mapping[str, Sequence[Route]]
     one_clock: bool = False
+    stages: int = 1
 
     def write(self, directory: Directory) -> None:
         """Remember it in the checkpoint."""
         shown = {name: [routed(r) for r in routes] for name, routes in self.routes.items()}
         packed = base64.b64encode(cloudpickle.dumps(dict(self.routes))).decode()
         header = {"format": FORMAT, "penstock": __version__, "partitions": self.partitions}
-        header |= {"one_clock": self.one_clock}
+        header |= {"one_clock": self.one_clock, "stages": self.stages}
         directory.write(FILE, json.dumps({**header, "streams": shown, "routes": packed}, indent=1))
 
     @staticmethod
@@ -177,12 +180,19 @@ class Layout:
                 "that version, or use a new checkpoint"
             )
         routes = pickle.loads(base64.b64decode(found["routes"]))
-        return Layout(found["partitions"], routes, found["one_clock"])
+        return Layout(found["partitions"], routes, found["one_clock"], found.get("stages", 1))
 
     def check(
-        self, streams: Sequence[str], partitions: int, split: Mapping[str, Split], one_clock: bool
+        self,
+        streams: Sequence[str],
+        partitions: int,
+        split: Mapping[str, Split],
+        one_clock: bool,
+        stages: int | None = None,
     ) -> None:
-        """Reject other streams, partitions, splits or clocks than those that the checkpoint has."""
+        """Reject other streams, partitions, splits, clocks or stages than those that the checkpoint has."""
+        if stages not in (None, self.stages) and partitions > 1:
+            raise _another("setting stages =", str(self.stages), str(stages))
         if one_clock != self.one_clock:
             raise _another("setting one_clock =", str(self.one_clock), str(one_clock))
         if set(streams) != set(self.routes):

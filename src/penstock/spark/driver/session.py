@@ -302,6 +302,7 @@ class Session:
         split: Mapping[str, str | Sequence[str] | Sequence[Sequence[str]]] | None = None,
         keep: str | dt.timedelta = "1 HOUR",
         one_clock: bool = False,
+        stages: int | None = None,
     ) -> Pipeline:
         """A pipeline: many queries over some streams in one Spark query.
 
@@ -310,9 +311,11 @@ class Session:
         may read. ``split`` names, by stream, the columns by which its rows are split over partitions, or
         several lists of columns; by default those that the first queries need. Results can be read for as
         long as ``keep``. Queries that read the same streams share windows; with ``one_clock`` all queries
-        do, and a silent stream holds back also those that do not read it.
+        do, and a silent stream holds back also those that do not read it. ``stages=2`` gives it a second
+        stage, by which queries can be spread that no split fits; by default it has one if a query that is
+        registered before the first start needs it.
         """
-        return self._pipelines.pipeline(name, checkpoint, streams, split, keep, one_clock)
+        return self._pipelines.pipeline(name, checkpoint, streams, split, keep, one_clock, stages)
 
     def pipelines(self) -> list[Pipeline]:
         """The pipelines of this session."""

@@ -34,6 +34,7 @@ from penstock.spark.process import (
     quiet_worker,
 )
 from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.relay.result import TOLD
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
@@ -68,10 +69,15 @@ class Latest(AccumulatorParam[Published]):
 
 
 class Finish(Protocol):
-    """Converts an engine's answer to what the processor returns to Spark; ``commands`` are passed on."""
+    """Converts an engine's answer to what the processor returns to Spark.
 
-    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
-        """Frames; none if there is nothing to return."""
+    ``commands`` are passed on, and so is ``told``, what an earlier stage has to tell the driver.
+    """
+
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """Frames; none if there is nothing to return. No result: there was only something to pass on."""
 
 
 class Relay(StatefulProcessor):
@@ -112,13 +118,16 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         partition = self.keys.index(key[0])
+        items, commands, told = _received(rows)
+        if told and not items and not commands:
+            yield from self.finish(None, (), told)
+            return
         log, engine_id = StateLog(self.entries, self.fingerprint), self._engine_id(partition)
         visit = Visit(log, self.program, engine_id, self.memory)
-        items, commands = _received(rows)
         result = visit.step(Record.of(items, commands))
         self._publish(visit.engine_id, together(result.head["measured"], visit.log.measured()))
         # All partitions of a stage get the same commands, so one of them passes them on.
-        yield from self.finish(result, () if partition else commands)
+        yield from self.finish(result, () if partition else commands, told)
         freeze_loaded_objects()
 
     def _publish(self, engine: EngineId, readings: bytes) -> None:
@@ -137,16 +146,20 @@ class Relay(StatefulProcessor):
         return EngineId(run_id, self.stage, partition, query_id)
 
 
-def _received(frames: Iterable[pd.DataFrame]) -> tuple[list[tuple[Envelope, bytes]], list[Command]]:
-    """The blobs of a batch, and its commands."""
-    items, commands = [], []
+def _received(
+    frames: Iterable[pd.DataFrame],
+) -> tuple[list[tuple[Envelope, bytes]], list[Command], list[str]]:
+    """The blobs of a batch, its commands, and what is to be passed on."""
+    items, commands, told = [], [], []
     for frame in frames:
         for envelope, data in zip(frame["envelope"], frame["blob"], strict=True):
-            if is_command(envelope):
+            if envelope.startswith(TOLD):
+                told.append(envelope)
+            elif is_command(envelope):
                 commands.append(command_from_json(envelope))
             else:
                 items.append((Envelope.from_json(envelope), data))
-    return items, commands
+    return items, commands, told
 
 
 class Visit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,15 +27,28 @@ class Forward:
 
     keys: tuple[int, ...]
 
-    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
         """A row per blob, and one per command and partition."""
-        import pandas as pd
+        assert result is not None
+        yield _addressed(self.rows(result.head["places"], result.body, commands))
 
+    def rows(
+        self, places: Sequence[tuple[int, str, int]], body: Any, commands: Sequence[Command]
+    ) -> list[tuple[int, str, bytes]]:
+        """The rows of the blobs at the beginning of a body."""
         rows, start = [(key, command_to_json(c), b"") for c in commands for key in self.keys], 0
-        for target, envelope, size in result.head["places"]:
-            rows.append((self.keys[target], envelope, bytes(result.body[start : start + size])))
+        for target, envelope, size in places:
+            rows.append((self.keys[target], envelope, bytes(body[start : start + size])))
             start += size
-        yield pd.DataFrame(rows, columns=["partition", "envelope", "blob"])
+        return rows
+
+
+def _addressed(rows: Sequence[tuple[int, str, bytes]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=["partition", "envelope", "blob"])
 
 
 @dataclass(frozen=True)
@@ -45,10 +58,13 @@ class Rows:
     schema: pa.Schema
     kind: str
 
-    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
         """Arrow columns wrapped as pandas ones: pyspark converts them back without a copy."""
         import pandas as pd
 
+        assert result is not None
         with pa.ipc.open_stream(result.body) as reader:
             batch = reader.read_next_batch()
         for start in range(0, batch.num_rows, RESULT_FRAME_ROWS):
@@ -66,18 +82,54 @@ class Publish:
 
     results: Results
 
-    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
-        """A row in the columns of ``PUBLISHED``: the file, what it holds, who failed, the last command."""
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """Rows in the columns of ``PUBLISHED``: a file, what it holds, who failed, the last command."""
         import pandas as pd
 
-        contents, failed = result.head["places"]
+        rows = [tuple(json.loads(text[len(TOLD) :])) for text in told]
+        if result is not None:
+            rows += self.rows(result.head["places"], result.body, commands)
+        if rows:
+            yield pd.DataFrame(rows, columns=["file", "contents", "failed", "commands"])
+
+    def rows(self, places: Any, body: Any, commands: Sequence[Command]) -> list[tuple[str, str, str, int]]:
+        """The row about what a step returned, if there is anything to tell."""
+        contents, failed = places
         last = max((c.sequence for c in commands), default=0)
-        if contents or failed or last:
-            file = self.results.write(_batch(), [result.body]) if contents else ""
-            row = (file, json.dumps(contents), json.dumps(failed), last)
-            yield pd.DataFrame([row], columns=["file", "contents", "failed", "commands"])
+        if not (contents or failed or last):
+            return []
+        file = self.results.write(_batch(), [body]) if contents else ""
+        return [(file, json.dumps(contents), json.dumps(failed), last)]
 
 
+@dataclass(frozen=True)
+class Divide:
+    """The output of a pipeline's first stage: elements for the second, and results as ``Publish`` has them.
+
+    What is told of results goes through the second stage to the driver, since a Spark query has one output.
+    """
+
+    forward: Forward
+    publish: Publish
+
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """The rows of ``Forward``, and those of ``Publish`` for the second stage to pass on."""
+        assert result is not None
+        places, results = result.head["places"]
+        rest = memoryview(result.body)[sum(size for _, _, size in places) :]
+        rows = self.forward.rows(places, result.body, commands)
+        for row in self.publish.rows(results, rest, ()):
+            rows.append((self.forward.keys[0], TOLD + json.dumps(row), b""))
+        if rows:
+            yield _addressed(rows)
+
+
+TOLD = "told "
+"""The beginning of an envelope that a stage passes on: a row for the driver."""
 PUBLISHED = "file STRING, contents STRING, failed STRING, commands BIGINT"
 """The rows that tell the driver of files."""
 

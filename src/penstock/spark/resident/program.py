@@ -6,12 +6,13 @@ A destination turns a step's output into the body of the answer to the relay, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from penstock.engine.command import Command
+from penstock.engine.registry import exchange_of
 from penstock.engine.stage import Arrival, RootOutput, Snapshot, Stage, StepOutput
 from penstock.measurement import Reading
 from penstock.routing import partition_numbers, split_by
@@ -127,6 +128,28 @@ class Downstream:
         keys = [batch.column(batch.schema.get_field_index(c)) for c in self.partition_by]
         where = partition_numbers(keys, self.partitions, batch.num_rows)
         return split_by(batch, where, self.partitions)
+
+
+@dataclass(frozen=True)
+class Onward:
+    """The roots of a pipeline's first stage: elements for the second stage, and results for a file.
+
+    The relay is told the places of the blobs, which come first, and of the results as by ``Results``.
+    """
+
+    partitions: int
+
+    def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
+        places, blobs = [], list[Any]()
+        for name, root in output.roots.items():
+            if root.by is not None:
+                following = Downstream(exchange_of(name), self.partitions if root.by else 1, root.by)
+                there, parts = following(replace(output, roots={name: root}), partition)
+                places += there
+                blobs += parts
+        shown = {name: root for name, root in output.roots.items() if root.by is None}
+        told, files = Results()(replace(output, roots=shown), partition)
+        return (places, told), [*blobs, *files]
 
 
 @dataclass(frozen=True)
