@@ -67,13 +67,14 @@ class Stored:
     """Where the rows of a relation are: the store, and the relation's columns by their names there.
 
     ``longer``: by how much their lives end after the stored end. ``since``: the first instant of rows that
-    are in the relation.
+    are in the relation. ``pane``: the name of their lives, in a store that several row windows share.
     """
 
     store: str
     columns: tuple[tuple[str, str], ...]
     longer: int = 0
     since: int = int(BEFORE_TIME)
+    pane: str = ""
 
 
 @dataclass(frozen=True)

@@ -179,9 +179,9 @@ def _stored(window: SeqWindow) -> SeqWindow:
     if window.slide is not None:
         return window
     by_time = window.kind == "range" and window.size is not None
-    own = () if by_time else (window.size, window.partition_by, window.keep)
-    own = (*own, window.reader)
-    digest = blake2b(repr((window.input, by_time, own)).encode(), digest_size=4).hexdigest()
+    grows = window.size is None
+    own = (by_time, grows, () if by_time else window.partition_by, window.reader)
+    digest = blake2b(repr((window.input, own)).encode(), digest_size=4).hexdigest()
     return replace(window, store=f"{_stream_of(window.input)} {digest}")
 
 

@@ -57,14 +57,14 @@ class HashIndex(Index):
     def probe_from(
         self, store: Store, firsts: Int64s, keys: Int64s, starts: Int64s, ends: Int64s, view: View
     ) -> Matches:
-        place = (self._entries, store.lives, store.base, store.mask)
+        place = (self._entries, store.lives_in(view), store.base, store.mask)
         return probing.probe_chains(*place, firsts, keys, starts, ends, view)
 
     def first(
         self, store: Store, keys: Int64s, valid: Bools, starts: Int64s, ends: Int64s, view: View
     ) -> Int64s:
         chains = probing.chain_heads(self._heads, keys, valid)
-        place = (self._entries, store.lives, store.base, store.mask)
+        place = (self._entries, store.lives_in(view), store.base, store.mask)
         return probing.first_matches(*place, chains, keys, starts, ends, view)
 
     def find(self, store: Store, keys: Int64s) -> Int64s:

@@ -83,7 +83,8 @@ class OrderedIndex(RangeIndex):
 
     def _walk(self, store: Store, lows: Int64s, valid: Bools, *more: Any) -> Any:
         chain = (self._keys, self._rids, self._counts, self._nexts)
-        return (*chain, store.lives, store.base, store.mask, *self._locate(lows, valid), *more)
+        lives = store.lives_in(more[-1])
+        return (*chain, lives, store.base, store.mask, *self._locate(lows, valid), *more)
 
     def nbytes(self) -> int:
         return sum(int(a.nbytes) for a in vars(self).values() if isinstance(a, np.ndarray))

@@ -33,7 +33,7 @@ class Scan(RangeIndex):
         self, store: Store, lows: Int64s, highs: Int64s, valid: Bools,
         starts: Int64s, ends: Int64s, view: View,
     ) -> Matches:  # fmt: skip
-        place = (store.lives, store.base, store.next, store.mask)
+        place = (store.lives_in(view), store.base, store.next, store.mask)
         if not self.keys:
             return probing.probe_scan(*place, starts, ends, view)
         key = self.keys[0]

@@ -151,7 +151,7 @@ class SegmentCache:
         stubs = [self.inputs.stubs[m] for m in self.segment.inputs]
         views = [s.view(min_ends[m]) for s, m in zip(stubs, self.segment.inputs, strict=True)]
         seen = [(s.store.mask, v.longer, v.min_end) for s, v in zip(stubs, views, strict=True)]
-        return tuple(s.store.lives for s in stubs), np.array(seen)
+        return tuple(s.lives for s in stubs), np.array(seen)
 
     def keyed(self, tuples: Tuples, among: Collection[int]) -> tuple[Tuples, np.ndarray]:
         return keyed(self.inputs, self.segment.classes, tuples, among)

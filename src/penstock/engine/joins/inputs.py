@@ -96,7 +96,7 @@ class JoinInputs(Stateful):
         stored, there = part.stored, dict(part.stored.columns)
         keys = [KeyOf(k.kind, there[k.column]) for k in keys]
         read = {c: there[c] for c in wanted}
-        return Stub(stores[stored.store], read, keys, stored.longer, stored.since)
+        return Stub(stores[stored.store], read, keys, stored.longer, stored.since, stored.pane)
 
     def __len__(self) -> int:
         return len(self.stubs)

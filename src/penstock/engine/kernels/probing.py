@@ -24,13 +24,15 @@ _BLOCK = 256
 class View(NamedTuple):
     """What a reader sees of a store: rows before ``limit``, whose lives end ``longer`` after the stored end.
 
-    Rows that end before ``min_end`` in this view, or begin before ``since``, are passed over.
+    Rows that end before ``min_end`` in this view, or begin before ``since``, are passed over. ``pane``: the
+    number of the lives that it sees, of a store that has several.
     """
 
     min_end: int
     limit: int
     longer: int
     since: int = int(BEFORE_TIME)
+    pane: int = 0
 
 
 EVERYTHING = View(int(BEFORE_TIME), int(FOREVER), 0)

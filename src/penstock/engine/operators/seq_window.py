@@ -2,8 +2,8 @@
 
 A time window needs no state: a tuple with timestamp s leaves at s + t + 1, known when it arrives. In an
 unbounded window tuples never leave. In a row window the n-th later row of the same partition replaces a
-tuple, at that row's instant. The rows of a partition take n places in turn, so a row replaces the previous
-row of its place.
+tuple, at that row's instant. Rows are numbered within their partition, so a row replaces the one whose number
+is n less. Row windows over the same rows and partitions share a store, whatever their sizes and filters.
 
 Rows that a filter above the window would drop need not be stored, but they take their place, since the window
 is over all rows. With ``keep`` such a row is a placeholder: it replaces the previous row and is itself not
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class SeqWindow(Unary):
 
     ``keep``: predicates; a row window stores only the rows that satisfy them all. The ``first`` ones come
     first; ``filters`` orders the others. ``store``: the store of its rows, for operators above it to read.
-    Time windows of all sizes over the same rows share one. ``reader``: the join that has the store for itself
+    Windows of all sizes over the same rows share one. ``reader``: the join that has the store for itself
     since it drops rows of it.
     """
 
@@ -125,12 +126,27 @@ class SeqWindow(Unary):
     def stored(self) -> Stored | None:
         if not self.store or self.slide is not None:
             return None
-        return Stored(self.store, tuple((n, n) for n in self.schema.names), _longer(self))
+        columns = tuple((n, n) for n in self.schema.names)
+        return Stored(self.store, columns, _longer(self), pane="" if self._by_time else self.pane)
+
+    @property
+    def pane(self) -> str:
+        """The name of a row window's lives in a store."""
+        told = repr((self.size, self.keep, self.text, self.filters, self.first))
+        return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 def _longer(node: SeqWindow) -> int:
     """By how much the lives of its rows are longer than stored, which is one instant under a time window."""
     return node.size if node.kind == "range" and node.size is not None else 0
+
+
+_NUMBER_BITS = 40
+"""A place is the number of a partition, and in the low bits that of a row there: far more than ever come."""
+
+
+def _place(partitions: Int64s, numbers: Int64s) -> Int64s:
+    return (partitions << _NUMBER_BITS) + numbers
 
 
 class _Window(Operator):
@@ -188,20 +204,31 @@ class _Range(_Window):
 
 
 class _Rows(_Window):
-    """Keys of the store: 0 the place (partition · n + position mod n), 1 the row id that elements carry."""
+    """Keys of the store: 0 the partition of a row and its number there, 1 the row id that elements carry.
 
-    saved = ("_counts", "_store", "_stub", "_arrived")
+    A window that is the only one of its store inserts the rows that it keeps. If there are several, one
+    inserts all rows, and each has those that it keeps in its pane.
+    """
+
+    saved = ("_store", "_stub", "_inserted")
+    format = 2
 
     def __init__(self, node: SeqWindow, stores: Stores, store: Store) -> None:
         super().__init__(stores, store)
         assert node.size is not None
-        self._size = node.size
+        self._size, self._pane = node.size, node.pane
         first, others = node.keep[: node.first], node.keep[node.first :]
         both = ((first, "static", True), (others, node.filters, False))
         self._keep = [Conjunction(k, by, fixed) for k, by, fixed in both if k]
-        self._counts = PartitionCounts(node.schema, node.partition_by)
-        self._stub = Stub(store)
-        self._arrived = 0
+        if store.positions is None:
+            store.positions = PartitionCounts(node.schema, node.partition_by)
+        store.open_pane(self._pane)
+        self._stub = Stub(store, pane=self._pane)
+        self._inserted = store.inserted
+
+    def close(self) -> None:
+        self._store.close_pane(self._pane)
+        super().close()
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
@@ -209,18 +236,14 @@ class _Rows(_Window):
             self._stub.advance(clock.now)
             none = np.empty(0, np.int64)
             return Chunk(chunk.ts, chunk.sign, chunk.columns, rid=none, rows=none)
-        places = self._places(chunk)
-        before = self._holders(places)
         kept = self._kept(chunk)
-        rids = np.full(len(chunk), -1, np.int64)
-        rids[kept] = new = self._insert(chunk.where(kept), places[kept])
-        self._stub.read(new)
-        # The row of a place may change more than once within the chunk: then its holder is one of these rows.
-        order = np.argsort(places, kind="stable")
-        again = np.flatnonzero(places[order][1:] == places[order][:-1]) + 1
-        before[order[again]] = rids[order[again - 1]]
+        rids, places = self._rows(chunk, kept)
+        there = rids >= 0
+        self._stub.read(rids[there])
+        self._store.enter(self._pane, rids[there], kept[there])
+        before = self._leaving(places)
         leaves = before >= 0
-        self._store.end(before[leaves], chunk.ts[leaves])
+        self._store.end_in(self._pane, before[leaves], chunk.ts[leaves])
         out = self._elements(chunk.ts, rids, before, kept, leaves)
         self._stub.advance(clock.now)
         return out
@@ -237,20 +260,32 @@ class _Rows(_Window):
         kept[rows] = True
         return kept
 
-    def _places(self, chunk: Chunk) -> Int64s:
-        partitions, positions = self._counts.assign(chunk)
-        return partitions * self._size + positions % self._size
+    def _rows(self, chunk: Chunk, kept: Bools) -> tuple[Int64s, Int64s]:
+        """The rows' ids in the store, -1 for one that it has not, and their places."""
+        store, behind = self._store, self._store.inserted - self._inserted
+        if behind:  # another window over the stream has inserted them
+            self._inserted += len(chunk)
+            rids = np.arange(store.next - behind, store.next - behind + len(chunk))
+            return rids, store.key(0, rids)[0]
+        assert store.positions is not None
+        places = _place(*store.positions.assign(chunk))
+        stored = kept if len(store.writers) == 1 else np.ones(len(chunk), np.bool_)
+        rids = np.full(len(chunk), -1, np.int64)
+        rids[stored] = self._insert(chunk.where(stored), places[stored])
+        self._inserted = store.inserted
+        return rids, places
 
-    def _holders(self, places: Int64s) -> Int64s:
-        """The row in each place; -1 for none, for example after a placeholder replaced it."""
-        found = self._store.index((0,)).find(self._store, places)  # type: ignore[union-attr]
-        _, ends = self._store.life(found)
-        return np.where((found >= 0) & (ends == FOREVER), found, -1)
+    def _leaving(self, places: Int64s) -> Int64s:
+        """The rows that those at the given places replace; -1 for none, for example a placeholder."""
+        old = places - self._size
+        found = self._store.index((0,)).find(self._store, old)  # type: ignore[union-attr]
+        starts, ends = self._store.life(found, self._pane)
+        same = (old >> _NUMBER_BITS) == (places >> _NUMBER_BITS)
+        return np.where((found >= 0) & same & (ends == FOREVER) & (starts < FOREVER), found, -1)
 
     def _insert(self, chunk: Chunk, places: Int64s) -> Int64s:
-        valid = np.ones(len(chunk), np.bool_)
-        ids = np.arange(self._arrived, self._arrived + len(chunk))
-        self._arrived += len(chunk)
+        valid, first = np.ones(len(chunk), np.bool_), self._store.inserted
+        ids = np.arange(first, first + len(chunk))
         ends = np.full(len(chunk), FOREVER)
         return self._store.insert(chunk.ts, ends, [(places, valid), (ids, valid)], chunk.columns.columns)
 
@@ -263,7 +298,7 @@ class _Rows(_Window):
         return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids, rows=rows)
 
     def bytes(self) -> int:
-        return self._store.nbytes() + self._counts.nbytes()
+        return self._store.nbytes() if self._counts_rows else 0
 
     def measure(self) -> Iterator[Reading]:
         return self._keep[-1].measure() if self._keep else iter(())

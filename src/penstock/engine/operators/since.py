@@ -60,7 +60,7 @@ class _SinceRow(Operator):
         there = node.stored
         assert there is not None, "− elements of rows that are in no store"
         self._instant = node.instant
-        self._stub = Stub(context.stores[there.store], {})
+        self._stub = Stub(context.stores[there.store], {}, pane=there.pane)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         (chunk,) = inputs

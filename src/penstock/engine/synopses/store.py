@@ -10,6 +10,10 @@ A *stub* is one reader's view of a store and its progress: it sees the rows up t
 that end ``longer`` after the stored end (windows of several sizes over the same rows), and reports with
 ``advance`` which rows it no longer needs. Stubs come and go while a store is in use; one that came later sees
 only the rows that begin ``since`` a given instant.
+
+Row windows of several sizes, or with several filters, have the same rows with different lives: each such
+window has a *pane* of the store, the lives of the rows as it sees them, and a stub sees one pane. The store's
+own lives then end when the last pane's do. With a single window the two are the same, and there is no pane.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from penstock.engine.synopses.columns import (
 )
 from penstock.engine.synopses.invalidation import ACTIVE, Invalidation, agreed
 from penstock.engine.synopses.order_keys import IntegerKeys
+from penstock.engine.synopses.partition_counts import PartitionCounts
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
@@ -92,7 +97,7 @@ class Store(Stateful):
     There is an index on each requested set of keys.
     """
 
-    format = 2
+    format = 3
 
     def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
         self.schema = schema
@@ -118,6 +123,12 @@ class Store(Stateful):
         self._columns: dict[str, RingColumn | ArrowColumn] = {}
         self.keep(schema.names if stored is None else stored)
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
+        self.positions: PartitionCounts | None = None
+        """The numbers of the rows of row windows, which all windows that share it have in common."""
+        self._panes: dict[str, Int64s] = {}
+        self._windows: list[str] = []
+        self._uses = np.zeros(0, np.int64)
+        """By row, how many windows have it; only if there are panes."""
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: Int64s | None = None
@@ -166,6 +177,57 @@ class Store(Stateful):
         assert self._marks is not None
         return self._marks[rids & self.mask]
 
+    def open_pane(self, name: str) -> None:
+        """Add a window with lives of its own; all rows that come are in it until it leaves them out."""
+        self._windows.append(name)
+        if len(self._windows) == 2:
+            self._panes = {self._windows[0]: self.lives.copy()}
+            self._uses = (self.lives[:, 1] == FOREVER).astype(np.int64)
+        if len(self._windows) > 1:
+            self._panes[name] = np.full((self.capacity, 2), _NO_LIFE)
+
+    def close_pane(self, name: str) -> None:
+        """Remove a window: the rows that only it has are freed."""
+        if self._panes:
+            held = np.arange(self.base, self.next)
+            held = held[self.life(held, name)[1] == FOREVER]
+            self.end_in(name, held, np.full(len(held), self.latest))
+            del self._panes[name]
+        self._windows.remove(name)
+        if len(self._windows) == 1:
+            self.lives, self._panes = self._panes[self._windows[0]], {}
+            self._uses = np.zeros(0, np.int64)
+
+    def enter(self, pane: str, rids: Int64s, kept: Bools) -> None:
+        """The rows that a window has come to; it has the kept ones."""
+        if self._panes:
+            mine = rids[kept]
+            self._panes[pane][mine & self.mask] = self.lives[mine & self.mask]
+            self._panes[pane][mine & self.mask, 1] = FOREVER
+            self._release(rids[~kept], self.life(rids[~kept])[0])
+
+    def end_in(self, pane: str, rids: Int64s, ends: Int64s) -> None:
+        """Set the end of rows in a window."""
+        if self._panes:
+            self._panes[pane][rids & self.mask, 1] = ends
+            self._release(rids, ends)
+        else:
+            self.end(rids, ends)
+
+    def _release(self, rids: Int64s, ends: Int64s) -> None:
+        """A window has no use for rows any more; the last one ends their lives."""
+        self._uses[rids & self.mask] -= 1
+        last = self._uses[rids & self.mask] == 0
+        self.end(rids[last], ends[last])
+
+    def pane_number(self, name: str) -> int:
+        """The number of a window's lives in a view; 0 for the store's own."""
+        return list(self._panes).index(name) + 1 if name in self._panes else 0
+
+    def lives_in(self, view: View) -> Int64s:
+        """The lives that a view is of."""
+        return list(self._panes.values())[view.pane - 1] if view.pane else self.lives
+
     def insert(
         self,
         starts: Int64s,
@@ -204,6 +266,10 @@ class Store(Stateful):
             ring_put(self._ended_early, first, np.zeros(count, np.bool_))
         if self._marks is not None:
             ring_put(self._marks, first, np.zeros(count, np.int64))
+        if self._panes:
+            ring_put(self._uses, first, np.full(count, len(self._windows)))
+            for pane in self._panes.values():
+                ring_put(pane, first, np.full((count, 2), _NO_LIFE))
         self.next += count
         if count:
             self._insertions.append((self.next, int(starts.min())))
@@ -226,6 +292,10 @@ class Store(Stateful):
             self._ended_early = ring_resized(self._ended_early, self.base, self.next, capacity)
         if self._marks is not None:
             self._marks = ring_resized(self._marks, self.base, self.next, capacity)
+        if self._panes:
+            ring = (self.base, self.next, capacity)
+            self._panes = {name: ring_resized(pane, *ring) for name, pane in self._panes.items()}
+            self._uses = ring_resized(self._uses, *ring)
         self.capacity = capacity
         for index in self._indexes.values():
             index.rebuild(self)
@@ -276,7 +346,7 @@ class Store(Stateful):
     def settle(self) -> None:
         """Free the rows that no stub needs."""
         # Ids may only change while no queue holds any: every reader has read all rows, in the same slice.
-        all_read = all(s.frontier == self.next and s.steps == self.stubs[0].steps for s in self.stubs)
+        all_read = all(s.has_read_all and s.steps == self.stubs[0].steps for s in self.stubs)
         self._invalidate(all_read)
 
     def _invalidate(self, may_move: bool) -> None:
@@ -326,15 +396,24 @@ class Store(Stateful):
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
         columns = [c.gather(live) for c in self._columns.values()]
         marks = None if self._marks is None else self.marks_of(live)
+        panes, uses = [pane[slots] for pane in self._panes.values()], self._uses[slots] if self._panes else []
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         if marks is not None:
             self.mark(np.arange(first, self.next), marks)
+        self._fill_panes(first, panes, uses)
         self._ended = 0
         self.moves += 1
         self._forget(first)
         for stub in self.stubs:
             stub.frontier, stub.due_from = self.next, first + int(np.searchsorted(live, stub.due_from))
+
+    def _fill_panes(self, first: int, panes: Sequence[Int64s], uses: Int64s) -> None:
+        """Set what the windows see of the rows from the first on."""
+        for pane, lives in zip(self._panes.values(), panes, strict=True):
+            ring_put(pane, first, lives)
+        if self._panes:
+            ring_put(self._uses, first, uses)
 
     def state(self) -> dict[str, State]:
         first, count = self.base, self.next - self.base
@@ -350,6 +429,9 @@ class Store(Stateful):
             "insertions": list(self._insertions),
             "ended": ring_run(self._ended_early, first, count) if self._ended else None,
             **({} if self._marks is None else {"marks": ring_run(self._marks, first, count)}),
+            "positions": self.positions,
+            "panes": [ring_run(pane, first, count) for pane in self._panes.values()],
+            "uses": ring_run(self._uses, first, count) if self._panes else None,
         }
 
     def _load(self, state: dict[str, State]) -> None:
@@ -360,6 +442,9 @@ class Store(Stateful):
         self._put(starts, ends, self._keys_of(state), columns)
         if self._marks is not None:
             self.mark(np.arange(self.base, self.next), state["marks"])
+        self._fill_panes(self.base, state["panes"], state["uses"])
+        if self.positions is not None:
+            self.positions.restore(state["positions"])
         self.inserted = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
@@ -378,8 +463,9 @@ class Store(Stateful):
         """The rows whose life does not end by ``now``."""
         return probing.alive(self.lives, self.base, self.next, self.mask, now)
 
-    def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
-        return probing.lives_of(self.lives, self.mask, rids)
+    def life(self, rids: Int64s, pane: str = "") -> tuple[Int64s, Int64s]:
+        """The lives of rows, as the window of a pane sees them."""
+        return probing.lives_of(self._panes.get(pane, self.lives), self.mask, rids)
 
     def key(self, key: int, rids: Int64s) -> tuple[Int64s, Bools]:
         """A key of rows, and whether it is not NULL."""
@@ -404,6 +490,8 @@ class Store(Stateful):
     def nbytes(self) -> int:
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
         own += 0 if self._marks is None else self._marks.nbytes
+        own += 0 if self.positions is None else self.positions.nbytes()
+        own += sum(pane.nbytes for pane in self._panes.values()) + self._uses.nbytes
         return (
             own
             + sum(c.nbytes() for c in self._columns.values())
@@ -428,9 +516,10 @@ class Stub(Stateful):
         keys: Sequence[KeyOf] = (),
         longer: int = 0,
         since: int = int(BEFORE_TIME),
+        pane: str = "",
     ) -> None:
-        """``keys``: the keys by which it looks up rows."""
-        self.store, self.longer, self._since = store, longer, since
+        """``keys``: the keys by which it looks up rows; ``pane``: the window whose rows it sees."""
+        self.store, self.longer, self._since, self._pane = store, longer, since, pane
         self.columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
         self.keys = [store.key_of(k) for k in keys]
         self.frontier = self.due_from = store.next
@@ -448,10 +537,28 @@ class Stub(Stateful):
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""
-        return View(min_end, self.frontier, self.longer, self._since)
+        return View(min_end, self.frontier, self.longer, self._since, self.store.pane_number(self._pane))
+
+    @property
+    def lives(self) -> Int64s:
+        """The lives of all rows, by slot, as it sees them."""
+        return self.store.lives_in(self.view())
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the store has no rows for it that are yet to be read."""
+        store = self.store
+        if self.frontier == store.next or not store.pane_number(self._pane):
+            return self.frontier == store.next
+        rest = np.arange(max(self.frontier, store.base), store.next)
+        return bool((store.life(rest, self._pane)[0] == FOREVER).all())
+
+    def alive(self, now: int) -> Int64s:
+        """The rows that it sees whose stored life does not end by ``now``."""
+        return probing.alive(self.lives, self.store.base, self.store.next, self.store.mask, now)
 
     def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
-        starts, ends = self.store.life(rids)
+        starts, ends = self.store.life(rids, self._pane)
         return starts, ends + self.longer if self.longer else ends
 
     def key(self, number: int, rids: Int64s) -> tuple[Int64s, Bools]:
