@@ -5,6 +5,7 @@ Each must have the output that it would have alone, over the rows from its regis
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from local_host import (
 )
 from restless import PLANNERS, planned_by
 from strategies import Case, Choices, draw_queries
+from strategies.constraints import obeying
 from trials import manner_of
 
 from penstock.catalog import Input
@@ -68,7 +70,8 @@ class PipelineTrial:
             "from strategies import Case\n\n"
             f"PipelineTrial(\n    {self.queries!r},\n    Case(\n        {self.case.cql!r},\n"
             f"        {self.case.inputs!r},\n        {self.case.schemas!r},\n        None,\n"
-            f"        {self.case.unit!r},\n    ),\n    {self.manner!r},\n    {self.planner!r},\n"
+            f"        {self.case.unit!r},\n        constraints={self.case.constraints!r},\n    ),\n"
+            f"    {self.manner!r},\n    {self.planner!r},\n"
             f"    {self.one_clock!r},\n    {self.private!r},\n    {self.history!r},\n    {self.stages!r},\n"
             ").run()\n"
         )
@@ -78,23 +81,63 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
     """Two to five queries, most of them there from the start."""
     texts, case = draw_queries(choices, choices.pick(2, 3, 4, 5))
     manner = manner_of(choices)
+    if choices.chance(3):
+        case = obeying(choices, case)
+    texts += _of_all_sizes(choices, case) if choices.chance(3) else []
     if choices.chance(4) and len(texts) > 1:
         texts[-1] = texts[0]
     steps = len(manner.cuts) + 1
     queries = []
     for n, text in enumerate(texts):
         # What an earlier query reads is what a later one may have a history of.
-        text = choices.pick(*texts[:n]) if n and choices.chance(3) else text
+        text = _resized(choices, choices.pick(*texts[:n])) if n and choices.chance(3) else text
         at = choices.pick(0, 0, *range(steps))
         gone = choices.pick(None, None, None, *range(at + 1, steps + 1))
         queries.append((text, at, gone))
     limit = choices.pick(None, None, None, 1, 50_000)
     planner, one_clock = choices.pick(*PLANNERS), choices.chance(2)
-    manner = replace(manner, heavy=(), memory_limit=limit)
+    turned = [
+        (choices.index(steps + 1), "sharing", choices.pick("off", "on")) for _ in range(choices.index(4))
+    ]
+    manner = replace(manner, heavy=(), memory_limit=limit, settings=(*manner.settings, *turned))
     private = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(5))
     history = tuple(f"q{n}" for n in range(len(queries)) if choices.chance(2))
     stages = choices.pick(None, None, 1, 2)
     return PipelineTrial(tuple(queries), case, manner, planner, one_clock, private, history, stages)
+
+
+def _resized(choices: Choices, text: str) -> str:
+    """The query, with windows of other sizes now and then: they are what shares a store."""
+    if choices.chance(2):
+        return text
+    return re.sub(
+        r"\[((?:PARTITION BY \w+ )?ROWS|RANGE) \d\]", lambda m: f"[{m[1]} {choices.pick(1, 2, 5)}]", text
+    )
+
+
+def _of_all_sizes(choices: Choices, case: Case) -> list[str]:
+    """Queries over row windows of one stream: with several sizes, filters and columns."""
+    streams = [
+        n for n, rows in case.inputs.items() if rows and isinstance(rows[0], tuple) and len(rows[0]) == 2
+    ]
+    named = [n for n in streams if "a INT" in case.schemas[n] or "a BIGINT" in case.schemas[n]]
+    if not named:
+        return []
+    stream, found = choices.pick(*named), []
+    for _ in range(choices.pick(2, 3)):
+        size, other, least = choices.pick(1, 2, 3, 5), choices.pick(1, 2, 4), choices.pick(-1, 0, 1)
+        window = choices.pick(f"[ROWS {size}]", f"[ROWS {size}]", f"[PARTITION BY a ROWS {size}]")
+        where = choices.pick("", f"WHERE r0.a > {least}", f"WHERE r0.a <> {least}")
+        found.append(
+            choices.pick(
+                f"SELECT r0.a AS c0, COUNT(*) AS c1 FROM {stream} {window} AS r0 {where} GROUP BY r0.a",
+                f"SELECT COUNT(*) AS c0, MAX(r0.a) AS c1 FROM {stream} {window} AS r0 {where}",
+                f"SELECT r0.a AS c0, r1.a AS c1 FROM {stream} {window} AS r0, {stream} [ROWS {other}] AS r1 "
+                f"{where or 'WHERE TRUE'} AND r0.a = r1.a",
+                f"SELECT DISTINCT r0.a AS c0 FROM {stream} {window} AS r0 {where}",
+            )
+        )
+    return found
 
 
 @dataclass
@@ -186,6 +229,8 @@ class PipelineRun:
                 ready = replace(plan.plan, tables={**plan.plan.tables, **tables})
                 payload = {"query": name, "plan": ready.encoded(), "history": name in self.trial.history}
                 found.append(self._command("register", payload))
+        for name, value in ((n, v) for step, n, v in self.trial.manner.settings if step == number):
+            found.append(self._command("setting", {"name": name, "value": value}))
         if last:
             found.append(self._command("end", {"ticks": 0}))
         return found

@@ -28,8 +28,9 @@ from penstock.engine.graph import Entity, producers_first
 from penstock.engine.history import Running, look_back
 from penstock.engine.input_manager import Progress
 from penstock.engine.latency import percentiles
+from penstock.engine.operator import Node
 from penstock.engine.overflow import Memory
-from penstock.engine.registry import QueryPlan, Registered, Registry, since, with_history
+from penstock.engine.registry import QueryPlan, Registered, Registry, apart, since, with_history
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import (
@@ -50,7 +51,7 @@ from penstock.measurement import Kind, Property, Reading, under
 
 HEADER_FORMAT = 3
 """Raised when a header of the previous version can no longer be read."""
-SNAPSHOT_FORMAT = 4
+SNAPSHOT_FORMAT = 5
 """The same for the parts of a snapshot other than operator states, which have their own formats."""
 
 
@@ -74,22 +75,24 @@ class _Start:
 
     ``begin``: the first instant of its result, if it has rows from before; it then has a clock group of its
     own and shares nothing, until a rebuild finds that what was before its begin no longer matters.
+    ``apart``: it shares nothing since sharing is off.
     """
 
     since: int = int(BEFORE_TIME)
     history: dict[str, int] = field(default_factory=dict)
     begin: int | None = None
+    apart: bool = False
 
     @staticmethod
-    def of(query: Registered) -> _Start:
-        return _Start(query.since, dict(query.history), query.begin)
+    def of(query: Registered, apart: bool) -> _Start:
+        return _Start(query.since, dict(query.history), query.begin, apart)
 
     def over(self, plan: QueryPlan) -> dict[str, int]:
         """The first instant that it sees of each stream."""
         return {name: self.history.get(name, self.since) for name in plan.streams}
 
     def state(self) -> dict[str, State]:
-        return {"since": self.since, "history": dict(self.history), "begin": self.begin}
+        return {**self.__dict__, "history": dict(self.history)}
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class Engine:
         self._refused: dict[str, str] = {}
         self._looks: dict[str, tuple[int, int]] = {}
         """When to look next for what a query can share, and how much later after that."""
+        self._switches = False
+        """Whether queries may have to share, or share no more, after the step."""
         self._own_tables: dict[str, list[str]] = {}
         self._plans: dict[str, QueryPlan] = {}
         self._steps = 0
@@ -145,12 +150,22 @@ class Engine:
             self.groups[key] = self._new_group(plan)
         group = self.groups[key]
         if start.begin is None:
-            root, first = since(plan.root, start.over(plan)), start.since
+            root, first = self._root(name, plan, start), start.since
         else:
             root, first = with_history(plan.root, name, self._registry.queries[name]), start.begin
             group.opens(first, min(start.history.values()))
         group.add(name, root, _tables(plan), None if first == BEFORE_TIME else first)
         self._group_of[name] = key
+
+    def _root(self, name: str, plan: QueryPlan, start: _Start) -> Node:
+        """The operators of a query without history."""
+        root = apart(plan.root, name) if start.apart else plan.root
+        return since(root, start.over(plan))
+
+    def _is_apart(self, plan: QueryPlan) -> bool:
+        """Whether a query is to share nothing."""
+        sharing = self._commands.knobs.sharing
+        return plan.apart if sharing is None else sharing == "off"
 
     def _runs_here(self, plan: QueryPlan) -> bool:
         return plan.partitions is None or self.stage.partition < plan.partitions
@@ -218,8 +233,8 @@ class Engine:
             self._own_tables[name] = [i.name for i in _tables(plan)]
             rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in _tables(plan)}
             self._tables = {**rows, **self._tables}
-            start = _Start.of(self._registry.queries[name]) if starts is None else starts[name]
-            self._start(name, plan, start)
+            query, own = self._registry.queries[name], self._is_apart(plan)
+            self._start(name, plan, _Start.of(query, own) if starts is None else starts[name])
 
     def _decoded(self, query: Registered) -> QueryPlan:
         """The plan of a query in this stage."""
@@ -244,7 +259,7 @@ class Engine:
 
     def _running(self, name: str) -> Running:
         """A running query, whose windows others may read."""
-        alone = self._starts[name].begin is not None
+        alone = self._starts[name].begin is not None or self._starts[name].apart
         group = self.groups.get(self._group_of.get(name, ""))
         return Running(name, self._plans[name], self._registry.queries[name], group, alone)
 
@@ -268,6 +283,7 @@ class Engine:
         self._commands = before.commands.apply(commands)
         if self._commands.settings != before.commands.settings:
             self._configure()
+            self._switches = True
         self._registry = before.registry.after(new, self._streams if self.stage.one_clock else None)
         self._update(before.registry)
         self._tables = after(self._tables, changes)
@@ -286,6 +302,8 @@ class Engine:
         self._history[self._steps] = replace(before, tops=tops)
         self._steps += 1
         self._load()
+        if self._switches and self._loading is None:
+            self._switch()
         self._share()
         outputs = {name: self._sent(name, found[name]) for name in self._group_of if name in found}
         failed = self._without_failed()
@@ -339,9 +357,30 @@ class Engine:
             if now < due:
                 continue
             self._looks[name] = now + gap, 2 * gap
-            for equal in graph.share(name, plan.root, start.since):
-                self._starts[equal] = _Start()
+            root = apart(plan.root, name) if start.apart else plan.root
+            for equal in graph.share(name, root, start.since):
+                self._starts[equal] = _Start(apart=start.apart)
                 self._looks.pop(equal, None)
+
+    def _switch(self) -> None:
+        """Let queries share or not as the settings say, after a step; the earliest first, whose windows have
+        the most rows.
+
+        To be apart a query gets operators of its own, with the state of those that it shared. To share, it
+        uses what others run if it is the same as a whole; else it shares from the next rebuild on.
+        """
+        self._switches = False
+        for name in sorted(self._group_of, key=lambda n: self._starts[n].since):
+            start, plan = self._starts[name], self._plans.get(name)
+            if plan is None or start.begin is not None or self._is_apart(plan) == start.apart:
+                continue
+            graph, new = self.groups[self._group_of[name]].graph, replace(start, apart=not start.apart)
+            root = self._root(name, plan, new)
+            if new.apart:
+                graph.separate(name, root)
+            elif not graph.share(name, root, start.since):
+                continue
+            self._starts[name] = new
 
     def _settle(self) -> None:
         """Move to disk what exceeds the memory limit."""
@@ -448,12 +487,13 @@ class Engine:
         passed = min((p["now"] for p in progress.values()), default=int(BEFORE_TIME))
         found = {}
         for name, query in self._registry.queries.items():
-            start, plan = _Start.of(query), self._decoded(query)
+            plan = self._decoded(query)
+            start = _Start.of(query, self._is_apart(plan))
             open_from = max(
                 *start.over(plan).values(), int(BEFORE_TIME) if start.begin is None else start.begin + 1
             )
             alone = start.begin is not None and self._group_key(name, plan, _Start()) not in progress
-            found[name] = _Start() if open_from <= passed and not alone else start
+            found[name] = _Start(apart=start.apart) if open_from <= passed and not alone else start
         return found
 
     def snapshot(self, whole: bool = True) -> Snapshot:

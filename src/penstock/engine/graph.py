@@ -21,9 +21,10 @@ from penstock.engine import overflow
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Node, Operator, StartContext
+from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.since import Since
 from penstock.engine.operators.source import Source
-from penstock.engine.snapshot import Stateful
+from penstock.engine.snapshot import Stateful, decode, encode
 from penstock.engine.synopses.store import Store, Stub
 from penstock.errors import PenstockError
 from penstock.measurement import Kind, Property, Reading, under
@@ -259,7 +260,7 @@ class Graph:
         if any(not changed.isdisjoint(upstream(e)) for e in others):
             return []  # they see rows since the instant, too, by operators that would change
         lag = sum(e.node.lag for e in theirs)
-        if any(e.horizon() - lag < since for e in theirs):
+        if any(e.horizon() - lag < since or (e.first is not None and e.first > since) for e in theirs):
             return []
         new = self._adopted(root, entity)
         for equal in equals:
@@ -280,6 +281,8 @@ class Graph:
         other = self._built.get(_identity(node))
         if other is not None:
             return set(upstream(other))
+        if _store_of(node) != _store_of(own.node) and _store_of(node) in self.context.stores:
+            return None
         changed.add(own)
         found: set[Entity] = set()
         for below, producer in zip(node.inputs, own.producers, strict=True):
@@ -306,6 +309,8 @@ class Graph:
                 del producer.outputs[at], producer.readers[at]
                 own.inputs[place] = new.output_to(own)
             producers.append(new)
+        if isinstance(node, SeqWindow) and isinstance(own.node, SeqWindow):
+            self.context.stores.rename(own.node.store, node.store)
         own.node, own.producers, own.feeders = (
             node,
             tuple(producers),
@@ -313,6 +318,24 @@ class Graph:
         )
         self._built[key] = own
         return own
+
+    def separate(self, name: str, root: Node) -> None:
+        """Give a root operators of its own, which go on with the state of those that it has.
+
+        ``root`` is its plan with other streams and stores, the rest as it is.
+        """
+        old, queue = self._roots[name]
+        known = set(self.entities)
+        new = self._build(root, old.first)
+        pairs = {own: its for own, its in _pairs(new, old) if own not in known}
+        states = decode(encode([its.operator for its in pairs.values()]))
+        for own, state in zip(pairs, states, strict=True):
+            own.operator.restore(state)
+        old.results.remove(queue)
+        new.results.append(queue)
+        self._roots[name] = new, queue
+        self._collect()
+        self.entities = list(dict.fromkeys(e for r, _ in self._roots.values() for e in producers_first(r)))
 
     def _collect(self) -> None:
         """End the operators that no root needs."""
@@ -475,6 +498,13 @@ def _store_of(node: Node) -> str | None:
 def _without_since(node: Node, entity: Entity) -> Entity:
     """The operator of a node; if there is a bound on the first instant above it, what is below that."""
     return entity.producers[0] if isinstance(entity.node, Since) and not isinstance(node, Since) else entity
+
+
+def _pairs(a: Entity, b: Entity) -> Iterator[tuple[Entity, Entity]]:
+    """The operators at the same places of two plans of the same form, producers first."""
+    for below, other in zip(a.producers, b.producers, strict=True):
+        yield from _pairs(below, other)
+    yield a, b
 
 
 def producers_first(entity: Entity) -> Iterator[Entity]:

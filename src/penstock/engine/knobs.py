@@ -29,7 +29,8 @@ class Knobs:
     ``scheduler``, ``slice_rows`` (0: a step is one slice), ``memory_limit`` (bytes, 0: none) of the engine.
     ``filters``: the algorithm that orders filters and probes; ``profiling``: the share of dropped tuples that
     are profiled. ``access_method``: of windows, "adaptive" to choose. ``budget``: how many times the declared
-    budget of the query it has. ``publish_every``: seconds between publications, which the driver heeds.
+    budget of the query it has. ``sharing``: "off" if every query of a pipeline has operators of its own, "on"
+    if equal ones run once. ``publish_every``: seconds between publications, which the driver heeds.
     ``operators``: those of single operators, by the operator and the name of the setting.
     """
 
@@ -40,6 +41,7 @@ class Knobs:
     profiling: float | None = None
     access_method: str | None = None
     budget: float = 1.0
+    sharing: str | None = None
     publish_every: float | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -35,7 +35,8 @@ class QueryPlan:
     """A query as an engine runs it: its root, and the static tables that only it reads.
 
     It runs in the partitions before ``partitions``; None: in all. ``second``: its plan in the second stage,
-    whose only input is what the first one returns, sent on by the hash of the columns ``by``.
+    whose only input is what the first one returns, sent on by the hash of the columns ``by``. ``apart``: it
+    shares nothing with other queries, unless a setting says so later.
     """
 
     root: Node
@@ -44,6 +45,7 @@ class QueryPlan:
     partitions: int | None = None
     second: QueryPlan | None = None
     by: tuple[str, ...] = ()
+    apart: bool = False
 
     def at(self, stage: int) -> QueryPlan:
         """Its part in a stage; one without a second part runs in no partition of the second stage."""
@@ -267,6 +269,23 @@ def with_history(root: Node, query: str, registered: Registered) -> Node:
 
     begin = registered.begin
     return begun(change(root), begin)
+
+
+def apart(root: Node, query: str) -> Node:
+    """The plan of a query that shares nothing: nothing in it is equal to what another query has."""
+    done: dict[int, Node] = {}
+
+    def change(node: Node) -> Node:
+        if id(node) not in done:
+            new = with_inputs(node, change)
+            if isinstance(new, SeqWindow) and new.store:
+                new = replace(new, store=private_store(new.store, query))
+            elif isinstance(new, Source) and not new.table:
+                new = replace(new, reader=query)
+            done[id(node)] = new
+        return done[id(node)]
+
+    return change(root)
 
 
 def private_store(store: str, query: str) -> str:

@@ -14,7 +14,7 @@ from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.plan.pipeline import Admitted
+from penstock.plan.pipeline import Admitted, shown_plan
 from penstock.plan.settings import ACROSS, DOWN, HEIGHT, LETTERS, MARGIN, WIDTH
 
 _STYLE = """
@@ -35,7 +35,7 @@ class _Drawing:
         self.edges: dict[tuple[Node | str, Node | str], None] = {}
         self.stores: dict[str, str] = {}
         for name, query in queries.items():
-            last = self._add(query.plan.root, name)
+            last = self._add(shown_plan(name, query), name)
             if query.plan.second is not None:
                 last = self._add(query.plan.second.root, name, last)
             self.edges[last, name] = None

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from penstock.catalog import Input
 from penstock.engine.operator import Node
-from penstock.engine.registry import QueryPlan, exchange_of
+from penstock.engine.registry import QueryPlan, apart, exchange_of
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
 from penstock.expression import Column, Expression
@@ -36,7 +36,7 @@ from penstock.plan.partition import Way, ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
 from penstock.plan.sampled import is_sampled
 from penstock.plan.settings import MAX_SPLITS
-from penstock.plan.sharing import in_own_names, named, private, shared
+from penstock.plan.sharing import in_own_names, named, shared
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
@@ -331,8 +331,6 @@ def admit(
     ]
     hosts = [*plan.sources, *own]
     node, taken, _ = shared(node, [*plan.stage.stage.inputs, *builder.stage_inputs], hosts)
-    if settings.sharing == "off":
-        node = private(node, name)
     mine = tuple(i for i in taken if i.kind == "table")
     assert len(taken) == len(plan.stage.stage.inputs) + len(mine), "an input of its own"
     second = _second(plan, name, canonical.in_plan(made.second, names), way)
@@ -340,7 +338,10 @@ def admit(
         mine = tuple(replace(i, waits=True) for i in mine)
     spread = way.is_spread or plan.partitions == 1
     by = tuple(canonical.in_plan(way.stages[1].by, names)) if second else ()
-    registered = QueryPlan(node, mine, dict(builder.constants), None if spread else 1, second, by)
+    own_tables = dict(builder.constants)
+    registered = QueryPlan(
+        node, mine, own_tables, None if spread else 1, second, by, settings.sharing == "off"
+    )
     tables = tuple(i for i in builder.host_inputs if isinstance(i, TableInput))
     relations = any(s.definition.is_relation for s in logical.sources(root))
     kind = "stream" if root.is_stream else "relation"
@@ -419,7 +420,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         yield f"spark    {source.name}: {routed(source.route)}; {read}"
     users: dict[Node, dict[str, None]] = {}
     for name, query in queries.items():
-        for node in _nodes(query.plan.root):
+        for node in _nodes(shown_plan(name, query)):
             users.setdefault(node, {})[name] = None
     for name, query in queries.items():
         shown = (
@@ -437,7 +438,12 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
             yield f"  stage 2, elements of stage 1 {by}"
             yield from tree(query.plan.second.root, "    ", set(), also)
             yield "  stage 1"
-        yield from tree(query.plan.root, "  " if query.plan.second is None else "    ", set(), also)
+        yield from tree(shown_plan(name, query), "  " if query.plan.second is None else "    ", set(), also)
+
+
+def shown_plan(name: str, query: Admitted) -> Node:
+    """The operators of a query as engines have them."""
+    return apart(query.plan.root, name) if query.plan.apart else query.plan.root
 
 
 def _some(names: Sequence[str]) -> str:

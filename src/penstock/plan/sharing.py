@@ -191,17 +191,6 @@ def _stream_of(node: Node) -> str:
     return node.input if isinstance(node, Source) else "window"
 
 
-def private(root: Node, query: str) -> Node:
-    """The plan of a query that shares nothing: nothing in it is equal to what another query has."""
-
-    def change(node: Node) -> Node:
-        if isinstance(node, Source) and not node.table:
-            return replace(node, reader=query)
-        return _stored(node) if isinstance(node, SeqWindow) else node
-
-    return _rewritten(root, change, {})
-
-
 def _rewritten(node: Node, change: Callable[[Node], Node], done: dict[int, Node]) -> Node:
     """A plan with each node changed after its inputs; a node with several readers stays one."""
     if id(node) not in done:

@@ -150,7 +150,7 @@ class WithinBudget(Retention):
 
     def make_room(self, arriving: JoinInputs, new: Sequence[Int64s], now: int) -> list[Int64s]:
         """Make room for new rows of ``arriving`` that are kept after ``now``; returns those."""
-        held = [stub.store.alive(max(now, int(BEFORE_TIME) + 1) - 1) for stub in self._inputs.stubs]
+        held = [stub.alive(max(now, int(BEFORE_TIME) + 1) - 1) for stub in self._inputs.stubs]
         rows = [_Rows(self._inputs, i, r) for i, r in enumerate(held)]
         come = [_Rows(arriving, i, r) for i, r in enumerate(new)]
         stay = []

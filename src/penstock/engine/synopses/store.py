@@ -85,6 +85,13 @@ class Stores:
     def __getitem__(self, name: str) -> Store:
         return self._named[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a store another name, which is free."""
+        self._named = {new if name == old else name: store for name, store in self._named.items()}
+
     def close(self, store: Store) -> None:
         """Remove a store that nobody writes any more."""
         self._named = {name: other for name, other in self._named.items() if other is not store}
@@ -396,24 +403,17 @@ class Store(Stateful):
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
         columns = [c.gather(live) for c in self._columns.values()]
         marks = None if self._marks is None else self.marks_of(live)
-        panes, uses = [pane[slots] for pane in self._panes.values()], self._uses[slots] if self._panes else []
+        panes = {name: pane[slots] for name, pane in self._panes.items()}
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         if marks is not None:
             self.mark(np.arange(first, self.next), marks)
-        self._fill_panes(first, panes, uses)
+        self._see(first, panes)
         self._ended = 0
         self.moves += 1
         self._forget(first)
         for stub in self.stubs:
             stub.frontier, stub.due_from = self.next, first + int(np.searchsorted(live, stub.due_from))
-
-    def _fill_panes(self, first: int, panes: Sequence[Int64s], uses: Int64s) -> None:
-        """Set what the windows see of the rows from the first on."""
-        for pane, lives in zip(self._panes.values(), panes, strict=True):
-            ring_put(pane, first, lives)
-        if self._panes:
-            ring_put(self._uses, first, uses)
 
     def state(self) -> dict[str, State]:
         first, count = self.base, self.next - self.base
@@ -430,8 +430,7 @@ class Store(Stateful):
             "ended": ring_run(self._ended_early, first, count) if self._ended else None,
             **({} if self._marks is None else {"marks": ring_run(self._marks, first, count)}),
             "positions": self.positions,
-            "panes": [ring_run(pane, first, count) for pane in self._panes.values()],
-            "uses": ring_run(self._uses, first, count) if self._panes else None,
+            "panes": {name: ring_run(pane, first, count) for name, pane in self._panes.items()},
         }
 
     def _load(self, state: dict[str, State]) -> None:
@@ -442,7 +441,6 @@ class Store(Stateful):
         self._put(starts, ends, self._keys_of(state), columns)
         if self._marks is not None:
             self.mark(np.arange(self.base, self.next), state["marks"])
-        self._fill_panes(self.base, state["panes"], state["uses"])
         if self.positions is not None:
             self.positions.restore(state["positions"])
         self.inserted = state["inserted"]
@@ -451,6 +449,24 @@ class Store(Stateful):
             self._ended = int(state["ended"].sum())
             self._ended_early = np.zeros(self.capacity, np.bool_)
             ring_put(self._ended_early, self.base, state["ended"])
+        self._see(self.base, state["panes"])
+
+    def _see(self, first: int, panes: Mapping[str, Int64s]) -> None:
+        """Set how the windows see the rows from the first on: between steps, when all have entered them.
+
+        Rows of windows that this store does not have are ended.
+        """
+        mine = {name: panes[name] for name in self._windows if name in panes}
+        if not mine:
+            return
+        uses = np.zeros(self.next - first, np.int64)
+        for name, lives in mine.items():
+            ring_put(self._panes.get(name, self.lives), first, lives)
+            uses += lives[:, 1] == FOREVER
+        if self._panes:
+            ring_put(self._uses, first, uses)
+        rids = np.arange(first, self.next)[uses == 0]
+        self.end(rids, np.minimum(self.life(rids)[1], self.latest))
 
     def _keys_of(self, state: dict[str, State]) -> list[tuple[Int64s, Bools]]:
         """Saved keys in the order of this store, whose readers may have come in another order."""

@@ -70,6 +70,11 @@ KNOBS: dict[str, Knob] = {
     "budget": Knob(
         _times, "How many times the declared budget (WITHIN) it has; changes results.", changes_results=True
     ),
+    "sharing": Knob(
+        READERS["sharing"],
+        "Whether the queries of a pipeline share operators and windows.",
+        CHOICES["sharing"],
+    ),
     "publish_every": Knob(READERS["sysstream_every"], "How often SysStream gets its measurements."),
 }
 """What a running query can change; nothing but ``budget`` changes a result."""

@@ -454,6 +454,9 @@ class Session:
                 self._define(statement)
             case cql.Set():
                 self.settings = self.settings.changed(statement.name, statement.value)
+                if statement.name.casefold() == "penstock.sharing":
+                    for pipeline in (p for p in self.pipelines() if p.isActive):
+                        self.set(pipeline, "sharing", self.settings.sharing)
             case cql.Alter(name, setting, value):
                 self.set(name, setting, value)
             case cql.Refresh():
