@@ -76,6 +76,7 @@ class Property(StrEnum):
     HELD_BACK_BY = "held_back_by", "", "The input with the least progress", "the input"
     WAITING = "waiting", "rows", "Rows held back until their time is safe"
     STEPS = "steps", "steps", "Steps that the state contains; the same in all partitions of a stage"
+    UNSHARED_BYTES = "unshared_bytes", "bytes", "What the state would take if no two queries shared any"
     OVERFLOWED = "overflowed", "bytes", "Bytes of files on disk, which hold state beyond the memory limit"
     SCHEDULER = "scheduler", "", "The order in which its operators run", "the scheduler"
     SLICE_ROWS = "slice_rows", "rows", "The rows that go through its operators at once; 0 for all of a step"
@@ -111,6 +112,7 @@ class Property(StrEnum):
     COMPARED = "compared", "comparisons", "Timestamps that a W-join compared"
     TESTED = "tested", "tuples", "Tuples that a W-join tested by predicates or found by an index"
     FROM = "from", "", "The operator or input that fills a queue, or whose output a root is", "its entity"
+    QUERIES = "queries", "queries", "How many queries of a pipeline use the operator", "their names"
     STORE = "store", "", "A store that the operator fills or reads", "its entity"
 
     # store

@@ -169,6 +169,10 @@ class ClockGroup:
         """Bytes of synopses and of the input manager's buffer."""
         return sum(e.operator.bytes() for e in self.graph.entities) + self.inputs.nbytes()
 
+    def unshared_bytes(self) -> int:
+        """The same if each root had its own."""
+        return self.graph.unshared_bytes() + len(self.graph.roots) * self.inputs.nbytes()
+
     def measure(self) -> Iterator[Reading]:
         """The measurements of the operators, and of each root its late rows per input and its latency."""
         yield from self.graph.measure()

@@ -595,6 +595,8 @@ class Engine:
         yield Reading(Property.WAITING, sum(g.inputs.rows() for g in groups))
         yield Reading(Property.ROWS, sum(g.rows() for g in groups))
         yield Reading(Property.BYTES, self.state_bytes())
+        if not self.stage.roots:
+            yield Reading(Property.UNSHARED_BYTES, sum(g.unshared_bytes() for g in groups))
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
         yield Reading(Property.STEPS, self._steps)
         knobs, planned = self._commands.knobs, self.stage.scheduling

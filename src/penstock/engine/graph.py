@@ -362,10 +362,26 @@ class Graph:
     def roots(self) -> list[str]:
         return list(self._roots)
 
+    def users(self) -> dict[Entity, list[str]]:
+        """The roots that each operator works for."""
+        found: dict[Entity, list[str]] = {e: [] for e in self.entities}
+        for name, (root, _) in self._roots.items():
+            for entity in dict.fromkeys(upstream(root)):
+                found[entity].append(name)
+        return found
+
+    def unshared_bytes(self) -> int:
+        """Bytes of synopses if each root had its own."""
+        return sum(len(roots) * e.operator.unshared_bytes() for e, roots in self.users().items())
+
     def measure(self) -> Iterator[Reading]:
         """The measurements of the operators, their queues, the stores, and the roots."""
-        for entity in self.entities:
+        for entity, roots in self.users().items():
             yield from entity.measure()
+            if self._isolates:
+                told = [Reading(Property.QUERIES, len(roots), ", ".join(roots))]
+                told.append(Reading(Property.UNSHARED_BYTES, len(roots) * entity.operator.unshared_bytes()))
+                yield from under(entity.id, Kind.OPERATOR, told)
         yield from self._measure_stores()
         for name, (entity, queue) in self._roots.items():
             own = [Reading(Property.FROM, 0, entity.id), Reading(Property.ELEMENTS, queue.elements)]

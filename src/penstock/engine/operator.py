@@ -260,6 +260,10 @@ class Operator(Stateful, ABC):
         """Bytes held in synopses."""
         return 0
 
+    def unshared_bytes(self) -> int:
+        """Bytes that its synopses would take if they were its own."""
+        return self.bytes()
+
     def spare_bytes(self) -> int:
         """Of these, the bytes that it can do without at any time, as those of caches."""
         return 0

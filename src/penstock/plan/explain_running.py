@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
-from penstock.plan.settings import CURVE_BARS, SHOWN_DECISIONS, SHOWN_OVERHEAD_FROM_S
+from penstock.plan.settings import CURVE_BARS, SHOWN_DECISIONS, SHOWN_OVERHEAD_FROM_S, SHOWN_QUERIES
 from penstock.streamon.advice import late, skew, violated
 from penstock.streamon.framework import PROCESSING
 
@@ -47,9 +47,30 @@ def explain_running(found: Measurements) -> str:
 def _engine(stage: int, partition: int, engine: Measurements) -> Iterator[str]:
     own = engine.of_kind(Kind.ENGINE)
     rows, size = own.value(Property.ROWS), own.value(Property.BYTES)
-    yield f"stage {stage}, partition {partition}: {rows:,.0f} rows and {size / 1e6:,.1f} MB of state"
+    alone = own.value(Property.UNSHARED_BYTES)
+    shared = f", {alone / 1e6:,.1f} MB without sharing" if own.has(Property.UNSHARED_BYTES) else ""
+    yield f"stage {stage}, partition {partition}: {rows:,.0f} rows and {size / 1e6:,.1f} MB of state{shared}"
+    yield from _shared(engine)
     for entity in engine.of_kind(Kind.OPERATOR).by_entity():
         yield from _operator(entity, engine.parts(entity))
+
+
+def _shared(engine: Measurements) -> Iterator[str]:
+    """The synopses that several queries use: whose they are, and their bytes with and without sharing."""
+    stores: dict[str, list[Measurements]] = {}
+    for entity, own in engine.of_kind(Kind.OPERATOR).by_entity().items():
+        if own.value(Property.UNSHARED_BYTES):
+            window = own.text(Property.NAME) == "seq-window" and own.has(Property.STORE)
+            stores.setdefault(own.text(Property.STORE) if window else entity, []).append(own)
+    for several in stores.values():
+        queries = dict.fromkeys(q for own in several for q in own.text(Property.QUERIES).split(", "))
+        if len(queries) > 1:
+            size = sum(own.value(Property.BYTES) for own in several) / 1e6
+            alone = sum(own.value(Property.UNSHARED_BYTES) for own in several) / 1e6
+            what = " and ".join(dict.fromkeys(own.text(Property.DESCRIPTION) for own in several))
+            names = ", ".join(queries) if len(queries) <= SHOWN_QUERIES else f"{len(queries)} queries"
+            kind = several[0].text(Property.NAME)
+            yield f"  {kind} {what} of {names}: {size:,.2f} MB, {alone:,.2f} MB without sharing"
 
 
 def _inputs(found: Measurements) -> Iterator[str]:

@@ -29,6 +29,8 @@ KEPT_TUPLE_COST = 2.0
 
 SHOWN_DECISIONS = 3
 """Decisions shown of each order, the newest."""
+SHOWN_QUERIES = 4
+"""Queries that share something are named if they are no more than these."""
 SHOWN_OVERHEAD_FROM_S = 1.0
 """Seconds of CPU before the share of adapting is shown: until then it is mostly the first profiling."""
 CURVE_BARS = 32

@@ -21,7 +21,7 @@ from hashlib import blake2b
 import numpy as np
 
 from penstock.engine.conjunction import Conjunction
-from penstock.engine.element import FOREVER, Bools, Chunk, Int64s, Pattern
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
@@ -172,6 +172,15 @@ class _Window(Operator):
     def rows(self) -> int:
         return len(self._store) if self._counts_rows else 0
 
+    def unshared_bytes(self) -> int:
+        """Of the store's bytes, those of the rows that this window has."""
+        store = self._store
+        return store.nbytes() * self._own_rows() // max(len(store), 1) if store.stubs else 0
+
+    def _own_rows(self) -> int:
+        """The rows that it has of its store."""
+        return len(self._store)
+
 
 class _Range(_Window):
     """Known ends, so no state of its own."""
@@ -183,9 +192,11 @@ class _Range(_Window):
         super().__init__(stores, store)
         self._size, self._longer = node.size, _longer(node)
         self._inserted = store.inserted
+        self._now = int(BEFORE_TIME)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
+        self._now = clock.now
         end = None if self._size is None else chunk.ts + (self._size + 1)
         chunk = Chunk.of(chunk.ts, chunk.columns, end=end)
         return replace(chunk, rows=self._rows(chunk)) if self._store.stubs else chunk
@@ -198,6 +209,11 @@ class _Range(_Window):
             return np.arange(store.next - behind, store.next - behind + len(chunk))
         ends = np.full(len(chunk), FOREVER) if chunk.end is None else chunk.end - self._longer
         return store.insert(chunk.ts, ends, [], chunk.columns.columns)
+
+    def _own_rows(self) -> int:
+        if self._size is None or len(self._store.writers) == 1:
+            return super()._own_rows()
+        return self._store.rows_after(max(self._now - 1 - self._longer, int(BEFORE_TIME)))
 
     def bytes(self) -> int:
         return self._store.nbytes() if self._counts_rows and self._store.stubs else 0
@@ -296,6 +312,9 @@ class _Rows(_Window):
         sign = np.tile(np.array([1, -1], np.int8), len(ts))[shown]
         ids, _ = self._store.key(1, rows)
         return Chunk(np.repeat(ts, 2)[shown], sign, self._store.rows(rows), rid=ids, rows=rows)
+
+    def _own_rows(self) -> int:
+        return self._store.rows_in(self._pane)
 
     def bytes(self) -> int:
         return self._store.nbytes() if self._counts_rows else 0

@@ -479,6 +479,16 @@ class Store(Stateful):
         """The rows whose life does not end by ``now``."""
         return probing.alive(self.lives, self.base, self.next, self.mask, now)
 
+    def rows_after(self, now: int) -> int:
+        """How many rows do not end by ``now``, if they end in their order."""
+        return self.next - int(probing.first_alive(self.lives, self.base, self.next, self.mask, now))
+
+    def rows_in(self, pane: str) -> int:
+        """How many rows a window has."""
+        if not self._panes:
+            return len(self)
+        return int((ring_run(self._panes[pane], self.base, self.next - self.base)[:, 1] == FOREVER).sum())
+
     def life(self, rids: Int64s, pane: str = "") -> tuple[Int64s, Int64s]:
         """The lives of rows, as the window of a pane sees them."""
         return probing.lives_of(self._panes.get(pane, self.lives), self.mask, rids)
