@@ -6,7 +6,11 @@ The queries are a mix of filters, groups of time windows and joins of two and th
 streams of packets; their thresholds and window sizes repeat, as those of many users do. Every measurement is
 a process of its own. Rounds of files are written, and a round is over when every query has processed it.
 After the rounds that warm up, CPU time is that of all processes (JVM, Python workers, engines), memory what
-they hold for themselves at the end (unique set size).
+they hold for themselves at the end (unique set size); ``idle`` is a session that runs nothing.
+
+Then, in a pipeline, a round is written every second, and queries are registered meanwhile: how long batches
+take is Spark's own report. Measurements may be made in several runs: ``--append FILE`` keeps those so far,
+and ``--report FILE`` prints the table of all.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -117,7 +122,7 @@ class Feed:
     """Files of packets: ``rows`` of each stream per round, which is a second of stream time."""
 
     def __init__(self, root: Path, rows: int) -> None:
-        self.root, self._rows, self._round = root, rows, 0
+        self.root, self.rows, self._round = root, rows, 0
         for name in STREAMS:
             (root / name).mkdir(parents=True)
 
@@ -126,12 +131,12 @@ class Feed:
         start, self._round = self._round * 1_000_000, self._round + 1
         for number, name in enumerate(STREAMS):
             die = np.random.default_rng([self._round, number])
-            stamps = np.sort(die.integers(start, start + 1_000_000, self._rows))
+            stamps = np.sort(die.integers(start, start + 1_000_000, self.rows))
             table = pa.table(
                 {
-                    "pid": die.integers(0, 20 * self._rows, self._rows),
-                    "link": die.integers(0, 200, self._rows),
-                    "size": die.integers(0, 1000, self._rows),
+                    "pid": die.integers(0, 20 * self.rows, self.rows),
+                    "link": die.integers(0, 200, self.rows),
+                    "size": die.integers(0, 1000, self.rows),
                     "t": pa.array(stamps, pa.timestamp("us", "UTC")),
                 }
             )
@@ -146,11 +151,15 @@ def _nothing(query: Asked) -> None:
 
 @dataclass(frozen=True)
 class System:
-    """Queries that run; ``wait`` returns when all have processed what there is; ``add`` adds one."""
+    """Queries that run; ``wait`` returns when all have processed what there is; ``add`` adds one.
+
+    ``batches``: the seconds of each batch so far, by number.
+    """
 
     wait: Callable[[], None]
     stop: Callable[[], None]
     add: Callable[[Asked], None] = _nothing
+    batches: Callable[[], dict[int, float]] = dict
 
 
 def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = False) -> System:
@@ -163,7 +172,11 @@ def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = F
     pipeline.start(TRIGGER)
     names = count(len(queries))
     add = lambda query: pipeline.register(f"q{next(names)}", query.cql)  # noqa: E731
-    return System(pipeline.process_all_available, pipeline.stop, add)
+    return System(pipeline.process_all_available, pipeline.stop, add, lambda: _batches(pipeline.query))
+
+
+def _batches(query: Any) -> dict[int, float]:
+    return {p.batchId: p.durationMs["triggerExecution"] / 1000 for p in query.recentProgress}
 
 
 def _one_clock(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
@@ -172,6 +185,11 @@ def _one_clock(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
 
 def _separate(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
     return _started([ps.sql(q.cql) for q in queries], root)
+
+
+def _idle(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
+    ps.spark.range(1000).selectExpr("sum(id)").collect()
+    return System(lambda: None, lambda: None)
 
 
 def _spark(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
@@ -200,10 +218,16 @@ def _started(frames: Sequence[Any], root: Path) -> System:
 
 
 REGISTERING = ("pipeline", "one-clock")
-SYSTEMS = {"pipeline": _pipeline, "one-clock": _one_clock, "separate": _separate, "spark": _spark}
+SYSTEMS = {
+    "idle": _idle,
+    "pipeline": _pipeline,
+    "one-clock": _one_clock,
+    "separate": _separate,
+    "spark": _spark,
+}
 
 
-def child(system: str, many: int, rows: int, warmup: int, rounds: int) -> dict[str, float]:
+def child(system: str, many: int, rows: int, warmup: int, rounds: int, flow: int) -> dict[str, float]:
     """One measurement, in this process."""
     import penstock
 
@@ -228,23 +252,51 @@ def child(system: str, many: int, rows: int, warmup: int, rounds: int) -> dict[s
             took.append(time.perf_counter() - began)
         found = {"cpu": (cpu_seconds() - before) / rounds, "seconds": median(took), "bytes": memory_bytes()}
         if system in REGISTERING:
-            found |= _registering(feed, running, asked(many + rounds)[many:])
+            found |= _registering(feed, running, asked(many + REGISTERED)[many:], flow)
         running.stop()
         ps.spark.stop()
     return found
 
 
-def _registering(feed: Feed, running: System, more: Sequence[Asked]) -> dict[str, float]:
-    """How long rounds take in which a query is registered, and the call itself."""
-    calls, took = [], []
+REGISTERED = 4
+"""Queries that are registered while rows flow."""
+
+
+def _registering(feed: Feed, running: System, more: Sequence[Asked], flow: int) -> dict[str, float]:
+    """How long batches take while ``flow`` rows per second come, without and with registrations."""
+    feed.rows, ended = flow // len(STREAMS), threading.Event()
+
+    def write() -> None:
+        due = time.monotonic()
+        while not ended.is_set():
+            feed.write()
+            due += 1
+            time.sleep(max(due - time.monotonic(), 0))
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    time.sleep(6)  # to the new rate
+    before, calls = max(running.batches()), []
+    time.sleep(3 * len(more))
+    between = max(running.batches())
     for query in more:
         began = time.perf_counter()
-        feed.write()
         running.add(query)
         calls.append(time.perf_counter() - began)
-        running.wait()
-        took.append(time.perf_counter() - began)
-    return {"registering": median(took), "registering_most": max(took), "call": median(calls)}
+        time.sleep(3)
+    ended.set()
+    writing.join()
+    seconds = running.batches()
+    quiet = [s for n, s in seconds.items() if before < n <= between]
+    busy = [s for n, s in seconds.items() if n > between]
+    return {
+        "flow": flow,
+        "batch": median(quiet),
+        "batch_most": max(quiet),
+        "registering": median(busy),
+        "registering_most": max(busy),
+        "call": median(calls),
+    }
 
 
 def measured(system: str, many: int, options: argparse.Namespace) -> dict[str, float]:
@@ -253,7 +305,7 @@ def measured(system: str, many: int, options: argparse.Namespace) -> dict[str, f
     rounds = (options.warmup, options.rounds)
     if options.quick:
         rounds = (4, 3) if system in REGISTERING else (1, 1)
-    sizes = [str(n) for n in (options.rows, *rounds)]
+    sizes = [str(n) for n in (options.rows, *rounds, options.flow)]
     command = [sys.executable, "-m", "bench.peers.pipeline", "--child", system, str(many), *sizes]
     environment = {**os.environ, MARK: uuid.uuid4().hex}
     out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.timeout)
@@ -271,35 +323,67 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="few rounds, fewest of separate queries")
     parser.add_argument("--timeout", type=int, default=1200, help="seconds for one measurement")
-    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--flow", type=int, default=100_000, help="rows per second while queries register")
+    parser.add_argument("--append", type=Path, metavar="FILE", help="keep the measurements in a file")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="only print those of a file")
+    parser.add_argument("--child", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
         system, *numbers = options.child
         print(json.dumps(child(system, *map(int, numbers))))
         return
-    _report(options)
-
-
-def _report(options: argparse.Namespace) -> None:
-    heads = ("queries", "system", "CPU s a round", "seconds a round", "rows/s", "memory MB", "CPU of one")
-    table = Table(*heads)
-    console, first, told = Console(), dict[str, float](), list[str]()
+    if options.report:
+        _report(json.loads(options.report.read_text()))
+        return
+    known = options.append and options.append.exists()
+    found: list[dict[str, Any]] = json.loads(options.append.read_text()) if known else []
     for many in map(int, options.queries.split(",")):
         for system in options.systems.split(","):
-            console.print(f"{system}, {many} queries ...", style="dim")
-            found = measured(system, many, options)
-            first.setdefault(system, found["cpu"])
-            rate = len(STREAMS) * options.rows / found["seconds"]
-            cpu, seconds = f"{found['cpu']:.2f}", f"{found['seconds']:.2f}"
-            memory, ratio = f"{found['bytes'] / 1e6:,.0f}", f"{found['cpu'] / first[system]:.1f}"
-            table.add_row(str(many), system, cpu, seconds, f"{rate:,.0f}", memory, ratio)
-            if system in REGISTERING:
-                told.append(
-                    f"{system}, {many} queries: a round took {seconds} s, one with a registration "
-                    f"{found['registering']:.2f} s, at most {found['registering_most']:.2f} s; the call "
-                    f"{found['call']:.2f} s"
-                )
-    console.print(table, *told, sep="\n")
+            print(f"{system}, {many} queries ...", file=sys.stderr)
+            own = {"system": system, "queries": many, "rows": options.rows}
+            found.append({**own, **measured(system, many, options)})
+            if options.append:
+                options.append.write_text(json.dumps(found, indent=1))
+    _report(found)
+
+
+def _report(found: Sequence[dict[str, Any]]) -> None:
+    idle = next((f["bytes"] for f in found if f["system"] == "idle"), None)
+    table = Table("queries", "system", "CPU s a round", "seconds a round", "rows/s", "MB", "MB over idle")
+    for f in sorted(found, key=lambda f: (list(SYSTEMS).index(f["system"]), f["queries"])):
+        rate = f"{len(STREAMS) * f['rows'] / f['seconds']:,.0f}" if f["system"] != "idle" else ""
+        own = [f"{f['cpu']:.2f}", f"{f['seconds']:.2f}", rate, f"{f['bytes'] / 1e6:,.0f}"]
+        table.add_row(str(f["queries"]), f["system"], *own, _over(f, idle))
+    Console().print(table, *_slopes(found, idle), *_registered(found), sep="\n")
+
+
+def _over(found: dict[str, Any], idle: float | None) -> str:
+    return "" if idle is None else f"{(found['bytes'] - idle) / 1e6:,.0f}"
+
+
+def _slopes(found: Sequence[dict[str, Any]], idle: float | None) -> Iterator[str]:
+    """What another query costs, by system, and what 50 are estimated to cost."""
+    for system in SYSTEMS:
+        own = sorted((f for f in found if f["system"] == system), key=lambda f: f["queries"])
+        if len(own) > 1:
+            few, most = own[0], own[-1]
+            more = most["queries"] - few["queries"]
+            cpu, size = ((most[what] - few[what]) / more for what in ("cpu", "bytes"))
+            yield f"{system}: another query takes {cpu:.3f} CPU s a round and {size / 1e6:.1f} MB"
+            if most["queries"] < 50:
+                rest = 50 - most["queries"]
+                total = (most["cpu"] + rest * cpu, (most["bytes"] + rest * size) / 1e6)
+                yield f"{system}: so 50 would take {total[0]:.1f} CPU s a round and {total[1]:,.0f} MB"
+
+
+def _registered(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for f in (f for f in found if "flow" in f):
+        delay = f["registering_most"] - f["batch"]
+        yield (
+            f"{f['system']}, {f['queries']} queries, {f['flow']:,} rows/s: batches take {f['batch']:.2f} s, "
+            f"at most {f['batch_most']:.2f} s; with registrations {f['registering']:.2f} s, at most "
+            f"{f['registering_most']:.2f} s, a delay of {delay:.2f} s; the call {f['call']:.2f} s"
+        )
 
 
 if __name__ == "__main__":

@@ -253,6 +253,10 @@ BENCHMARKS = {
         "bench.engine.overflow",
         "A join whose state is 2 and 5 times the memory limit, beside one that has the memory.",
     ),
+    "sysstream": (
+        "bench.peers.sysstream",
+        "CPU and batch time of a query with and without a reader of SysStream; --help lists the options.",
+    ),
     "pipeline": (
         "bench.peers.pipeline",
         "Many queries: in one pipeline, each by itself, and as Spark queries; --help lists the options.",

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog import Input, SinkDef
+from penstock.engine.rehearsal import rehearse
 from penstock.errors import PipelineError
 from penstock.plan import logical
 from penstock.plan.explain_running import explain_running
@@ -215,6 +216,9 @@ class Pipeline:
             _log.warning("query %s: %s", registration.name, warning)
         rows = {i.name: tables.read(i) for i in admitted.tables}
         plan = replace(admitted.plan, tables={**admitted.plan.tables, **rows})
+        if self._runs:
+            assert self._plan is not None
+            rehearse([planned.stage for planned in self._plan.stages], registration.name, plan)
         packed = base64.b64encode(cloudpickle.dumps(plan)).decode()
         self._command(REGISTER, registration.payload(packed))
         self._admitted[registration.id] = admitted
