@@ -49,6 +49,9 @@ class Pipeline:
         admitted = admit(self.plan, name, bound(cql), Settings(sharing=sharing))
         self._add("register", {"query": name, "plan": admitted.plan.encoded(), "history": history})
 
+    def set(self, name: str, value: Any) -> None:
+        self._add("setting", {"name": name, "value": value})
+
     def drop(self, name: str) -> None:
         self._add("drop", {"query": name})
 
@@ -134,6 +137,51 @@ def test_windows_of_different_sizes_share_a_store() -> None:
     pipeline.drop("long")
     pipeline.step(S=[(51, 0, 0), (60, 0, 0)])
     assert sum(e.operator.rows() for e in pipeline.engine.entities) < 5
+
+
+def test_row_windows_of_all_sizes_and_filters_share_a_store() -> None:
+    long, short, odd = (
+        f"SELECT v FROM S [ROWS {n}] {w}" for n, w in ((50, ""), (2, ""), (10, "WHERE v > 44"))
+    )
+    pipeline = Pipeline(short=short, long=long, odd=odd)
+    out = pipeline.step(S=[(t, t, t) for t in range(60)])
+    windows = [e.operator for e in pipeline.engine.entities if isinstance(e.node, SeqWindow)]
+    assert sorted(w.rows() for w in windows) == [0, 0, 50]
+    entered, left = [(t, 1, t) for t in range(45, 59)], [(t, -1, t - 10) for t in range(55, 59)]
+    assert shown(out, "odd") == sorted([*entered, *left])
+    told = {(m.property, m.text): m.value for m in pipeline.engine.measure() if m.property == "queries"}
+    assert told["queries", "short, long, odd"] == 3
+    pipeline.drop("long")
+    pipeline.step(S=[(t, t, t) for t in range(61, 64)])
+    assert sum(e.operator.rows() for e in pipeline.engine.entities if isinstance(e.node, SeqWindow)) == 10
+    pipeline.drop("odd")
+    out = pipeline.step(S=[(64, 64, 64), (65, 65, 65)])
+    assert shown(out, "short") == [(63, -1, 61), (63, 1, 63), (64, -1, 62), (64, 1, 64)]
+
+
+def test_sharing_is_switched_while_queries_run() -> None:
+    """Every query goes on with what it had, apart and together again, also after a rebuild in between."""
+    rows = "SELECT v FROM S [ROWS 3]"
+    steps = [[(t, t % 2, t), (t, 0, t + 100)] for t in range(1, 12)]
+    outputs = []
+    for switched in (False, True):
+        pipeline = Pipeline(a=JOIN, b=JOIN, c=COUNT, d=rows)
+        found: dict[str, list[Any]] = {}
+        for number, step in enumerate(steps):
+            if switched and number in (3, 7):
+                pipeline.set("sharing", "off" if number == 3 else "on")
+            if switched and number == 5:
+                snapshot = pipeline.engine.snapshot()
+                pipeline.engine = Engine(pipeline.plan.stage.stage)
+                pipeline.engine.restore(snapshot.data)
+            out = pipeline.step(S=step, R=step)
+            for name in out.roots:
+                found.setdefault(name, []).extend(shown(out, name))
+            if switched and number == 4:
+                assert pipeline.windows == 2 + 2 + 1 + 1
+        assert pipeline.windows == 4
+        outputs.append(found)
+    assert outputs[0] == outputs[1]
 
 
 def test_a_dropped_query_leaves_nothing() -> None:
