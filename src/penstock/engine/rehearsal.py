@@ -17,13 +17,12 @@ import pyarrow as pa
 from penstock.engine.command import REGISTER, Command
 from penstock.engine.engine import Engine
 from penstock.engine.registry import QueryPlan
+from penstock.engine.settings import REHEARSED_TIMES
 from penstock.engine.stage import TS, Arrival, Stage, StageInput, StepOutput
 from penstock.expression import PythonCall
 
 _VALUES = (0, "a", True, dt.datetime(1970, 1, 1), dt.date(1970, 1, 1), dt.timedelta(0))
 """Values of which every type of a column takes one."""
-_TIMES = (0, 1, 1, 1_000_000_000)
-"""Timestamps of the rows: of one instant, of others, and one that is out of most windows."""
 
 
 def rehearse(stages: Sequence[Stage], name: str, plan: QueryPlan) -> None:
@@ -53,15 +52,15 @@ def _calls_python(value: Any) -> bool:
 
 def _arrival(taken: StageInput) -> Arrival:
     columns = {f.name: _column(f.type) for f in taken.schema}
-    batch = pa.RecordBatch.from_pydict({TS: pa.array(_TIMES, pa.int64()), **columns})
-    return Arrival(taken.name, 0, batch, min(_TIMES), max(_TIMES))
+    batch = pa.RecordBatch.from_pydict({TS: pa.array(REHEARSED_TIMES, pa.int64()), **columns})
+    return Arrival(taken.name, 0, batch, min(REHEARSED_TIMES), max(REHEARSED_TIMES))
 
 
 def _column(kind: pa.DataType) -> pa.Array:
     for value in _VALUES:
         with suppress(pa.ArrowException, TypeError):
-            return pa.array([value] * len(_TIMES), kind)
-    return pa.nulls(len(_TIMES), kind)
+            return pa.array([value] * len(REHEARSED_TIMES), kind)
+    return pa.nulls(len(REHEARSED_TIMES), kind)
 
 
 def _onward(name: str, plan: QueryPlan, output: StepOutput) -> list[Arrival]:

@@ -53,3 +53,7 @@ COLLECT_ROWS = 256
 """Rows that arrive at a join with constraints before it looks for rows to drop."""
 COLLECT_SHARE = 0.25
 """The same, as a part of the rows that it keeps: looking at all of them then costs each arrival the same."""
+ROW_NUMBER_BITS = 40
+"""Bits of a row's number within its partition of a row window; the others are the partition's number."""
+REHEARSED_TIMES = (0, 1, 1, 1_000_000_000)
+"""Timestamps of made-up rows: of one instant, of others, and one that is out of most windows."""

@@ -25,6 +25,7 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, 
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
+from penstock.engine.settings import ROW_NUMBER_BITS
 from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store, Stores, Stub
 from penstock.expression import Expression
@@ -141,12 +142,8 @@ def _longer(node: SeqWindow) -> int:
     return node.size if node.kind == "range" and node.size is not None else 0
 
 
-_NUMBER_BITS = 40
-"""A place is the number of a partition, and in the low bits that of a row there: far more than ever come."""
-
-
 def _place(partitions: Int64s, numbers: Int64s) -> Int64s:
-    return (partitions << _NUMBER_BITS) + numbers
+    return (partitions << ROW_NUMBER_BITS) + numbers
 
 
 class _Window(Operator):
@@ -296,7 +293,7 @@ class _Rows(_Window):
         old = places - self._size
         found = self._store.index((0,)).find(self._store, old)  # type: ignore[union-attr]
         starts, ends = self._store.life(found, self._pane)
-        same = (old >> _NUMBER_BITS) == (places >> _NUMBER_BITS)
+        same = (old >> ROW_NUMBER_BITS) == (places >> ROW_NUMBER_BITS)
         return np.where((found >= 0) & same & (ends == FOREVER) & (starts < FOREVER), found, -1)
 
     def _insert(self, chunk: Chunk, places: Int64s) -> Int64s:
