@@ -197,6 +197,15 @@ def test_the_plan_is_drawn_and_its_parts_answer(window: Window, server: Server) 
     assert "dim" not in (page.locator('[data-box^="1/aggregate"]').get_attribute("class") or "")
 
 
+def test_a_queue_is_picked_and_shows_its_bound(window: Window) -> None:
+    page = window.open("/plan?query=traffic")
+    page.locator('[data-queue$=">1/mjoin.7>queue"]').first.focus()
+    page.keyboard.press("Enter")
+    page.locator(".plan-side", has_text="elements that wait").wait_for()
+    page.get_by_label("slice_rows", exact=True).wait_for()
+    assert page.locator(".knob").count() == 2
+
+
 def test_numbers_change_in_place(window: Window, backend: InProcess) -> None:
     page = window.open("/plan?query=traffic")
     page.locator('[data-box="1/mjoin.7"]').wait_for()

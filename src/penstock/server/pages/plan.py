@@ -16,8 +16,9 @@ from penstock.server.pages.frame import attempt, button, element, section, words
 from penstock.server.pages.plan_view import PlanPicture
 from penstock.server.picture import count_of, size_of
 from penstock.server.picture.settings import SHOWN_BUSY
+from penstock.server.picture.values import flow_key
 from penstock.server.settings import SHOWN_BESIDE
-from penstock.server.views import PlanNode, PlanView
+from penstock.server.views import PlanEdge, PlanNode, PlanView
 
 
 class PlanPage:
@@ -149,15 +150,29 @@ class PlanPage:
     # the box that was picked
 
     def _entity(self) -> None:
-        node = next((n for n in self._plan.nodes if n.id == self._picked), None) if self._plan else None
-        if (node, self._picked) == self._side_of:
+        plan = self._plan
+        node = next((n for n in plan.nodes if n.id == self._picked), None) if plan else None
+        queue = next((e for e in plan.edges if _key(e) == self._picked), None) if plan else None
+        if (node, queue, self._picked) == self._side_of:
             return
-        self._side_of = (node, self._picked)
+        self._side_of = (node, queue, self._picked)
         self._side.clear()
         with self._side:
             if node is not None:
                 self._properties(node)
-        self._knobs(node)
+            if queue is not None:
+                self._queue(queue)
+        self._knobs(node, queue)
+
+    def _queue(self, queue: PlanEdge) -> None:
+        with section("Queue"), element("div", "facts"):
+            facts = {
+                "from": queue.source, "to": queue.target, "elements that wait": f"{queue.waiting:,.0f}",
+                "elements so far": f"{queue.elements:,.0f}", "elements per second": count_of(queue.rate),
+            }  # fmt: skip
+            for name, value in facts.items():
+                words(name, "div", "k")
+                words(value, "div", "v")
 
     def _properties(self, node: PlanNode) -> None:
         with section(f"{node.name} · {node.id.partition('/')[2]}"):
@@ -186,10 +201,10 @@ class PlanPage:
                                 ):
                                     words(text, "td", "num")
 
-    def _knobs(self, node: PlanNode | None) -> None:
+    def _knobs(self, node: PlanNode | None, queue: PlanEdge | None = None) -> None:
         """Settings that take effect in the running query; a picked box shows those that are about it."""
-        own = node.settings if node is not None else ()
-        place = node.id.partition("/")[2] if node is not None and own else "the query"
+        own = node.settings if node is not None else ("slice_rows", "scheduler") if queue is not None else ()
+        place = node.id.partition("/")[2] if node is not None and own else "queues" if own else "the query"
         operator = place if node is not None and own and node.kind in ("operator", "window") else ""
         settings = self._model.settings(self._key, operator)
         if own:
@@ -230,6 +245,10 @@ class PlanPage:
             if not any(g.pinned for g in self._graphs.all()):
                 words("Pin a graph on the page Graphs to see it here.", "div", "quiet")
             inner.update()
+
+
+def _key(edge: PlanEdge) -> str:
+    return flow_key(edge.source, edge.target, edge.kind) if edge.kind == "queue" else ""
 
 
 def _facts(node: PlanNode) -> Any:

@@ -82,6 +82,8 @@ export default {
         box.classList.toggle("selected", box.getAttribute("data-box") === this.selected);
         box.classList.toggle("dim", !!this.words && !this.matches(box));
       }
+      for (const queue of this.svg.querySelectorAll("[data-queue]"))
+        queue.classList.toggle("selected", queue.getAttribute("data-queue") === this.selected);
       for (const flow of this.svg.querySelectorAll(".flow")) flow.classList.toggle("dim", !!this.words);
     },
     centre(box) {
@@ -143,8 +145,8 @@ export default {
       this.held = null;
     },
     pick(event) {
-      const box = event.target.closest("[data-box]");
-      if (box && !this.far) this.$emit("pick", box.getAttribute("data-box"));
+      const part = event.target.closest("[data-box], [data-queue]");
+      if (part && !this.far) this.$emit("pick", part.getAttribute("data-box") ?? part.getAttribute("data-queue"));
     },
     key(event) {
       const by = { "+": 1 / STEP, "=": 1 / STEP, "-": STEP }[event.key];

@@ -176,7 +176,8 @@ def _mark(flow: Flow, points: list[tuple[float, float]], values: Values) -> Iter
     if flow.kind == "queue":
         waits = values.get(f"{key}|waits", "")
         full = " full" if waits else ""
-        yield f'<g class="ladder{full}" data-full="{live}|waits" '
+        yield f'<g class="ladder{full}" data-full="{live}|waits" data-queue="{live}" tabindex="0" '
+        yield f'role="button" aria-label="queue from {_attribute(flow.source)} to {_attribute(flow.target)}" '
         yield f'transform="translate({x - 6:.1f} {y - 7:.1f})">'
         yield f'{_rect(0, 0, 12, 14, 2)}<path d="M3 1V13M9 1V13M3 3.5H9M3 7H9M3 10.5H9"/></g>'
         yield _text(x + 11, y + 4, str(waits), "waits", f"{key}|waits")
