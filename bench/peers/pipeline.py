@@ -162,11 +162,11 @@ class System:
     batches: Callable[[], dict[int, float]] = dict
 
 
-def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], one_clock: bool = False) -> System:
+def _pipeline(ps: Any, root: Path, queries: Sequence[Asked], **how: Any) -> System:
     # By what the mix needs: queries that are registered later must find it.
     split = {name: [["pid"], ["link"]] for name in STREAMS}
-    how = {"streams": list(STREAMS), "split": split, "one_clock": one_clock}
-    pipeline = ps.pipeline("bench", checkpoint=str(root / "ck"), **how)
+    own = {"streams": list(STREAMS), "split": split, **how}
+    pipeline = ps.pipeline("bench", checkpoint=str(root / "ck"), **own)
     for n, query in enumerate(queries):
         pipeline.register(f"q{n}", query.cql)
     pipeline.start(TRIGGER)
@@ -181,6 +181,10 @@ def _batches(query: Any) -> dict[int, float]:
 
 def _one_clock(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
     return _pipeline(ps, root, queries, one_clock=True)
+
+
+def _two_stages(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
+    return _pipeline(ps, root, queries, stages=2)
 
 
 def _separate(ps: Any, root: Path, queries: Sequence[Asked]) -> System:
@@ -217,11 +221,12 @@ def _started(frames: Sequence[Any], root: Path) -> System:
     return System(wait, stop)
 
 
-REGISTERING = ("pipeline", "one-clock")
+REGISTERING = ("pipeline", "one-clock", "two-stages")
 SYSTEMS = {
     "idle": _idle,
     "pipeline": _pipeline,
     "one-clock": _one_clock,
+    "two-stages": _two_stages,
     "separate": _separate,
     "spark": _spark,
 }
