@@ -26,7 +26,7 @@ from penstock.spark.driver.commands import settings_of
 from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.insert import trigger_options
-from penstock.spark.driver.knobs import KNOBS, value_of
+from penstock.spark.driver.knobs import KNOBS, OF_PIPELINES, value_of
 from penstock.spark.driver.started import Started, StartedQueries
 from penstock.spark.map_side.catalyst import quote
 from penstock.spark.map_side.results import QueryResults
@@ -217,6 +217,8 @@ class SessionBackend:
             made, now = started.described.settings, settings_of(started.query)
         found = []
         for knob, k in KNOBS.items():
+            if knob in OF_PIPELINES and pipeline is None:
+                continue
             planned = getattr(made, {"publish_every": "sysstream_every"}.get(knob, knob), None)
             default = {"budget": "1", "profiling": ""}.get(knob, "none" if planned is None else str(planned))
             value = now.get(knob, default)

@@ -80,6 +80,10 @@ KNOBS: dict[str, Knob] = {
 """What a running query can change; nothing but ``budget`` changes a result."""
 
 
+OF_PIPELINES = ("sharing",)
+"""Those that only a pipeline has."""
+
+
 def value_of(name: str, value: str) -> tuple[str, Any]:
     """A setting by its name without ``penstock.``, and the value that engines get.
 
@@ -127,6 +131,8 @@ def send(
     operator, found = key.partition("@")[2], {m.entity for m in running.of_kind(Kind.OPERATOR)}
     if operator and found and operator not in found:
         raise CatalogError(f"the query has no operator {operator!r}; it has: {', '.join(sorted(found))}")
+    if key in OF_PIPELINES and stages is not None:
+        raise CatalogError(f"{key} is a setting of pipelines; this is a query by itself")
     if key == "budget" and stages is not None and not any(_has_budget(n) for n in _nodes(stages)):
         raise CatalogError("the query has no budget to change; write one with WITHIN")
     commands.append(query, SETTING, {"name": key, "value": read})
