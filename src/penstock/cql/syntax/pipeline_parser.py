@@ -69,7 +69,7 @@ class PipelineParser(DDLParser):
             node.append("splits", self._parse_split())
         elif self._match_text_seq("STAGES"):
             if not self._match(TokenType.NUMBER) or self._prev.text not in ("1", "2"):
-                raise error("a pipeline has one stage or two", self._curr or self._prev, "write STAGES 2")
+                raise error("a pipeline has one stage or two", self._prev, "write STAGES 2")
             node.set("stages", int(self._prev.text))
         else:
             return False
