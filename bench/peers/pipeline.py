@@ -383,11 +383,12 @@ def _slopes(found: Sequence[dict[str, Any]], idle: float | None) -> Iterator[str
 
 def _registered(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for f in (f for f in found if "flow" in f):
-        delay = f["registering_most"] - f["batch"]
+        most, usual = f["registering_most"], f["batch"]
         yield (
-            f"{f['system']}, {f['queries']} queries, {f['flow']:,} rows/s: batches take {f['batch']:.2f} s, "
-            f"at most {f['batch_most']:.2f} s; with registrations {f['registering']:.2f} s, at most "
-            f"{f['registering_most']:.2f} s, a delay of {delay:.2f} s; the call {f['call']:.2f} s"
+            f"{f['system']}, {f['queries']} queries, {f['flow']:,} rows/s: batches take {usual:.2f} s, at most "
+            f"{f['batch_most']:.2f} s; with registrations {f['registering']:.2f} s, at most {most:.2f} s: "
+            f"{most - usual:.2f} s over the median without, {most - f['batch_most']:.2f} s over the longest; the "
+            f"call takes {f['call']:.2f} s"
         )
 
 
