@@ -43,12 +43,10 @@ def main(argv: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-nexmark-") as directory:
         spark = local_spark(CORES, Path(directory) / "spark.log")
         try:
-            result = done | _run(spark, Path(directory), options, console)
+            result = _run(spark, Path(directory), options, console, done)
         finally:
             spark.stop()
     result = {q: result[q] for q in QUERIES if q in result}
-    if options.append:
-        _write(options, result)
     console.print(_table(result, options))
     if options.json:
         print(json.dumps({"events": options.events, "queries": result}, indent=2))
@@ -84,12 +82,14 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _run(spark: SparkSession, root: Path, options: argparse.Namespace, console: Console) -> dict[str, Found]:
+def _run(
+    spark: SparkSession, root: Path, options: argparse.Namespace, console: Console, done: dict[str, Found]
+) -> dict[str, Found]:
     session = penstock.connect(spark)
     small = Files.written(spark, root / "small", VERIFIED, BATCHES)
     workload = NexmarkWorkload(options.rate, options.events)
     large = Files.written(spark, root / "large", workload, options.warmup + options.batches)
-    result: dict[str, Found] = {}
+    result = dict(done)
     begun = time.monotonic()
     for number, query in enumerate(options.queries, 1):
         if time.monotonic() - begun > options.minutes * 60:
@@ -105,6 +105,8 @@ def _run(spark: SparkSession, root: Path, options: argparse.Namespace, console: 
             with spark_settings(spark, ROCKSDB):
                 found["spark"] = _measured(large.on_spark(query), large.root, f"spark-{query}", mode, options)
         result[query] = found
+        if options.append:
+            _write(options, result)
         said = (
             f"results as DuckDB's: {', '.join(verified)}" if verified else "windows by arrival: not compared"
         )

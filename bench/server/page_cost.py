@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -115,6 +116,7 @@ def summary(pairs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main(arguments: list[str]) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the demo stops as well
     options = argparse.ArgumentParser(prog="penstock bench serve", description=__doc__)
     options.add_argument("--pairs", type=int, default=20)
     options.add_argument("--seconds", type=float, default=10.0, help="of each block")
