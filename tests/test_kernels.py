@@ -149,7 +149,11 @@ def run_queries() -> None:
             penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, batches=3)
     every = "SELECT MAX(A.v) AS m FROM A [ROWS 1500]"
     penstock.evaluate(every, {"A": [(t, {"v": t * 37 % 1999}) for t in range(3000)]}, batches=3)
-    plain = ("SELECT MAX(v) AS m FROM A", "SELECT v FROM A [SESSION 2]", "RSTREAM(SELECT v FROM A [ROWS 3])")
+    windows = "SELECT window_end, COUNT(*) AS n FROM A [TUMBLE 3] GROUP BY window_end"
+    plain = (
+        "SELECT MAX(v) AS m FROM A", "SELECT v FROM A [SESSION 2]", "RSTREAM(SELECT v FROM A [ROWS 3])",
+        windows,
+    )  # fmt: skip
     for query in plain:
         penstock.evaluate(query, {"A": [(t * t % 97, {"v": t % 7}) for t in range(60)]}, batches=3)
     far_apart = [(t, {"v": 10.0 ** (t * 37 % 60)}) for t in range(30)]

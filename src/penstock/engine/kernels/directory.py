@@ -45,3 +45,13 @@ def link(heads: Int64s, entries: np.ndarray, count: int) -> None:
         bucket = mix(np.uint64(entries[at, 0])) & buckets
         entries[at, 1] = heads[bucket]
         heads[bucket] = at
+
+
+@njit(cache=True)
+def grouped(numbers: Int64s, bounds: Int64s) -> Int64s:
+    """The places of rows by their numbers, equal ones in order; ``bounds`` are where each number begins."""
+    free, order = bounds.copy(), np.empty(len(numbers), np.int64)
+    for row in range(len(numbers)):
+        order[free[numbers[row]]] = row
+        free[numbers[row]] += 1
+    return order

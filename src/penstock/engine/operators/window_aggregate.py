@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Pattern, batch_of
+from penstock.engine.kernels import directory as kernel
 from penstock.engine.operator import Clock, Growth, Operator, StartContext
 from penstock.engine.operators.aggregate import Aggregate
 from penstock.engine.synopses.accumulators import Segments, accumulator
@@ -52,9 +53,8 @@ class _WindowAggregate(Operator):
         groups = Directory([self._types.field(k).type for k in self._node.keys])
         keys = [chunk.column(k) for k in self._node.keys]
         numbers = groups.assign(keys, len(chunk))
-        order = np.argsort(numbers, kind="stable")
-        sizes = np.bincount(numbers, minlength=len(groups))
-        bounds = np.r_[0, np.cumsum(sizes)]
+        bounds = np.r_[0, np.cumsum(np.bincount(numbers, minlength=len(groups)))]
+        order = kernel.grouped(numbers, bounds)
         segments = Segments(bounds, np.arange(len(groups)), np.ones(len(chunk), np.int8))
         first = order[bounds[:-1]]
         columns = [*(k.take(first) for k in keys), *self._values(chunk, order, segments)]
