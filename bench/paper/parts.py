@@ -88,7 +88,15 @@ PARTS = (
     Part(
         "ch6",
         "Thesis, chapter 6: constraints on streams",
-        "Constraints that hold but for k rows, monitored and used to reduce state (k-Mon).",
+        "Joins of generated streams that obey constraints but for k rows (section 6.5), with and without "
+        "using them. Memory is rows kept in the stores of the windows.",
+        (
+            "Constraints are declared. SWJ is the same join with `SET penstock.constraints = 'off'`; its "
+            "filters are below the windows, so it keeps no row that fails one.",
+            "Windows of 50,000 rows are windows of the time in which as many rows come: results over row "
+            "windows end by rows, which are kept for that.",
+            "Figures 6.11, 6.13 and 6.15, which monitor constraints, and table 6.3 are not among them.",
+        ),
     ),
     Part(
         "kang",

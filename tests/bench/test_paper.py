@@ -45,7 +45,7 @@ def test_chapter_4_runs_and_writes_its_figures(tmp_path: Path) -> None:
             "kang has no figure kang 99: choose one of kang 2",
         ),
         (["--paper", "nobody"], "no experiment of the paper nobody"),
-        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper: choose 4 or 5"),
+        (["--chapter", "2"], "there is no experiment of chapter 2 in bench/paper: choose 4 or 5 or 6"),
     ],
 )
 def test_what_is_not_there(arguments: list[str], says: str) -> None:
@@ -139,6 +139,13 @@ def test_chapter_5_runs_and_writes_its_figures(tmp_path: Path) -> None:
     assert "claims agree" in run("--chapter", "5", "--quick", "--out", str(tmp_path))
     names = [f"ch5_{n}.{kind}" for n in range(11, 24) for kind in ("csv", "json", "png")]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
+
+
+@pytest.mark.long
+def test_chapter_6_runs_and_writes_its_figures(tmp_path: Path) -> None:
+    assert "claims agree" in run("--chapter", "6", "--quick", "--out", str(tmp_path))
+    figures = ["10", "12", "14", "16", "17", "18", "table_1"]
+    assert sorted(p.name for p in tmp_path.glob("*.csv")) == [f"ch6_{n}.csv" for n in figures]
 
 
 def test_joins_in_little_memory(tmp_path: Path) -> None:

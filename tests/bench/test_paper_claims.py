@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from bench.paper import (  # noqa: E402
     hammad_9a,
     hammad_9b,
     join_plans,
+    k_constraints,
     srivastava_10,
     srivastava_bounds,
 )
@@ -126,3 +128,30 @@ def test_the_clock_of_work_counts_each_operation_once() -> None:
     work = caching_joins.Work(join._inputs, join.caches)
     assert (work.probes(), work.made(), work.look_ups()) == (5, 3, 0)
     assert work.units() == 8 and work() == pytest.approx(8 * caching_joins.UNIT)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_generated_streams_obey_their_constraint_and_no_stricter_one(seed: int) -> None:
+    """The k of CA(k) and OA(k) by all pairs of rows; streams are generated to have it."""
+    random = np.random.default_rng(seed)
+    values = k_constraints.obeying(k_constraints.clustering, 20, np.repeat(np.arange(40), 3), random)
+    apart = [
+        int((values[i:j] != values[i]).sum())
+        for i in range(len(values))
+        for j in range(i, len(values))
+        if values[i] == values[j]
+    ]
+    assert max(apart) == k_constraints.clustering(values) <= 20
+    scrambled = k_constraints.obeying(k_constraints.scrambling, 15, np.arange(100), random)
+    behind = [j - i for i in range(100) for j in range(i, 100) if scrambled[j] < scrambled[i]]
+    assert 8 < max(behind) == k_constraints.scrambling(scrambled) <= 15
+
+
+@pytest.mark.parametrize(
+    "made",
+    [k_constraints.rids, k_constraints.clustered, k_constraints.ordered_parents, k_constraints.ordered_child],
+)
+def test_joins_by_constraints_have_all_results_and_fewer_rows(made: Callable) -> None:
+    used, plain = (k_constraints.run(made(50, 800), using) for using in (True, False))
+    assert used.results == plain.results > 0
+    assert used.rows[-1] < plain.rows[-1] / 2
