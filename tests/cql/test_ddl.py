@@ -245,7 +245,7 @@ def test_what_cannot_be_written_to(sink: str, text: str, catalog: Catalog) -> No
 def test_pipelines() -> None:
     made, alone, into, *others = cql.parse(
         """CREATE PIPELINE p (C, B) KEEP 2 HOURS SPLIT C BY (pid) CHECKPOINT 'state' SPLIT C BY (a, b)
-               TRIGGER EVERY 1 SECOND STAGES 2 SPLIT B BY (pid);
+               TRIGGER EVERY 1 SECOND STAGES 2 COLUMNS C (pid, a) SPLIT B BY (pid);
            REGISTER QUERY q AS SELECT ISTREAM(A) -- all
                FROM S [NOW];
            REGISTER QUERY r INTO out WITH HISTORY IN p AS SELECT A FROM S [ROWS 2];
@@ -253,7 +253,8 @@ def test_pipelines() -> None:
            SHOW PIPELINES; SHOW QUERIES"""
     )
     split = {"C": [["pid"], ["a", "b"]], "B": [["pid"]]}
-    assert made == CreatePipeline("p", ("C", "B"), "state", 7200.0, split, "1000 milliseconds", 2)
+    how = (split, "1000 milliseconds", 2, {"C": ["pid", "a"]})
+    assert made == CreatePipeline("p", ("C", "B"), "state", 7200.0, *how)
     assert isinstance(alone, RegisterQuery) and isinstance(into, RegisterQuery)
     assert (alone.name, alone.pipeline, alone.sink) == ("q", None, None)
     assert alone.text.split() == "SELECT ISTREAM(A) -- all FROM S [NOW]".split()

@@ -272,6 +272,16 @@ class TestSplits:
         with pytest.raises(PipelineError, match=r"split=\{'S': \[\[\]\]\}.* or with stages=2"):
             admit(plan, "b", bound("SELECT MAX(v) AS m FROM S [RANGE 5]"))
 
+    def test_only_the_named_columns_are_sent(self) -> None:
+        first = {"a": bound("SELECT k, COUNT(*) AS n FROM S [RANGE 5] GROUP BY k")}
+        streams = [CATALOG["S"], CATALOG["R"]]
+        plan = plan_pipeline(streams, first, 2, columns={"S": ["k"]})
+        assert [i.schema.names for i in plan.stage.stage.inputs] == [["S.k"], ["R.k", "R.w"]]
+        with pytest.raises(PipelineError, match=r"c reads S.v, which .* columns=\{'S': \['k', 'v'\]\}"):
+            admit(plan, "c", bound("SELECT k, MAX(v) AS m FROM S [RANGE 5] GROUP BY k"))
+        with pytest.raises(PipelineError, match="S has no column x to be read"):
+            plan_pipeline(streams, first, 2, columns={"S": ["x"]})
+
     def test_other_streams_are_refused(self) -> None:
         with pytest.raises(PipelineError, match="does not read Q; its streams are S, R"):
             admit(Pipeline().plan, "q", bound("SELECT k FROM Q"))

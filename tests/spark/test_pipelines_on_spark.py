@@ -219,7 +219,7 @@ def test_what_is_killed_is_rebuilt_and_published_once(feed: Feed, session: Sessi
 
 def test_a_second_stage_for_queries_that_come_later(feed: Feed, session: Session) -> None:
     """Also one that raises there, engines that are killed, and a restart."""
-    pipeline = feed.pipeline(split={"S": "k", "R": "k"}, stages=2)
+    pipeline = feed.pipeline(split={"S": "k", "R": "k"}, stages=2, columns={"S": ["k", "v"]})
     pipeline.register("totals", TOTALS)
     pipeline.register("all", ALL)
     pipeline.start()
@@ -238,6 +238,8 @@ def test_a_second_stage_for_queries_that_come_later(feed: Feed, session: Session
     pipeline.stop()
     with pytest.raises(PipelineError, match="has the setting stages = 2, not 1; they are fixed"):
         feed.pipeline(stages=1)
+    with pytest.raises(PipelineError, match="has the columns of S k, v, not k; they are fixed"):
+        feed.pipeline(columns={"S": ["k"]})
     again = feed.pipeline()
     again.start()
     step(feed, again)

@@ -24,6 +24,8 @@ from penstock.schema import TimeDomain
 class CreatePipeline:
     """A pipeline over streams; ``split``: by stream lists of columns, ``keep`` in seconds, ``stages`` 1 or 2.
 
+    ``columns``: by stream those that queries may read.
+
     Of what is None, the session's settings or the defaults apply.
     """
 
@@ -34,6 +36,7 @@ class CreatePipeline:
     split: dict[str, list[list[str]]] = field(default_factory=dict)
     trigger: str | None = None
     stages: int | None = None
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str 
         split,
         trigger(node.args.get("trigger")),
         node.args.get("stages"),
+        {part.name: [c.name for c in part.expressions] for part in node.args.get("columns") or ()},
     )
 
 

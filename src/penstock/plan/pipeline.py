@@ -108,12 +108,13 @@ def plan_pipeline(
     settings: Settings | None = None,
     one_clock: bool = False,
     stages: int | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> PipelinePlan:
     """The inputs of a pipeline: streams by the splits that are named and that its first queries need.
 
     Queries that read the same streams share windows. With ``one_clock`` all queries do, and a silent stream
     holds back those that do not read it, too. ``stages``: how many there are; None: two if one of the first
-    queries can only be spread by two.
+    queries can only be spread by two. ``columns``: by stream, those that are sent; all of the others.
     """
     settings = settings or Settings()
     _time(streams)
@@ -127,7 +128,7 @@ def plan_pipeline(
     chosen.add(queries.values())
     for stream in streams:
         routes[stream.name] = routes[stream.name] or [Route()]
-    return resumed(streams, routes, partitions, settings, one_clock, stages or chosen.stages)
+    return resumed(streams, routes, partitions, settings, one_clock, stages or chosen.stages, columns)
 
 
 def resumed(
@@ -137,9 +138,11 @@ def resumed(
     settings: Settings,
     one_clock: bool = False,
     stages: int = 1,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> PipelinePlan:
     """The plan whose ``routes`` these are."""
-    inputs = [i for s in streams for i in _inputs(s, list(dict.fromkeys(routes[s.name])))]
+    sent = {s.name: _sent(s, (columns or {}).get(s.name)) for s in streams}
+    inputs = [i for s in streams for i in _inputs(s, sent[s.name], list(dict.fromkeys(routes[s.name])))]
     taken = tuple(_stage_input(i) for i in inputs)
     how, memory = running(settings)
     first = Stage({}, taken, scheduling=how, memory=memory, one_clock=one_clock)
@@ -269,9 +272,20 @@ def _by_stream(root: logical.Logical, way: Way) -> list[tuple[str, Route]]:
     return list(dict.fromkeys(found))
 
 
-def _inputs(stream: Input, routes: Sequence[Route]) -> Iterator[SourceInput]:
+def _sent(stream: Input, columns: Sequence[str] | None) -> list[str]:
+    """The columns of a stream that are sent, in their order."""
+    known = stream.schema.names
+    if columns is None:
+        return known
+    unknown = [c for c in columns if c not in known]
+    if unknown:
+        raise PipelineError(f"{stream.name} has no column {unknown[0]} to be read; it has {', '.join(known)}")
+    return [c for c in known if c in columns]
+
+
+def _inputs(stream: Input, sent: Sequence[str], routes: Sequence[Route]) -> Iterator[SourceInput]:
     """The inputs of a stream; its columns are named after it."""
-    qualified = [(f"{stream.name}.{f.name}", f.type) for f in stream.schema]
+    qualified = [(f"{stream.name}.{name}", stream.schema.field(name).type) for name in sent]
     columns = tuple((name, Column(name, kind)) for name, kind in qualified)
     names = Counter[str]()
     for route in routes:
@@ -329,6 +343,7 @@ def admit(
     own = [
         canonical.renamed_source(i, names) if isinstance(i, SourceInput) else i for i in builder.host_inputs
     ]
+    _check_columns(plan, name, [i for i in own if isinstance(i, SourceInput)])
     hosts = [*plan.sources, *own]
     node, taken, _ = shared(node, [*plan.stage.stage.inputs, *builder.stage_inputs], hosts)
     mine = tuple(i for i in taken if i.kind == "table")
@@ -346,6 +361,21 @@ def admit(
     relations = any(s.definition.is_relation for s in logical.sources(root))
     kind = "stream" if root.is_stream else "relation"
     return Admitted(registered, kind, root.schema, tables, relations, query.notes, query.warnings)
+
+
+def _check_columns(plan: PipelinePlan, name: str, read: Sequence[SourceInput]) -> None:
+    """Reject a query that reads columns which the pipeline does not send."""
+    sent = {i.stream.name: [n.removeprefix(f"{i.alias}.") for n, _ in i.columns] for i in plan.sources}
+    for source in read:
+        stream = source.stream.name
+        wanted = [n.removeprefix(f"{source.alias}.") for n, _ in source.columns]
+        missing = [n for n in wanted if n not in sent[stream]]
+        if missing:
+            every = [*sent[stream], *missing]
+            raise PipelineError(
+                f"{name} reads {stream}.{missing[0]}, which the pipeline does not send; it sends "
+                f"{', '.join(sent[stream])}. Start a pipeline with columns={{{stream!r}: {every!r}}}"
+            )
 
 
 def _second(plan: PipelinePlan, name: str, root: Node | None, way: Way) -> QueryPlan | None:

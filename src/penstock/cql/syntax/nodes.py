@@ -147,12 +147,13 @@ class PipelineDefinition(exp.Expression):
         "keep": False,
         "trigger": False,
         "stages": False,
+        "columns": False,
         "if_taken": False,
     }
 
 
 class PipelineSplit(exp.Expression):
-    """SPLIT stream BY (columns)."""
+    """SPLIT stream BY (columns), or COLUMNS stream (columns)."""
 
     arg_types = {"this": True, "expressions": True}
 

@@ -67,6 +67,8 @@ class PipelineParser(DDLParser):
             node.set("keep", self._parse_duration("KEEP"))
         elif self._match_text_seq("SPLIT"):
             node.append("splits", self._parse_split())
+        elif self._match_text_seq("COLUMNS"):
+            node.append("columns", self._parse_columns())
         elif self._match_text_seq("STAGES"):
             if not self._match(TokenType.NUMBER) or self._prev.text not in ("1", "2"):
                 raise error("a pipeline has one stage or two", self._prev, "write STAGES 2")
@@ -80,6 +82,13 @@ class PipelineParser(DDLParser):
         stream = self._parse_field_name()
         if not stream or not self._match_text_seq("BY"):
             raise error("a split is written as SPLIT stream BY (column, ...)", start)
+        return self.expression(PipelineSplit(this=stream, expressions=self._parse_field_names()))
+
+    def _parse_columns(self) -> PipelineSplit:
+        start = self._curr or self._prev
+        stream = self._parse_field_name()
+        if not stream or not self._match(TokenType.L_PAREN, advance=False):
+            raise error("columns are written as COLUMNS stream (column, ...)", start)
         return self.expression(PipelineSplit(this=stream, expressions=self._parse_field_names()))
 
     def _parse_registration(self, start: Token) -> QueryRegistration:

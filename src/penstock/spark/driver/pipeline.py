@@ -116,6 +116,7 @@ class Pipeline:
         keep: float,
         one_clock: bool,
         stages: int | None,
+        columns: Mapping[str, Sequence[str]],
         bind: Callable[[str], logical.Query],
         settings: Callable[[], Settings],
         sink: Callable[[str], SinkDef],
@@ -123,7 +124,7 @@ class Pipeline:
         self.name = name
         self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
         self._keep, self._bind, self._settings, self._sink = keep, bind, settings, sink
-        self._one_clock, self._stages = one_clock, stages
+        self._one_clock, self._stages, self._columns = one_clock, stages, columns
         self._checkpoint = _absolute(checkpoint)
         self._directory = Directory(spark, self._checkpoint)
         self.results = Results(f"{self._checkpoint}/results")
@@ -144,15 +145,15 @@ class Pipeline:
         if layout is None:
             return None
         names = [s.name for s in self._streams]
-        layout.check(names, self._partitions, self._split, self._one_clock, self._stages)
+        layout.check(names, self._partitions, self._split, self._one_clock, self._stages, self._columns)
         streams = {s.name: s for s in self._streams}
-        how = (layout.routes, self._partitions, self._settings(), self._one_clock, layout.stages)
-        return resumed([streams[n] for n in layout.routes], *how)
+        how = (layout.routes, self._partitions, self._settings(), self._one_clock)
+        return resumed([streams[n] for n in layout.routes], *how, layout.stages, layout.columns)
 
     def _planned(self, more: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
         """The plan of a new pipeline with the queries so far, and perhaps some more."""
         queries = {n: w.query for n, w in self._waiting.items()} | dict(more or {})
-        how = (self._partitions, self._split, self._settings(), self._one_clock, self._stages)
+        how = (self._partitions, self._split, self._settings(), self._one_clock, self._stages, self._columns)
         return plan_pipeline(self._streams, queries, *how)
 
     # Queries
@@ -331,7 +332,8 @@ class Pipeline:
         if not self._waiting:
             raise PipelineError(f"pipeline {self.name!r} has no query; register one before the first start")
         plan = self._planned()
-        Layout(self._partitions, plan.routes, self._one_clock, len(plan.stages)).write(self._directory)
+        own = (self._partitions, plan.routes, self._one_clock, len(plan.stages), self._columns)
+        Layout(*own).write(self._directory)
         return plan
 
     def _frame(self, plan: PipelinePlan) -> QueryFrame:

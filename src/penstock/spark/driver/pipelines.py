@@ -51,6 +51,7 @@ class Pipelines:
         keep: str | dt.timedelta = "1 HOUR",
         one_clock: bool = False,
         stages: int | None = None,
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> Pipeline:
         """See :meth:`penstock.spark.driver.session.Session.pipeline`."""
         known = self._known(name)
@@ -67,7 +68,11 @@ class Pipelines:
         catalog = self._catalog
         inputs, kept = [catalog.input(s) for s in streams], cql.seconds(keep, "KEEP")
         by = {catalog.input(n).name: k for n, k in splits(split).items()}
-        own = (inputs, self._partitions(), by, kept, one_clock, stages)
+        read = {catalog.input(n).name: tuple(c) for n, c in (columns or {}).items()}
+        other = [n for n in read if n not in [i.name for i in inputs]]
+        if other:
+            raise CatalogError(f"columns names {other[0]}, which is not a stream of the pipeline")
+        own = (inputs, self._partitions(), by, kept, one_clock, stages, read)
         found = (lambda text: cql.bind(text, catalog), self._settings, catalog.sink)
         self._pipelines[name] = Pipeline(self._spark, name, checkpoint, *own, *found)
         return self._pipelines[name]
@@ -118,7 +123,7 @@ class Pipelines:
             )
         keep = "1 HOUR" if statement.keep is None else dt.timedelta(seconds=statement.keep)
         own = (statement.name, location, statement.streams, statement.split)
-        self.pipeline(*own, keep=keep, stages=statement.stages)
+        self.pipeline(*own, keep=keep, stages=statement.stages, columns=statement.columns)
         self._triggers[statement.name.casefold()] = statement.trigger or settings.trigger
 
     def _only(self, name: str | None) -> Pipeline:

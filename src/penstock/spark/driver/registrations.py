@@ -13,7 +13,7 @@ import json
 import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -150,13 +150,14 @@ def _keys(keys: str | Sequence[str] | Sequence[Sequence[str]]) -> Iterator[tuple
 @dataclass(frozen=True)
 class Layout:
     """What is fixed when a pipeline first starts: the ways in which each stream is sent, to how many
-    partitions, and the number of stages.
+    partitions, the number of stages, and by stream the columns that are sent if those are not all.
     """
 
     partitions: int
     routes: Mapping[str, Sequence[Route]]
     one_clock: bool = False
     stages: int = 1
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def write(self, directory: Directory) -> None:
         """Remember it in the checkpoint."""
@@ -164,6 +165,7 @@ class Layout:
         packed = base64.b64encode(cloudpickle.dumps(dict(self.routes))).decode()
         header = {"format": FORMAT, "penstock": __version__, "partitions": self.partitions}
         header |= {"one_clock": self.one_clock, "stages": self.stages}
+        header |= {"columns": {name: list(own) for name, own in self.columns.items()}}
         directory.write(FILE, json.dumps({**header, "streams": shown, "routes": packed}, indent=1))
 
     @staticmethod
@@ -180,7 +182,8 @@ class Layout:
                 "that version, or use a new checkpoint"
             )
         routes = pickle.loads(base64.b64decode(found["routes"]))
-        return Layout(found["partitions"], routes, found["one_clock"], found.get("stages", 1))
+        later = (found.get("stages", 1), found.get("columns", {}))
+        return Layout(found["partitions"], routes, found["one_clock"], *later)
 
     def check(
         self,
@@ -189,10 +192,15 @@ class Layout:
         split: Mapping[str, Split],
         one_clock: bool,
         stages: int | None = None,
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Reject other streams, partitions, splits, clocks or stages than those that the checkpoint has."""
         if stages not in (None, self.stages) and partitions > 1:
             raise _another("setting stages =", str(self.stages), str(stages))
+        for name, own in (columns or {}).items():
+            if set(own) != set(self.columns.get(name, ())):
+                sent = ", ".join(self.columns[name]) if name in self.columns else "all"
+                raise _another(f"columns of {name}", sent, ", ".join(own))
         if one_clock != self.one_clock:
             raise _another("setting one_clock =", str(self.one_clock), str(one_clock))
         if set(streams) != set(self.routes):

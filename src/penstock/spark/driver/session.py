@@ -303,6 +303,7 @@ class Session:
         keep: str | dt.timedelta = "1 HOUR",
         one_clock: bool = False,
         stages: int | None = None,
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> Pipeline:
         """A pipeline: many queries over some streams in one Spark query.
 
@@ -313,9 +314,11 @@ class Session:
         long as ``keep``. Queries that read the same streams share windows; with ``one_clock`` all queries
         do, and a silent stream holds back also those that do not read it. ``stages=2`` gives it a second
         stage, by which queries can be spread that no split fits; by default it has one if a query that is
-        registered before the first start needs it.
+        registered before the first start needs it. ``columns`` names, by stream, the columns that queries
+        may read; by default all.
         """
-        return self._pipelines.pipeline(name, checkpoint, streams, split, keep, one_clock, stages)
+        how = (split, keep, one_clock, stages, columns)
+        return self._pipelines.pipeline(name, checkpoint, streams, *how)
 
     def pipelines(self) -> list[Pipeline]:
         """The pipelines of this session."""
