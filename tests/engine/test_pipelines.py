@@ -288,11 +288,19 @@ class TestSplits:
 
 
 def test_explain_says_who_shares_what() -> None:
-    pipeline = Pipeline(a=COUNT, b=JOIN)
-    found = {name: admit(pipeline.plan, name, bound(cql)) for name, cql in (("a", COUNT), ("b", JOIN))}
+    queries = {
+        "a": COUNT,
+        "b": JOIN,
+        "c": "SELECT MAX(v) AS m FROM S [RANGE 10]",
+        "d": "SELECT v FROM S [RANGE 3]",
+    }
+    pipeline = Pipeline(**queries)
+    found = {name: admit(pipeline.plan, name, bound(cql)) for name, cql in queries.items()}
     text = explain_pipeline(pipeline.plan, found)
-    assert "S whole: to one partition; read by a, b" in text
-    assert "seq-window [RANGE 10]  = shared with b" in text and "= shared with a" in text
+    assert "S whole: to one partition; read by a, b, c, d" in text
+    assert "seq-window [RANGE 10]  = shared with c  = store shared with d" in text
+    assert "seq-window [RANGE 3]  = store shared with a, c" in text
+    assert "shared with b" not in text  # it has another clock, that of both streams
 
 
 def test_explain_says_when_results_are_shown() -> None:

@@ -16,11 +16,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.catalog import Input
 from penstock.engine.operator import Node
+from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.registry import QueryPlan, apart, exchange_of
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
@@ -448,10 +450,13 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         readers = [name for name, q in queries.items() if source.name in q.plan.streams]
         read = f"read by {_some(readers)}" if readers else "read by no query"
         yield f"spark    {source.name}: {routed(source.route)}; {read}"
-    users: dict[Node, dict[str, None]] = {}
+    users: dict[Any, dict[str, None]] = {}
     for name, query in queries.items():
+        clock = _clock(plan, query)
         for node in _nodes(shown_plan(name, query)):
-            users.setdefault(node, {})[name] = None
+            users.setdefault((clock, node), {})[name] = None
+            if isinstance(node, SeqWindow) and node.store:
+                users.setdefault((clock, node.store), {})[name] = None
     for name, query in queries.items():
         shown = (
             "when an instant is complete" if query.plan.shows_complete else "at once, as results are found"
@@ -459,9 +464,14 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         place = "" if query.spread else ", in one partition"
         yield f"query    {name}: {query.kind}{place}; shown {shown}"
 
-        def also(node: Node, own: str = name) -> str:
-            others = [n for n in users.get(node, ()) if n != own]
-            return f"  = shared with {_some(others)}" if others else ""
+        clock = _clock(plan, query)
+
+        def also(node: Node, own: str = name, clock: Any = clock) -> str:
+            others = [n for n in users.get((clock, node), ()) if n != own]
+            told = f"  = shared with {_some(others)}" if others else ""
+            store = node.store if isinstance(node, SeqWindow) else ""
+            more = [n for n in users.get((clock, store), ()) if n not in (own, *others)]
+            return f"{told}  = store shared with {_some(more)}" if more else told
 
         if query.plan.second is not None:
             by = f"by hash of {', '.join(query.plan.by)}" if query.plan.by else "to one partition"
@@ -469,6 +479,11 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
             yield from tree(query.plan.second.root, "    ", set(), also)
             yield "  stage 1"
         yield from tree(shown_plan(name, query), "  " if query.plan.second is None else "    ", set(), also)
+
+
+def _clock(plan: PipelinePlan, query: Admitted) -> Any:
+    """What queries have in common that run by the same clock: only those share."""
+    return None if plan.stage.stage.one_clock else (query.plan.streams, query.plan.waits)
 
 
 def shown_plan(name: str, query: Admitted) -> Node:
