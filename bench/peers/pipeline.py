@@ -10,7 +10,7 @@ they hold for themselves at the end (unique set size); ``idle`` is a session tha
 
 Then, in a pipeline, a round is written every second, and queries are registered meanwhile: how long batches
 take is Spark's own report. Measurements may be made in several runs: ``--append FILE`` keeps those so far,
-and ``--report FILE`` prints the table of all.
+``--report FILE`` prints the table of all, and ``--write-docs`` also writes it to docs/pipelines.md.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.peers import document
 from bench.peers.processes import MARK, cpu_seconds, memory_bytes
 
 STREAMS = ("C", "B", "O")
@@ -331,6 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--flow", type=int, default=100_000, help="rows per second while queries register")
     parser.add_argument("--append", type=Path, metavar="FILE", help="keep the measurements in a file")
     parser.add_argument("--report", type=Path, metavar="FILE", help="only print those of a file")
+    parser.add_argument("--write-docs", action="store_true", help="write the table to docs/pipelines.md")
     parser.add_argument("--child", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
@@ -338,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(child(system, *map(int, numbers))))
         return
     if options.report:
-        _report(json.loads(options.report.read_text()))
+        _report(json.loads(options.report.read_text()), options.write_docs)
         return
     known = options.append and options.append.exists()
     found: list[dict[str, Any]] = json.loads(options.append.read_text()) if known else []
@@ -349,17 +352,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found.append({**own, **measured(system, many, options)})
             if options.append:
                 options.append.write_text(json.dumps(found, indent=1))
-    _report(found)
+    _report(found, options.write_docs)
 
 
-def _report(found: Sequence[dict[str, Any]]) -> None:
+def _report(found: Sequence[dict[str, Any]], write_docs: bool) -> None:
     idle = next((f["bytes"] for f in found if f["system"] == "idle"), None)
-    table = Table("queries", "system", "CPU s a round", "seconds a round", "rows/s", "MB", "MB over idle")
+    heads = ("queries", "system", "CPU s a round", "seconds a round", "rows/s", "MB", "MB over idle")
+    table = Table(*heads, box=box.ASCII2)
     for f in sorted(found, key=lambda f: (list(SYSTEMS).index(f["system"]), f["queries"])):
         rate = f"{len(STREAMS) * f['rows'] / f['seconds']:,.0f}" if f["system"] != "idle" else ""
         own = [f"{f['cpu']:.2f}", f"{f['seconds']:.2f}", rate, f"{f['bytes'] / 1e6:,.0f}"]
         table.add_row(str(f["queries"]), f["system"], *own, _over(f, idle))
-    Console().print(table, *_slopes(found, idle), *_registered(found), sep="\n")
+    console = Console(width=110, record=True)
+    console.print(table, *_slopes(found, idle), *_registered(found), sep="\n")
+    if write_docs:
+        document.write("pipelines.md", "penstock bench pipeline", console.export_text())
 
 
 def _over(found: dict[str, Any], idle: float | None) -> str:

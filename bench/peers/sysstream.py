@@ -5,7 +5,8 @@ python -m bench.peers.sysstream --pairs 6 --seconds 8
 A query over a steady stream runs all the time. Blocks of some seconds with a query over SysStream, the
 thesis's windowed average of a selectivity, alternate with blocks without. Two costs are told: of all
 processes, the reader's own included, and how long the watched query's batches take, which is what
-publishing does to it. The ratio of each pair is taken, and its mean with a 95 % interval is printed.
+publishing does to it. The ratio of each pair is taken, and its mean with a 95 % interval is printed, and
+written to docs/sysstream.md by ``--write-docs``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from bench.peers import document
 from bench.peers.processes import cpu_seconds, mark
 
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 12: 2.20, 16: 2.13, 20: 2.09}
@@ -71,6 +73,13 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
     return {"ratio": fmean(ratios), "low": fmean(ratios) - margin, "high": fmean(ratios) + margin}
 
 
+def _lines(told: dict[str, dict[str, float]], options: argparse.Namespace, usual: float) -> Iterator[str]:
+    how = f"{options.rate:,} rows per second, {options.pairs} pairs of {options.seconds:g} s"
+    yield f"with a reader of SysStream / without, {how}; batches take {usual:.2f} s without"
+    for what, r in told.items():
+        yield f"  {what}: {r['ratio']:.3f}, 95 % interval {r['low']:.3f} to {r['high']:.3f}"
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="penstock bench sysstream", description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=10)
@@ -79,6 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rate", type=int, default=20_000, help="rows per second")
     parser.add_argument("--trigger", default="1 second")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write-docs", action="store_true", help="write the figures to docs/sysstream.md")
     options = parser.parse_args(arguments)
     mark()
     watched = Watched(options.rate, options.trigger)
@@ -98,11 +108,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         print(json.dumps({**told, "pairs": options.pairs, "seconds": options.seconds, "rate": options.rate}))
     else:
-        print(f"with a reader of SysStream / without, {options.pairs} pairs of {options.seconds:g} s:")
-        for what, r in told.items():
-            print(f"  {what}: {r['ratio']:.3f}, 95 % interval {r['low']:.3f} to {r['high']:.3f}")
-        seconds, times = fmean(read for read, _ in cpu), fmean(b for _, b in batch)
-        print(f"  {seconds / options.seconds:.2f} cores with; batches of {times:.2f} s without")
+        print(text := "\n".join(_lines(told, options, fmean(b for _, b in batch))))
+        if options.write_docs:
+            document.write("sysstream.md", "penstock bench sysstream", text)
     watched.ps.spark.stop()
 
 
