@@ -26,6 +26,13 @@ pytestmark = pytest.mark.spark
 TRIALS = int(os.environ.get("PENSTOCK_KILLS", "1"))
 FIRST = int(os.environ.get("PENSTOCK_SEED", "1"))
 FOREVER = 10**9
+SETTINGS = {
+    "scheduler": ("round-robin", "greedy", "chain"),
+    "slice_rows": ("1", "7", "none"),
+    "memory_limit": ("1 KB", "none"),
+    "access_method": ("hash", "b+tree", "scan"),
+    "sharing": ("off", "on"),
+}
 
 
 class Asked:
@@ -37,7 +44,7 @@ class Asked:
     def __init__(self, die: Random, stages: int) -> None:
         self.since, self.begin, self.until = 0, 0, FOREVER
         size, other, least = die.choice((3, 6, 9)), die.choice((2, 4)), die.choice((-1, 10, 20))
-        kinds = ["group", "join", "rows", "all", "distinct", "derived"]
+        kinds = ["group", "join", "rows", "last", "all", "distinct", "derived"]
         kind = die.choice(kinds + ["by_v", "crossed"] * (stages - 1))
         where = f"WHERE v > {least}" if least >= 0 else ""
         self.span = {"join": size, "derived": other, "group": size, "distinct": size}.get(kind)
@@ -47,7 +54,8 @@ class Asked:
         self.text = {
             "group": f"SELECT k, COUNT(*) AS n, SUM(v) AS s FROM S [RANGE {size}] {where} GROUP BY k",
             "join": f"SELECT S.k, S.v, R.v AS w FROM S [RANGE {size}], R [RANGE {other}] WHERE S.k = R.k",
-            "rows": f"SELECT k, v FROM S [PARTITION BY k ROWS {other}]",
+            "rows": f"SELECT k, v FROM S [PARTITION BY k ROWS {other}] {where}",
+            "last": f"SELECT COUNT(*) AS n, MAX(v) AS m FROM S [ROWS {size}] {where}",
             "by_v": f"SELECT v, COUNT(*) AS n FROM S [RANGE {size}] {where} GROUP BY v",
             "crossed": f"SELECT S.v, COUNT(*) AS n FROM S [RANGE {size}], R [RANGE {other}] WHERE S.k = R.k "
             "GROUP BY S.v",
@@ -65,8 +73,7 @@ class Run:
         self.asked: dict[str, Asked] = {}
         self.session = feed.session(partitions)
         self.stages = 1 if partitions == 1 else self.die.choice((1, 2))
-        split = {"S": [["k"], []] if self.stages == 1 else ["k"], "R": "k"}
-        self.pipeline = feed.pipeline(self.session, split=split, stages=self.stages)
+        self.pipeline = feed.pipeline(self.session, split={"S": [["k"], []], "R": "k"}, stages=self.stages)
 
     @property
     def running(self) -> list[str]:
@@ -97,11 +104,14 @@ class Run:
         self.pipeline.process_all_available()
 
     def disturb(self) -> None:
-        """Kill the engines, or stop the pipeline and start it again in a new session."""
-        how = self.die.choice(("kill", "restart", "", ""))
+        """Kill the engines, stop the pipeline and start it again in a new session, or change a setting."""
+        how = self.die.choice(("kill", "restart", "set", "set"))
         if how == "kill":
             for engine in residents(_jvm_pid(self.feed.spark)):
                 engine.kill()
+        elif how == "set":
+            name = self.die.choice(list(SETTINGS))
+            self.session.set(self.pipeline, name, self.die.choice(SETTINGS[name]))
         elif how == "restart":
             self.pipeline.stop()
             self.session = self.feed.session(self.partitions)
