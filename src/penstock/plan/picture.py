@@ -1,20 +1,21 @@
 """A picture of a pipeline's plan: its operators from the streams on the left to the queries on the right.
 
-Equal nodes are one box, as they are one operator in an engine; a box with several queries has a stronger
-frame. Windows name the store of their rows: those with the same name share it. Projections that only rename
-or drop columns are left out.
+Equal nodes of queries with the same clock are one box, as they are one operator in an engine; a box with
+several queries has a stronger frame. Windows name the store of their rows: those with the same name share it.
+Projections that only rename or drop columns are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
+from typing import Any, NamedTuple
 
 from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
-from penstock.plan.pipeline import Admitted, shown_plan
+from penstock.plan.pipeline import Admitted, PipelinePlan, clock_of, shown_plan
 from penstock.plan.settings import ACROSS, DOWN, HEIGHT, LETTERS, MARGIN, WIDTH
 
 _STYLE = """
@@ -26,40 +27,52 @@ _STYLE = """
   """
 
 
-class _Drawing:
-    """The boxes by node: the column that each is in, and the queries that use it."""
+class _Operator(NamedTuple):
+    """A box of an operator: its node, and the clock that it runs by. Every stream is scanned once for all."""
 
-    def __init__(self, queries: Mapping[str, Admitted]) -> None:
-        self.column: dict[Node | str, int] = {}
-        self.users: dict[Node | str, list[str]] = {}
-        self.edges: dict[tuple[Node | str, Node | str], None] = {}
-        self.stores: dict[str, str] = {}
+    node: Node
+    clock: Any
+
+
+_Box = _Operator | str
+
+
+class _Drawing:
+    """The boxes of operators and queries: the column that each is in, and the queries that use it."""
+
+    def __init__(self, plan: PipelinePlan, queries: Mapping[str, Admitted]) -> None:
+        self.column: dict[_Box, int] = {}
+        self.users: dict[_Box, list[str]] = {}
+        self.edges: dict[tuple[_Box, _Box], None] = {}
+        self.stores: dict[tuple[Any, str], str] = {}
         for name, query in queries.items():
-            last = self._add(shown_plan(name, query), name)
+            clock = clock_of(plan, query)
+            last = self._add(shown_plan(name, query), name, clock)
             if query.plan.second is not None:
-                last = self._add(query.plan.second.root, name, last)
+                last = self._add(query.plan.second.root, name, clock, last)
             self.edges[last, name] = None
             self.users[name] = [name]
         last_column = max(self.column.values(), default=0) + 1
         self.column |= dict.fromkeys(queries, last_column)
 
-    def _add(self, node: Node, query: str, first: Node | None = None) -> Node:
+    def _add(self, node: Node, query: str, clock: Any, first: _Operator | None = None) -> _Operator:
         """Add a node and what is below it; ``first``: the root of the stage before, in place of a source."""
         if isinstance(node, Project) and node.renames is not None:
-            return self._add(node.input, query, first)
+            return self._add(node.input, query, clock, first)
         if first is not None and isinstance(node, Source):
             return first
-        below = [self._add(i, query, first) for i in node.inputs]
-        self.column[node] = max((self.column[b] + 1 for b in below), default=0)
-        self.edges |= dict.fromkeys((b, node) for b in below)
-        users = self.users.setdefault(node, [])
+        below = [self._add(i, query, clock, first) for i in node.inputs]
+        box = _Operator(node, None if isinstance(node, Source) else clock)
+        self.column[box] = max((self.column[b] + 1 for b in below), default=0)
+        self.edges |= dict.fromkeys((b, box) for b in below)
+        users = self.users.setdefault(box, [])
         if query not in users:
             users.append(query)
         if isinstance(node, SeqWindow) and node.store:
-            self.stores.setdefault(node.store, f"store {len(self.stores) + 1}")
-        return node
+            self.stores.setdefault((clock, node.store), f"store {len(self.stores) + 1}")
+        return box
 
-    def places(self) -> dict[Node | str, tuple[int, int]]:
+    def places(self) -> dict[_Box, tuple[int, int]]:
         """The upper left corners of the boxes."""
         count: dict[int, int] = {}
         found = {}
@@ -68,20 +81,21 @@ class _Drawing:
             found[box] = (MARGIN + column * ACROSS, MARGIN + row * DOWN)
         return found
 
-    def words(self, box: Node | str) -> tuple[str, str, str]:
+    def words(self, box: _Box) -> tuple[str, str, str]:
         """The kind of a box, its title and its second line."""
         if isinstance(box, str):
             return "query", box, "query"
-        if isinstance(box, Source):
-            return "source", box.input, "one scan"
-        if isinstance(box, SeqWindow):
-            return "window", box.describe(), f"rows in {self.stores.get(box.store, 'no store')}"
-        return "", box.name, box.describe()
+        node, clock = box
+        if isinstance(node, Source):
+            return "source", node.input, "one scan"
+        if isinstance(node, SeqWindow):
+            return "window", node.describe(), f"rows in {self.stores.get((clock, node.store), 'no store')}"
+        return "", node.name, node.describe()
 
 
-def picture(queries: Mapping[str, Admitted]) -> str:
+def picture(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> str:
     """The plan of a pipeline's queries as SVG."""
-    drawing = _Drawing(queries)
+    drawing = _Drawing(plan, queries)
     places = drawing.places()
     width = max(x for x, _ in places.values()) + WIDTH + MARGIN
     height = max(y for _, y in places.values()) + HEIGHT + MARGIN
@@ -89,7 +103,7 @@ def picture(queries: Mapping[str, Admitted]) -> str:
 
 
 def _lines(
-    drawing: _Drawing, places: Mapping[Node | str, tuple[int, int]], width: int, height: int
+    drawing: _Drawing, places: Mapping[_Box, tuple[int, int]], width: int, height: int
 ) -> Iterator[str]:
     font = 'font-family="system-ui, sans-serif" font-size="12.5"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {font}>'

@@ -452,7 +452,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         yield f"spark    {source.name}: {routed(source.route)}; {read}"
     users: dict[Any, dict[str, None]] = {}
     for name, query in queries.items():
-        clock = _clock(plan, query)
+        clock = clock_of(plan, query)
         for node in _nodes(shown_plan(name, query)):
             users.setdefault((clock, node), {})[name] = None
             if isinstance(node, SeqWindow) and node.store:
@@ -464,7 +464,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         place = "" if query.spread else ", in one partition"
         yield f"query    {name}: {query.kind}{place}; shown {shown}"
 
-        clock = _clock(plan, query)
+        clock = clock_of(plan, query)
 
         def also(node: Node, own: str = name, clock: Any = clock) -> str:
             others = [n for n in users.get((clock, node), ()) if n != own]
@@ -481,7 +481,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         yield from tree(shown_plan(name, query), "  " if query.plan.second is None else "    ", set(), also)
 
 
-def _clock(plan: PipelinePlan, query: Admitted) -> Any:
+def clock_of(plan: PipelinePlan, query: Admitted) -> Any:
     """What queries have in common that run by the same clock: only those share."""
     return None if plan.stage.stage.one_clock else (query.plan.streams, query.plan.waits)
 

@@ -277,7 +277,7 @@ class Pipeline:
 
     def picture(self) -> str:
         """The plan as a picture (SVG): streams on the left, queries on the right, what is shared once."""
-        return picture(self._plans()[1])
+        return picture(*self._plans())
 
     def _plans(self) -> tuple[PipelinePlan, dict[str, Admitted]]:
         """The plan of the pipeline, and those of its queries."""
