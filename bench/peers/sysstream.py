@@ -24,6 +24,8 @@ from bench.peers.processes import cpu_seconds, mark
 
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 12: 2.20, 16: 2.13, 20: 2.09}
 """Student's t for 95 %, by the number of pairs."""
+WARM_BATCHES = 5
+"""Batches before the first block."""
 WATCHED = (
     "SELECT a.value % 100 AS k, COUNT(*) AS n FROM R [RANGE 10 SECONDS] AS a, R [RANGE 1 SECOND] AS b "
     "WHERE a.value = b.value AND b.value % 10 = 0 GROUP BY a.value % 100"
@@ -56,6 +58,8 @@ class Watched:
     def block(self, read: bool, settle: float, seconds: float) -> tuple[float, float]:
         """CPU seconds of a block, and the mean time of the watched query's batches in it."""
         self._reader = self._started(READER, "reader") if read else None
+        while self._reader is not None and self._reader.lastProgress is None:
+            time.sleep(0.2)
         time.sleep(settle)
         before, last = cpu_seconds(), self.query.lastProgress.batchId
         time.sleep(seconds)
@@ -63,6 +67,8 @@ class Watched:
         took = [p.durationMs["triggerExecution"] for p in self.query.recentProgress if p.batchId > last]
         if self._reader is not None:
             self._reader.stop()
+        if not took:
+            raise SystemExit(f"no batch ended within {seconds:g} s; give blocks more --seconds")
         return spent, fmean(took) / 1000
 
 
@@ -92,10 +98,10 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     mark()
     watched = Watched(options.rate, options.trigger)
-    while watched.query.lastProgress is None:
+    while (last := watched.query.lastProgress) is None or last.batchId < WARM_BATCHES:
         time.sleep(0.5)
     # The first reader starts workers and compiles, as the first batches do.
-    watched.block(True, options.settle, options.settle)
+    watched.block(True, options.settle, options.seconds)
     cpu, batch = list[tuple[float, float]](), list[tuple[float, float]]()
     for number in range(options.pairs):
         found = {}

@@ -186,6 +186,7 @@ class _Splits:
     def __init__(self, routes: dict[str, list[Route]], partitions: int, stages: int | None) -> None:
         self._routes, self._partitions = routes, partitions
         self._two_stages = stages != 1
+        self._found: dict[int, list[Way]] = {}
         self.stages = 1
 
     def add(self, queries: Iterable[logical.Query]) -> None:
@@ -200,11 +201,15 @@ class _Splits:
         for query in sorted(others, key=self._fits_any):
             self._place(query)
 
-    def _ways(self, query: logical.Query) -> Iterator[Way]:
-        return _allowed(optimized(query), query.time, self._partitions, {}, self._two_stages)
+    def _ways(self, query: logical.Query) -> list[Way]:
+        """The ways of a query, whatever splits there are."""
+        if id(query) not in self._found:
+            root = optimized(query)
+            self._found[id(query)] = list(_allowed(root, query.time, self._partitions, {}, self._two_stages))
+        return self._found[id(query)]
 
     def _best(self, query: logical.Query) -> Way:
-        return next(self._ways(query))
+        return self._ways(query)[0]
 
     def _fits_any(self, query: logical.Query) -> bool:
         """Whether every split is right for a query."""

@@ -150,9 +150,9 @@ class Pipeline:
         how = (layout.routes, self._partitions, self._settings(), self._one_clock)
         return resumed([streams[n] for n in layout.routes], *how, layout.stages, layout.columns)
 
-    def _planned(self, more: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
-        """The plan of a new pipeline with the queries so far, and perhaps some more."""
-        queries = {n: w.query for n, w in self._waiting.items()} | dict(more or {})
+    def _planned(self, alone: Mapping[str, logical.Query] | None = None) -> PipelinePlan:
+        """The plan of a new pipeline with the queries so far, or only with those that are given."""
+        queries = {n: w.query for n, w in self._waiting.items()} if alone is None else alone
         how = (self._partitions, self._split, self._settings(), self._one_clock, self._stages, self._columns)
         return plan_pipeline(self._streams, queries, *how)
 
@@ -197,6 +197,7 @@ class Pipeline:
 
     def _add(self, name: str, text: str, sink: str, history: bool) -> Registration:
         query = self._bind(text)
+        # Before the first start any split can be had, so that it is enough to look at this query.
         plan = self._plan or self._planned({name: query})
         admitted = admit(plan, name, query, self._settings(), history)
         schema = shown_schema(plan.time, admitted.kind, admitted.schema)
