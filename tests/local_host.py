@@ -78,6 +78,8 @@ class Manner:
     """Bytes of state that stay in memory."""
     settings: tuple[tuple[int, str, Any], ...] = ()
     """By step, a setting that is changed before it (``engine.knobs``)."""
+    constraints: str = "declared"
+    """How joins exploit constraints."""
 
     def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
         """The rows of each batch."""
@@ -146,7 +148,15 @@ def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
 
 def settings_of(manner: Manner) -> Settings:
     """The settings of a manner."""
-    names = ("scheduler", "slice_rows", "access_method", "invalidation", "memory_limit", "batch_span")
+    names = (
+        "scheduler",
+        "slice_rows",
+        "access_method",
+        "invalidation",
+        "memory_limit",
+        "batch_span",
+        "constraints",
+    )
     files = {"overflow_directory": "/dev/shm"} if os.path.isdir("/dev/shm") else {}  # faster than a disk
     return Settings(**{name: getattr(manner, name) for name in names}, **files)
 

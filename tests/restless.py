@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from caches import AnyCaches
 
 from penstock.engine import conjunction
 from penstock.engine.graph import Entity
-from penstock.engine.joins import drop_probing, inputs, k_mon, operator, pipeline
+from penstock.engine.joins import drop_probing, inputs, k_mon, monitored, operator, pipeline
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.operators import w_join
 from penstock.engine.operators.mjoin import MJoin
@@ -25,7 +26,7 @@ from penstock.settings import Settings
 from penstock.streamon.access import AdaptiveAccess
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
-from penstock.streamon.settings import W_JOINS, CacheThresholds, Thresholds
+from penstock.streamon.settings import ADHERENCE, W_JOINS, CacheThresholds, Thresholds
 from penstock.streamon.w_join import AdaptiveWJoin
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
@@ -155,8 +156,15 @@ def planned_by(planner: str, joins: str = "as set") -> Iterator[None]:
 
 @contextmanager
 def collecting_always() -> Iterator[None]:
-    """Let joins with constraints look for rows to drop after every row."""
-    with patch.object(k_mon, "COLLECT_ROWS", 0), patch.object(k_mon, "COLLECT_SHARE", 0.0):
+    """Let joins with constraints look for rows to drop after every row, and take little for evidence."""
+    eager = {kind: replace(t, window=2, evidence=0, sample=0.2) for kind, t in ADHERENCE.items()}
+    with (
+        patch.object(k_mon, "COLLECT_ROWS", 0),
+        patch.object(k_mon, "COLLECT_SHARE", 0.0),
+        patch.object(monitored, "MONITORED_ROWS", 1),
+        patch.object(monitored, "COLLECT_SHARE", 0.0),
+        patch.object(monitored, "ADHERENCE", eager),
+    ):
         yield
 
 

@@ -211,6 +211,8 @@ def run_constrained() -> None:
         obeyed = dict.fromkeys("AB", f"PRIMARY KEY ({', '.join(keys)})")
         with collecting_always():
             penstock.evaluate(f"SELECT A.s FROM A, B WHERE {where}", unique, constraints=obeyed, batches=9)
+            found = f"SET penstock.constraints = 'monitored safe'; SELECT A.s FROM A, B WHERE {where}"
+            penstock.evaluate(found, unique, batches=9)
     penstock.evaluate("SELECT A.k FROM A [ROWS 9], B [ROWS 9] WHERE A.s = B.s", unique, partitions=2)
 
 

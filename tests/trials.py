@@ -203,7 +203,8 @@ def manner_of(choices: Choices) -> Manner:
     turned = settings_of(choices, len(before)) if choices.chance(3) else ()
     own = (partitions, cuts, before, 0, heavy, scheduler, slice_rows, access)
     freed = choices.pick(*CHOICES["invalidation"])
-    return Manner(*own, freed, batch_span=spans, settings=turned)
+    exploited = choices.pick("declared", "declared", "off", "monitored safe", "monitored safe")
+    return Manner(*own, freed, batch_span=spans, settings=turned, constraints=exploited)
 
 
 SETTINGS: dict[str, tuple[Any, ...]] = {

@@ -69,3 +69,34 @@ class Constraints:
     def __str__(self) -> str:
         key = [f"PRIMARY KEY ({', '.join(self.primary_key)})"] if self.primary_key else []
         return " ".join([*key, *map(str, self.references), *map(str, self.arrivals)])
+
+
+@dataclass(frozen=True)
+class Use:
+    """How joins exploit constraints.
+
+    ``how``: not at all (``off``), those that are declared, also those that are found while a query runs
+    (``monitored``), or those without ever losing a result (``monitored safe``). ``by_time``: no rows are
+    counted. ``slack``, ``sample`` and ``window`` are c, p and W of thesis 6.6.3; None for the defaults of
+    ``streamon/settings.py``. ``directory``: for the files of rows that are let go; None for the system's
+    directory for temporary files.
+    """
+
+    how: str = "off"
+    by_time: bool = False
+    slack: float | None = None
+    sample: float | None = None
+    window: int | None = None
+    directory: str | None = None
+
+    @property
+    def monitored(self) -> bool:
+        return self.how.startswith("monitored")
+
+    @property
+    def safe(self) -> bool:
+        return self.how == "monitored safe"
+
+
+UNUSED = Use()
+"""No constraints are exploited."""

@@ -157,7 +157,14 @@ class Property(StrEnum):
     DROPPED = "dropped", "rows", "Rows that constraints let a join drop before their end", "the reason"
     COMPONENT = "component", "rows", "Rows after the last collection (thesis 6.3)", "Yes, No or Unknown"
     COLLECTIONS = "collections", "times", "How often rows were looked at for those to drop"
-    VIOLATIONS = "violations", "rows", "Rows seen to violate a constraint", "the constraint"
+    VIOLATIONS = "violations", "rows", "Rows seen to violate a declared constraint", "the constraint"
+    ADHERENCE = "adherence", "see text", "The k now used of a monitored constraint; -1: none", "rows or ticks"
+    OBSERVED = "observed", "see text", "The largest distance in the last arrivals", "rows or ticks"
+    EVIDENCE = "evidence", "rows", "Rows that were measured among these arrivals"
+    INCREASES = "increases", "times", "How often a distance exceeded the k in use"
+    ARCHIVED = "archived", "rows", "Rows on disk that a join let go by monitored constraints"
+    RETURNED = "returned", "rows", "Rows that came back from disk, since a row came that joins them"
+    MISSED_SHARE = "missed_share", "share", "Estimate of the results missed, from those of the sample"
 
     # decision
     DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from penstock.constraint import Use
 from penstock.errors import CatalogError
 from penstock.streamon.settings import DEFAULTS, W_JOINS
 
@@ -36,7 +37,10 @@ class Settings:
     without equality may be spread by time. ``memory_limit``: the bytes of state that an engine holds in
     memory; the rest is in files of ``overflow_directory``, by default the system's for temporary files.
     ``cache_memory``: the bytes that the caches of one join use in each engine; None for no caches.
-    ``constraints``: by which constraints of their streams joins drop rows: none (off) or those declared.
+    ``constraints``: by which constraints of their streams joins drop rows: none (off), those declared, also
+    those found while a query runs (monitored), or these without losing results (monitored safe).
+    ``constraint_slack``, ``constraint_sample``, ``constraint_window``: c, p and W of finding them (thesis
+    6.6.3); None for the defaults by kind of constraint.
     ``trigger``: when the queries of INSERT INTO run, if their sink does not say it;
     ``checkpoint``: the directory that has a checkpoint for each such sink, by its name. ``sysstream``: the
     directory through which measurements go to SysStream; ``sysstream_every``: the seconds between two
@@ -54,6 +58,9 @@ class Settings:
     weight: float = 1.0
     sharing: str = "on"
     constraints: str = "declared"
+    constraint_slack: float | None = None
+    constraint_sample: float | None = None
+    constraint_window: int | None = None
     scheduler: str = "fifo"
     slice_rows: int | None = None
     cache_memory: int | None = 64 << 20
@@ -67,6 +74,11 @@ class Settings:
     checkpoint: str | None = None
     sysstream: str | None = None
     sysstream_every: float = 1.0
+
+    def use_of_constraints(self, by_time: bool = False) -> Use:
+        """How joins exploit constraints."""
+        found = self.constraint_slack, self.constraint_sample, self.constraint_window
+        return Use(self.constraints, by_time, *found, self.overflow_directory)
 
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
@@ -144,6 +156,24 @@ def _weight(value: str) -> float:
     return float(value)
 
 
+def _slack(value: str) -> float | None:
+    """The c of k-Mon."""
+    if value.strip().lower() == "none":
+        return None
+    if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or float(value) < 1:
+        raise ValueError("write a number of at least 1, such as 1.2, or none")
+    return float(value)
+
+
+def _share(value: str) -> float | None:
+    """The p of k-Mon."""
+    if value.strip().lower() == "none":
+        return None
+    if not re.fullmatch(r"\d+(\.\d+)?", value.strip()) or not 0 <= float(value) <= 1:
+        raise ValueError("write a number between 0 and 1, such as 0.01, or none")
+    return float(value)
+
+
 def _trigger(value: str) -> str:
     """``available-now``, ``once``, or a period; in lower case."""
     found = " ".join(value.lower().split())
@@ -179,7 +209,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "w_join": ("adaptive", *W_JOINS),
     "allocation": ("optimal", "proportional", "inverse", "equal", "max-a", "max-b"),
     "sharing": ("on", "off"),
-    "constraints": ("declared", "off"),
+    "constraints": ("declared", "off", "monitored", "monitored safe"),
     "scheduler": ("fifo", "round-robin", "greedy", "chain"),
     "access_method": ("adaptive", "hash", "b+tree", "t-tree", "scan"),
     "invalidation": ("adaptive", "active", "lazy"),
@@ -187,6 +217,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 READERS: dict[str, Callable[[str], Any]] = {
     **{name: _one_of(choices) for name, choices in CHOICES.items()},
+    "constraint_slack": _slack,
+    "constraint_sample": _share,
+    "constraint_window": _rows,
     "engine_memory": _size,
     "late_rows": _directory,
     "seed": _number,

@@ -237,7 +237,7 @@ def test_table_6_2(parent: str, child: str, reduced: dict[str, set[str]]) -> Non
             run.put("S2", key, 1 if key % 2 else 9)
         for _ in range(2):
             run.put("S1", key)
-    counts = dict(zip(("S1", "S2"), run.join.retention._components, strict=True))
+    counts = dict(zip(("S1", "S2"), run.join.retention.components(), strict=True))
     for label in ("S1", "S2"):
         for component, rows in counts[label].items():
             assert (rows <= 6) == (component in reduced.get(label, set()) or rows == 0), (label, counts)

@@ -74,8 +74,9 @@ def test_pages_of_other_sites_are_refused(local: TestClient, origin: str) -> Non
     headers = {"Origin": origin, "X-Penstock": "the-key"}
     assert local.post("/api/queries/q/stop", headers=headers).status_code == 403
     assert local.get("/api/queries", headers={"Origin": origin}).status_code == 403
-    with pytest.raises(WebSocketDisconnect), local.websocket_connect(
-        "/_nicegui_ws/socket", headers={"Origin": origin, "Host": "127.0.0.1:8765"}
+    with (
+        pytest.raises(WebSocketDisconnect),
+        local.websocket_connect("/_nicegui_ws/socket", headers={"Origin": origin, "Host": "127.0.0.1:8765"}),
     ):
         pass
 

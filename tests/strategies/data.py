@@ -31,8 +31,11 @@ VALUES: dict[str, Sequence[Any]] = {
     STRING: ("a", "a", "a", "b", "b", "", "ab", "B", "aé", None),
     BOOLEAN: (True, False, True, None),
     DECIMAL: tuple(Decimal(v) if v else None for v in ("1.00", "1.00", "0.50", "2.25", "-7.10", "0.00", "")),
-    MOMENT: (*(dt.datetime(2024, 2, 28 + n, 23, 59, 58 + n) for n in (0, 0, 1, 1)),
-             dt.datetime(2024, 2, 29, 0, 0, 0, 500_000), None),
+    MOMENT: (
+        *(dt.datetime(2024, 2, 28 + n, 23, 59, 58 + n) for n in (0, 0, 1, 1)),
+        dt.datetime(2024, 2, 29, 0, 0, 0, 500_000),
+        None,
+    ),
     LENGTH: tuple(dt.timedelta(seconds=n) for n in (0, 1, 86_401)),
     NUMBER: (1, 0, 2, 4, -1),
     ROUGH: (1, 0, 2),

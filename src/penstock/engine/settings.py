@@ -27,6 +27,8 @@ LAZY_ROOM = 1.5
 """How many times as many rows a store under lazy invalidation may have as after the last one."""
 MIN_STORE_ROWS = 1024
 """Rows that a store has room for at least."""
+MIN_HOLES = 64
+"""Dropped rows between others from which on a store moves those together; then it keeps room for so many."""
 MIN_DIRECTORY_ENTRIES = 256
 """Entries that a directory of groups has room for at least."""
 MERGED_COLUMN_ROWS = 4096
@@ -57,3 +59,6 @@ ROW_NUMBER_BITS = 40
 """Bits of a row's number within its partition of a row window; the others are the partition's number."""
 REHEARSED_TIMES = (0, 1, 1, 1_000_000_000)
 """Timestamps of made-up rows: of one instant, of others, and one that is out of most windows."""
+MONITORED_ROWS = 1024
+"""The least number of rows between two of these looks where constraints are monitored: rows that arrive
+between them go through the join together."""

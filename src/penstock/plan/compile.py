@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
+from penstock.constraint import UNUSED, Use
 from penstock.cost import weights
 from penstock.cost.model import ByCost
 from penstock.engine.operator import Node
@@ -38,7 +39,7 @@ def compile(
 ) -> PhysicalPlan:
     """The physical plan of a query on up to ``partitions`` partitions; ``rates`` are rows per second."""
     settings = settings or Settings()
-    root = optimized(query, settings.constraints)
+    root = optimized(query, settings.use_of_constraints())
     scheme = _spread(query, root, partitions, rates, settings)
     stages = _waiting(tuple(_Compiler(query, root, scheme, settings).stages()))
     kind = "stream" if root.is_stream else "relation"
@@ -46,18 +47,18 @@ def compile(
     return PhysicalPlan(stages, query.time, kind, root.schema, query.notes, shared, query.warnings)
 
 
-def optimized(query: logical.Query, constraints: str = "off") -> logical.Logical:
-    """The optimized plan of a query, its streams numbered. ``constraints``: which of them joins exploit."""
+def optimized(query: logical.Query, use: Use = UNUSED) -> logical.Logical:
+    """The optimized plan of a query, its streams numbered. ``use``: how joins exploit constraints."""
     root = optimize(query.root)
     if is_sampled(root):
         root, _ = sampled(root)
     elif not any(budgets(root)):  # a budget decides by itself which rows are kept
-        root = logical.rewrite(root, partial(_obeying, constraints))
+        root = logical.rewrite(root, partial(_obeying, use))
     return logical.numbered(root)
 
 
-def _obeying(constraints: str, node: logical.Logical) -> logical.Logical:
-    return replace(node, obeyed=constraints) if isinstance(node, logical.Join) else node
+def _obeying(use: Use, node: logical.Logical) -> logical.Logical:
+    return replace(node, use=use) if isinstance(node, logical.Join) else node
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from penstock.constraint import Constraints, Reference, Within
+from penstock.constraint import Constraints, Reference, Use, Within
 from penstock.engine.joins.join_constraints import (
     Counted,
     InputArrival,
@@ -49,11 +49,11 @@ class _Input:
 
 
 def join_constraints(
-    nodes: Sequence[Logical], labels: Sequence[str], conjuncts: Sequence[Expression], by_time: bool = False
+    nodes: Sequence[Logical], labels: Sequence[str], conjuncts: Sequence[Expression], use: Use
 ) -> JoinConstraints | None:
-    """What the inputs of a join obey; None if nothing is declared. ``by_time``: rows are not counted."""
+    """What the inputs of a join obey; None if nothing is declared and nothing is monitored."""
     declared = [n.stream_rows.source.definition.options.constraints for n in nodes if n.stream_rows]
-    if not any(declared):
+    if not any(declared) and not use.monitored:
         return None
     if any(node.is_static for node in nodes):
         return JoinConstraints((), len(nodes), unused=("a join with tables keeps all rows of its windows",))
@@ -70,9 +70,56 @@ def join_constraints(
         tuple(r for i, of in enumerate(inputs) for r in _references(i, of, inputs)),
         tuple(a for i, of in enumerate(inputs) for a in _arrivals(i, of)),
         tuple(of.rows.window_rows if of.rows else None for of in inputs),
+        use=use,
     )
     found = replace(found, unused=tuple(_not_joined(inputs)))
-    return _by_time(found) if by_time else found
+    found = _by_time(found) if use.by_time else found
+    return _with_monitored(found, inputs) if use.monitored else found
+
+
+def _with_monitored(found: JoinConstraints, inputs: Sequence[_Input]) -> JoinConstraints:
+    """With the constraints that the inputs may happen to obey; those declared as strict need no watching."""
+    keys = dict.fromkeys(k for i, j in found.pairs for k in _monitored_keys(found, i, j, inputs[j]))
+    references = [
+        InputReference(
+            i, j, found.shared(i, j), Within(0, _counts_rows(found, inputs[j])),
+            f"rows of {inputs[j].label} join those of {inputs[i].label} within k of them", True
+        )
+        for i, j in found.pairs
+        if all(r.within.k for r in found.references_of(i, j))
+    ]  # fmt: skip
+    arrivals = [a for i in range(found.inputs) for a in _monitored_arrivals(found, i, inputs[i])]
+    return replace(
+        found,
+        keys=(*found.keys, *keys),
+        references=(*found.references, *references),
+        arrivals=(*found.arrivals, *arrivals),
+    )
+
+
+def _counts_rows(found: JoinConstraints, of: _Input) -> bool:
+    """Whether places in a stream are known; otherwise k is a length of time."""
+    return of.rows is not None and not found.use.by_time
+
+
+def _monitored_keys(found: JoinConstraints, i: int, j: int, of: _Input) -> Iterator[InputKey]:
+    if of.rows is not None and found.key_of(i, j, lasting=True) is None:
+        names = [_short(name) for name, c in of.joined.items() if c in found.shared(i, j)]
+        text = f"{of.label} has one row per {', '.join(names)}"
+        yield InputKey(j, found.shared(i, j), True, text, True)
+
+
+def _monitored_arrivals(found: JoinConstraints, i: int, of: _Input) -> Iterator[InputArrival]:
+    names = of.rows.names if of.rows else {}
+    joined = {name: c for name, c in of.joined.items() if len(set(found.classes[c])) > 1}
+    for name, c in joined.items():
+        for kind in ("clustered", "ordered"):
+            strict = [a for a in found.arrivals if (a.kind, a.input, a.of_class) == (kind, i, c)]
+            if any(not a.within.k for a in strict):
+                continue
+            counts = _counts_rows(found, of) and name in names
+            text = f"{of.label} is {kind} by {_short(name)} within k"
+            yield InputArrival(kind, i, c, Within(0, counts), names.get(name, name), text, True)
 
 
 def _not_joined(inputs: Sequence[_Input]) -> Iterator[str]:
@@ -174,7 +221,7 @@ def lifting(found: JoinConstraints) -> frozenset[int]:
     """The inputs whose filters the join itself evaluates: it keeps keys of the rows that fail, or learns from
     them how far the stream has come.
     """
-    arrivals = (a.input for a in found.arrivals if not a.within.by_rows)
+    arrivals = (a.input for a in found.arrivals if not a.within.by_rows and not a.monitored)
     return frozenset([*arrivals, *(j for i, j in found.pairs if found.needs_no(i, j))])
 
 

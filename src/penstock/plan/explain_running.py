@@ -213,7 +213,42 @@ def _constraints(found: Measurements) -> Iterator[str]:
         if own.has(Property.COMPONENT):
             dropped = [f"{why} {n:,.0f}" for why, n in own.values(Property.DROPPED).items()]
             kept = _listed(own.values(Property.COMPONENT))
+            if own.has(Property.ARCHIVED):
+                kept += f"; on disk {own.value(Property.ARCHIVED):,.0f}"
             yield f"    {name_of(entity)} by component: {kept}; dropped: {', '.join(dropped)}"
+    adaptive = found.of_kind(Kind.ADAPTIVE).by_entity()
+    for own in (own for own in adaptive.values() if own.has(Property.ADHERENCE)):
+        yield f"    {own.text(Property.DESCRIPTION)}: {_adherence(own)}"
+    for path, own in adaptive.items():
+        if own.has(Property.RETURNED):
+            yield f"    came back from disk: {own.value(Property.RETURNED):,.0f} rows"
+        if own.has(Property.MONITORED_RESULTS) and own.has(Property.COLLECTIONS):
+            yield f"    {_missed(own)}"
+        if own.has(Property.COLLECTIONS):
+            decisions = found.parts(path).of_kind(Kind.DECISION).by_entity().values()
+            for made in list(decisions)[-SHOWN_DECISIONS:]:
+                at, plan = made.value(Property.DECIDED_AT), made.text(Property.DECIDED_AT)
+                yield f"      row {at:,.0f}: used {plan}"
+
+
+def _adherence(own: Measurements) -> str:
+    """The k of a constraint, or why it is not used."""
+    k, unit = own.value(Property.ADHERENCE), own.text(Property.ADHERENCE)
+    grew = own.value(Property.INCREASES)
+    times = f", exceeded {grew:,.0f} time{'s' * (grew != 1)} so far" if grew else ""
+    if k >= 0:
+        return f"k = {k:,.0f} {unit}{times}"
+    seen = f"{own.value(Property.OBSERVED):,.0f} {unit} in {own.value(Property.EVIDENCE):,.0f} rows of late"
+    return f"not used, up to {seen}{times}"
+
+
+def _missed(own: Measurements) -> str:
+    """The estimate of what was missed."""
+    rows, results = own.value(Property.MONITORED_ROWS), own.value(Property.MONITORED_RESULTS)
+    sample = f"of {results:,.0f} results of the sample, which holds {rows:,.0f} rows"
+    if not own.has(Property.MISSED_SHARE):
+        return f"missed results: nothing to estimate from yet ({rows:,.0f} rows in the sample)"
+    return f"missed results: about {own.value(Property.MISSED_SHARE):.2%}, estimated by that share {sample}"
 
 
 def _listed(values: Mapping[str, float]) -> str:

@@ -33,7 +33,6 @@ from penstock.plan.build import stream_input
 from penstock.plan.compile import built, optimized, running
 from penstock.plan.distribution import Dimension
 from penstock.plan.explain import routed, tree
-from penstock.plan.logical.join import BY_TIME
 from penstock.plan.partition import Way, ways
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
 from penstock.plan.sampled import is_sampled
@@ -331,8 +330,7 @@ def admit(
     settings = settings or Settings()
     if query.time != plan.time:
         raise PipelineError(f"{name} counts time in {query.time}, the pipeline in {plan.time}")
-    by_time = "" if settings.constraints == "off" else BY_TIME
-    root = optimized(query, f"{settings.constraints}{by_time}")
+    root = optimized(query, settings.use_of_constraints(by_time=True))
     if not logical.sources(root):
         raise PipelineError(f"{name} reads no stream; a query of a pipeline must read one")
     if any(b.within.shared for b in budgets(root)):

@@ -13,11 +13,12 @@ An instance chooses the types of its plans and of its evidence:
 | `invalidation`      | active or lazy             | steps, and those that probe       |
 | `w_join`            | the name of an algorithm   | rows in buffers, shares of them   |
 | `a_caching`         | a set of caches            | benefits and costs of caches      |
+| `k_mon`             | k of each constraint       | distances of rows                 |
 | `approx`: maximize  | a policy, a split of memory| the rows that there is memory for |
 | `approx`: sampler   | a scheme, a fraction       | the rows that there is memory for |
 
-Plans are immutable values. Results depend on the plan only inside a budget, whose plans follow from the input
-alone.
+Plans are immutable values. Results depend on the plan only inside a budget and by monitored constraints,
+whose plans follow from the input alone.
 """
 
 from __future__ import annotations

@@ -305,3 +305,41 @@ class CacheThresholds:
 
 
 CACHES = CacheThresholds()
+
+
+@dataclass(frozen=True)
+class AdherenceThresholds:
+    """Settings of finding the k of a constraint (6.6.3).
+
+    slack
+        c: rows are kept until c · k, so that an increase of k up to that is seen and loses nothing.
+    sample
+        p: share of the join keys whose rows are kept until their end, to see larger increases and to
+        estimate the share of results that are missed.
+    window
+        W: arrivals over which the largest distance seen counts.
+    evidence
+        Joining rows that must be seen among those for k to be used. The thesis does not ask for any; a
+        stream whose rows join only after W arrivals would otherwise be taken to be in order.
+    most
+        Rows beyond which a distance is not followed: constraints with a larger k are not used, and rows of
+        the sample without an end of their own are kept for so many arrivals (6.8.3).
+    """
+
+    slack: float
+    sample: float
+    window: int
+    evidence: int = 16
+    most: int = 1 << 17
+
+
+ADHERENCE: dict[str, AdherenceThresholds] = {
+    "reference": AdherenceThresholds(slack=1.0, sample=0.01, window=500),
+    "clustered": AdherenceThresholds(slack=1.2, sample=0.01, window=1000),
+    "ordered": AdherenceThresholds(slack=1.2, sample=0.01, window=1000),
+    "key": AdherenceThresholds(slack=1.0, sample=0.01, window=1000),
+}
+"""By kind of constraint, as in the experiments of figures 6.11, 6.13 and 6.15; keys are declared in the
+thesis, so theirs are as those of clusters."""
+CONSTRAINTS_LOG_SIZE = 256
+"""Decisions on constraints that are kept (7.1)."""

@@ -5,6 +5,8 @@ Places count the rows of a whole stream, of which all with timestamps before the
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from penstock.constraint import Within
@@ -41,6 +43,10 @@ class Places(Stateful):
         if k == 0:
             return now
         return int(self._recent[-k]) if len(self._recent) >= k else int(BEFORE_TIME)
+
+    def up_to(self, ts: Int64s, side: Literal["left", "right"] = "right") -> Int64s:
+        """How many rows have timestamps up to (left: before) these, which are of this step or later."""
+        return self.count - len(self._recent) + np.searchsorted(self._recent, ts, side)
 
     def between(self, after: Int64s, up_to: Int64s) -> Int64s:
         """At least how many rows have timestamps after one instant, up to one of those at another."""
@@ -85,6 +91,44 @@ class Order(Stateful):
         return self._at.nbytes + self._keys.nbytes
 
 
+class Maxima(Stateful):
+    """Measures OA(k) of a column (6.8.3): the largest keys so far, and the rows since which they are that."""
+
+    saved = ("_at", "_keys")
+
+    def __init__(self) -> None:
+        self._at, self._keys = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def see(self, at: Int64s, keys: Int64s) -> Int64s:
+        """Rows by their places or timestamps in ascending order, and their keys; returns how far each is
+        behind the first row with a larger key that is remembered.
+        """
+        ats, tops = np.concatenate([self._at, at]), np.concatenate([self._keys, keys])
+        tops = np.maximum.accumulate(tops)
+        larger = np.searchsorted(tops, keys, "right")
+        own = np.arange(len(self._at), len(ats))
+        far = np.where(larger < own, at - ats[np.minimum(larger, own)], 0) if len(at) else at
+        rises = np.r_[True, tops[1:] > tops[:-1]][: len(tops)]
+        self._at, self._keys = ats[rises], tops[rises]
+        return far
+
+    def least(self, k: int, last: int) -> int:
+        """The key that no row still to come is below, by OA(k); ``last``: the last place or instant."""
+        passed = int(np.searchsorted(self._at, last - k, "right"))
+        return int(self._keys[passed - 1]) if passed else int(NONE)
+
+    def forget(self, far: int, last: int, most: int) -> None:
+        """Keep the maxima of the last ``far`` places, and the one before them; ``most`` at most."""
+        first = max(int(np.searchsorted(self._at, last - far, "right")) - 1, len(self._at) - most, 0)
+        self._at, self._keys = self._at[first:], self._keys[first:]
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def nbytes(self) -> int:
+        return self._at.nbytes + self._keys.nbytes
+
+
 class Clusters(Stateful):
     """CA(k) of a column: CA-Aux, by key where its cluster began and how many rows of it came.
 
@@ -97,36 +141,45 @@ class Clusters(Stateful):
         self._within, self.violations = within, 0
         self._keys = self._first = self._rows = np.empty(0, np.int64)
 
-    def see(self, at: Int64s, keys: Int64s) -> None:
-        """Rows by their places or timestamps, and their keys."""
-        self._violated(at, keys)
-        keys, at = np.concatenate([self._keys, keys]), np.concatenate([self._first, at])
-        rows = np.concatenate([self._rows, np.ones(len(at) - len(self._rows), np.int64)])
-        self._keys, group = np.unique(keys, return_inverse=True)
-        self._first = np.full(len(self._keys), np.iinfo(np.int64).max)
-        np.minimum.at(self._first, group, at)
-        self._rows = np.zeros(len(self._keys), np.int64)
-        np.add.at(self._rows, group, rows)
+    def __len__(self) -> int:
+        return len(self._keys)
 
-    def _violated(self, at: Int64s, keys: Int64s) -> None:
-        """Count rows of clusters that were over when they came."""
-        if not len(self._keys):
-            return
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        apart = at - self._first[place]
+    def see(self, at: Int64s, keys: Int64s) -> Int64s:
+        """Rows by their places or timestamps, and their keys; returns their distances in the clusters."""
+        every, ats = np.concatenate([self._keys, keys]), np.concatenate([self._first, at])
+        rows = np.concatenate([self._rows, np.ones(len(at), np.int64)])
+        old = len(self._keys)
+        self._keys, group = np.unique(every, return_inverse=True)
+        first = np.full(len(self._keys), np.iinfo(np.int64).max)
+        np.minimum.at(first, group, ats)
+        before = np.zeros(len(self._keys), np.int64)
+        before[group[:old]] = rows[:old]
+        own = group[old:]
+        far = at - first[own]
         if self._within.by_rows:
-            apart = apart - self._rows[place] - _ranks(keys)
-        self.violations += int(((self._keys[place] == keys) & (apart > self._within.k)).sum())
+            far = far - before[own] - _ranks(own)
+        self._first, self._rows = first, before
+        np.add.at(self._rows, own, 1)
+        self.violations += int((far > self._within.k).sum())
+        return far
 
-    def over(self, count: int, now: int) -> Int64s:
+    def over(self, count: int, now: int, k: int | None = None) -> Int64s:
         """The keys whose clusters are over, given the rows so far and the time."""
+        k = self._within.k if k is None else k
         if not self._within.by_rows:
-            return self._keys[self._first < max(now - self._within.k, int(BEFORE_TIME))]
-        return self._keys[count - self._first - (self._rows - 1) > self._within.k]
+            return self._keys[self._first < max(now - k, int(BEFORE_TIME))]
+        return self._keys[count - self._first - (self._rows - 1) > k]
 
     def forget(self, keys: Int64s) -> None:
         """Drop clusters that are over and marked with the rows they close."""
-        kept = ~np.isin(self._keys, keys)
+        self._keep(~np.isin(self._keys, keys))
+
+    def limit(self, most: int) -> None:
+        """Keep the newest clusters."""
+        if len(self._keys) > most:
+            self._keep(self._first > np.sort(self._first)[-most - 1])
+
+    def _keep(self, kept: Bools) -> None:
         self._keys, self._first, self._rows = self._keys[kept], self._first[kept], self._rows[kept]
 
     def nbytes(self) -> int:

@@ -10,13 +10,23 @@ from penstock.engine.joins.join_constraints import JoinConstraints
 def explain_constraints(found: JoinConstraints, labels: Sequence[str], changing: bool) -> Iterator[str]:
     """What is known of the inputs of a join, what follows, and what is not used."""
     if found.useful:
-        yield f"constraints: {'; '.join(found.texts)}"
+        if found.texts:
+            yield f"constraints: {'; '.join(found.texts)}"
+        if found.monitored:
+            yield _monitored(found)
         yield _graph(found, labels)
         yield _dropped(found, labels, changing)
         if found.counted:
             yield f"all rows are counted of {', '.join(labels[c.input] for c in found.counted)}"
     for reason in found.unused:
         yield f"constraint not used: {reason}"
+
+
+def _monitored(found: JoinConstraints) -> str:
+    """The constraints that are looked for, and what happens where they cease to hold."""
+    told = "; ".join(c.text for c in found.monitored)
+    risk = "rows let go are on disk" if found.use.safe else "results may be missed while k grows"
+    return f"constraints looked for: {told} ({risk})"
 
 
 def _graph(found: JoinConstraints, labels: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ reference of i to j: the time in which the row referred to may come is over.
 An edge i → j of the directed join graph says that a row of i joins at most one row of j at any instant: the
 joined columns of j have a key. A *lasting* key is never used again (PRIMARY KEY of a stream); a relation's
 may be, after its row left, so it closes nothing.
+
+A *monitored* constraint is one that the streams may happen to obey: its k is found while the join runs, and
+may be wrong (``k_mon``).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from penstock.constraint import Within
+from penstock.constraint import Use, Within
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class InputKey:
     classes: tuple[int, ...]
     lasting: bool
     text: str = ""
+    monitored: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class InputReference:
     classes: tuple[int, ...]
     within: Within
     text: str = ""
+    monitored: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,10 @@ class InputArrival:
     within: Within
     column: str = ""
     text: str = ""
+    monitored: bool = False
+
+
+Monitored = InputKey | InputReference | InputArrival
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ class JoinConstraints:
     """The constraints of a join with ``classes`` of equal columns, by the inputs that are in each.
 
     ``rows``: by input, the rows that its row window has. ``counted``: the inputs that are counted, in the
-    order of the join's further inputs. ``unused``: constraints that are not used, with the reason.
+    order of the join's further inputs. ``unused``: constraints that are not used, with the reason. ``use``:
+    how they are exploited.
     """
 
     classes: tuple[tuple[int, ...], ...]
@@ -81,6 +91,15 @@ class JoinConstraints:
     rows: tuple[int | None, ...] = ()
     counted: tuple[Counted, ...] = ()
     unused: tuple[str, ...] = ()
+    use: Use = Use("declared")
+
+    @cached_property
+    def monitored(self) -> tuple[Monitored, ...]:
+        """The constraints whose k is found while the join runs; references along the tree only."""
+        near = {*self.tree, *((j, i) for i, j in self.tree)}
+        references = (r for r in self.references if (r.parent, r.child) in near)
+        every: tuple[Monitored, ...] = (*self.keys, *references, *self.arrivals)
+        return tuple(c for c in every if c.monitored)
 
     def shared(self, i: int, j: int) -> tuple[int, ...]:
         """The classes that join two inputs."""
@@ -93,9 +112,16 @@ class JoinConstraints:
         return tuple(sorted([*joined, *((j, i) for i, j in joined)]))
 
     def key_of(self, i: int, j: int, lasting: bool = False) -> InputKey | None:
-        """The key of j by which a row of i joins at most one row of j."""
-        keys = (k for k in self.keys if k.input == j and set(k.classes) <= set(self.shared(i, j)))
+        """The declared key of j by which a row of i joins at most one row of j."""
+        keys = (k for k in self._keys_at(i, j) if not k.monitored)
         return next((k for k in keys if k.lasting or not lasting), None)
+
+    def found_key(self, i: int, j: int) -> InputKey | None:
+        """The same, if it is monitored."""
+        return next((k for k in self._keys_at(i, j) if k.monitored), None)
+
+    def _keys_at(self, i: int, j: int) -> Iterator[InputKey]:
+        return (k for k in self.keys if k.input == j and set(k.classes) <= set(self.shared(i, j)))
 
     def references_of(self, i: int, j: int) -> list[InputReference]:
         return [r for r in self.references if (r.parent, r.child) == (i, j)]
@@ -106,9 +132,8 @@ class JoinConstraints:
 
     def closes(self, i: int, j: int) -> bool:
         """Whether rows of i may ever be closed toward j."""
-        return bool(
-            self.references_of(i, j) or self.arrivals_at(i, j) or self.key_of(i, j, lasting=True) is not None
-        )
+        keys = self.key_of(i, j, lasting=True) or self.found_key(i, j)
+        return bool(self.references_of(i, j) or self.arrivals_at(i, j) or keys)
 
     def finishes(self, i: int, apart_from: int = -1) -> bool:
         """Whether rows of i may be closed in all directions, along the tree."""
@@ -125,8 +150,9 @@ class JoinConstraints:
         return all(self._surely_closes(i, j) and self.bounded(j, i) for j in beside)
 
     def _surely_closes(self, i: int, j: int) -> bool:
-        ordered = any(a.kind == "ordered" for a in self.arrivals_at(i, j))
-        return ordered or bool(self.references_of(i, j))
+        """By what is declared."""
+        ordered = any(a.kind == "ordered" and not a.monitored for a in self.arrivals_at(i, j))
+        return ordered or any(not r.monitored for r in self.references_of(i, j))
 
     def needs_no(self, i: int, j: int) -> bool:
         """Whether rows of i learn only from the No component of j that their row of j cannot join.
@@ -139,9 +165,9 @@ class JoinConstraints:
 
     @property
     def texts(self) -> list[str]:
-        """All of them in words."""
-        keys, references = [k.text for k in self.keys], [r.text for r in self.references]
-        return [*keys, *references, *(a.text for a in self.arrivals)]
+        """Those declared, in words."""
+        every: tuple[Monitored, ...] = (*self.keys, *self.references, *self.arrivals)
+        return [c.text for c in every if not c.monitored]
 
     @cached_property
     def useful(self) -> bool:

@@ -27,7 +27,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +49,7 @@ from penstock.measurement import Kind, Property, Reading, under
 
 _TESTED, _SEEN = 1 << 61, 1 << 62
 """Marks of rows: passed the filters of their input; looked at for a repeated key. Lower bits are inputs."""
+_INPUTS = (1 << 30) - 1
 NO, YES = "no further match", "all results found"
 """Why a row was dropped."""
 
@@ -61,24 +64,52 @@ class _Rows:
     marks: Int64s
     alive: Bools
 
-    def closed(self, j: int) -> Bools:
-        return (self.marks >> j) & 1 == 1
+    closed_now: Int64s = field(init=False)
+    """As bits by input, those toward which the rows are closed."""
+    dead: Bools = field(init=False)
+    """The rows that can join nothing."""
+    gone: Bools = field(init=False)
+    """These and the rows whose results are all found."""
 
-    def close(self, j: int, which: Bools) -> None:
-        self.marks |= which.astype(np.int64) << j
+    def __post_init__(self) -> None:
+        self.closed_now = self.marks & _INPUTS
+        self.dead = np.zeros(len(self.rows), np.bool_)
+        self.gone = np.zeros(len(self.rows), np.bool_)
+
+    def closed(self, j: int) -> Bools:
+        return (self.closed_now >> j) & 1 == 1
+
+    def close(self, j: int, which: Bools, lasting: bool = True) -> None:
+        """Close rows toward an input; ``lasting``: for ever."""
+        bits = which.astype(np.int64) << j
+        self.closed_now |= bits
+        if lasting:
+            self.marks |= bits
 
 
 class KMon(Retention):
     """Drops rows of a join's ``inputs`` by its ``constraints``; ``changing``: results are ended by rows."""
 
     is_replayable = False  # what is kept depends on all rows before
-    saved = ("_places", "_orders", "_clusters", "_no", "_arrived", "_kept", "_violations", "_dropped")
+    saved: ClassVar[tuple[str, ...]] = (
+        "_places",
+        "_orders",
+        "_clusters",
+        "_no",
+        "_arrived",
+        "_kept",
+        "_came",
+        "_violations",
+        "_dropped",
+    )
 
     def __init__(self, inputs: JoinInputs, constraints: JoinConstraints, changing: bool) -> None:
         super().__init__(inputs)
         self._of, self._changing = constraints, changing
-        for stub in inputs.stubs:
-            stub.store.mark_rows()
+        self._keys_of = [k for k in constraints.keys if not k.monitored]
+        self._references = [r for r in constraints.references if not r.monitored]
+        for i, stub in enumerate(inputs.stubs):
+            stub.store.mark_rows(self._marks(i))
         self._places = [Places(self._reach(c.input)) for c in constraints.counted]
         self._orders = [Order(a.within) for a in self._arrivals("ordered")]
         self._clusters = [Clusters(a.within) for a in self._arrivals("clustered")]
@@ -88,19 +119,25 @@ class KMon(Retention):
         ]
         self._no = [Keys(len(k.classes) if k else 1) for k in self._relied_on]
         self._arrived = self._kept = self.collections = 0
-        self._violations = [0] * (len(constraints.keys) + len(constraints.references))
+        self._came = [0] * len(inputs)
+        self._violations = [0] * (len(self._keys_of) + len(self._references))
         self._dropped = [[0, 0] for _ in range(len(inputs))]
-        self._components: list[Counter[str]] = [Counter() for _ in range(len(inputs))]
+        self._now = int(BEFORE_TIME) + 1
+
+    def _marks(self, i: int) -> int:
+        """How many marks the rows of an input have."""
+        return 1
 
     def _relied(self, i: int, j: int) -> InputKey | None:
         return self._of.key_of(i, j, lasting=True) if i != j and self._of.needs_no(i, j) else None
 
     def _reach(self, j: int) -> int:
-        return max((r.within.k for r in self._of.references if r.child == j and r.within.by_rows), default=0)
+        return max((r.within.k for r in self._references if r.child == j and r.within.by_rows), default=0)
 
     def _arrivals(self, kind: str) -> list[InputArrival]:
         """Those whose keys are the values: hashed keys have no order, and two values may share one."""
-        return [a for a in self._of.arrivals if a.kind == kind and self._exact((a.of_class,))]
+        some = (a for a in self._of.arrivals if a.kind == kind and not a.monitored)
+        return [a for a in some if self._exact((a.of_class,))]
 
     # what arrives
 
@@ -121,6 +158,7 @@ class KMon(Retention):
 
     def arrived(self, i: int, rows: Int64s) -> None:
         """Take in new rows of input i."""
+        self._came[i] += len(rows)
         self._arrived += len(rows)
         for arrival, seen in self._trackers():
             if arrival.input == i and not arrival.within.by_rows and len(rows):
@@ -135,7 +173,7 @@ class KMon(Retention):
         """Look at results for rows that came later than references allow."""
         if not len(tuples):
             return
-        for number, r in enumerate(self._of.references, start=len(self._of.keys)):
+        for number, r in enumerate(self._references, start=len(self._keys_of)):
             parent = self._inputs.life(r.parent, tuples.rows[r.parent])[0]
             child = self._inputs.life(r.child, tuples.rows[r.child])[0]
             late = child > parent
@@ -151,37 +189,67 @@ class KMon(Retention):
     def settle(self, clock: Clock) -> None:
         """End a step; collect garbage if enough rows came."""
         super().settle(clock)
+        self.look(clock.now)
+
+    def look(self, now: int) -> None:
+        """All instants before ``now`` are complete; collect garbage if enough rows came."""
         counts = {c.input: p.count for c, p in zip(self._of.counted, self._places, strict=True)}
         for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
-            order.settle(counts.get(arrival.input, 0), clock.now)
-        if self._arrived >= max(COLLECT_ROWS, COLLECT_SHARE * self._kept):
-            self.collect(clock.now)
+            order.settle(counts.get(arrival.input, 0), now)
+        if not self.due():
+            self.collect(now)
         for places in self._places:
             places.settle()
+
+    def due(self) -> int:
+        """The rows still to come before garbage is collected."""
+        return max(ceil(max(COLLECT_ROWS, COLLECT_SHARE * self._kept)) - self._arrived, 0)
 
     # garbage collection
 
     def collect(self, now: int) -> None:
         """Drop every row that is in no result to come."""
         held = [self._held(i, now) for i in range(len(self._inputs))]
-        self._find_repeats(held)
         self._test(held)
-        self._close(held, now)
-        self._kill(held)
-        finished = self._finished(held) if not self._changing and self._of.connected else None
-        for i, of in enumerate(held):
-            self._remember(i, of, held, now)
-            self._dropped[i][0] += int((~of.alive).sum())
-            if finished is not None:
-                self._dropped[i][1] += int((of.alive & finished[i]).sum())
-                of.alive &= ~finished[i]
-        self._count_components(held)
+        self._judge(held, now)
+        self._now = now
         for i, of in enumerate(held):
             self._drop(i, of)
         self._arrived, self._kept = 0, sum(int(of.alive.sum()) for of in held)
         self.collections += 1
 
+    def _judge(self, held: Sequence[_Rows], now: int) -> None:
+        """Find the rows that are in no result to come.
+
+        Most rows are dead on arrival by what is simply compared: these first, so that few are looked up.
+        """
+        self._close(held, now)
+        self._kill(held)
+        self._find_repeats(held)
+        for i, j in self._of.used:
+            self._close_by_key(i, j, held)
+        self._sweep(held)
+        for i, of in enumerate(held):
+            self._remember(i, of, held)
+
+    def _sweep(self, held: Sequence[_Rows]) -> None:
+        """Let go rows that are dead, and those that are finished."""
+        self._kill(held)
+        finished = self._finished(held) if not self._changing and self._of.connected else None
+        for i, of in enumerate(held):
+            dead = ~of.alive & ~of.gone
+            of.dead |= dead
+            self._dropped[i][0] += int(dead.sum())
+            if finished is not None:
+                self._dropped[i][1] += int((of.alive & finished[i]).sum())
+                of.alive &= ~finished[i]
+            of.gone = ~of.alive
+
     def _held(self, i: int, now: int) -> _Rows:
+        """The rows of an input that are looked at."""
+        return self._live(i, now)
+
+    def _live(self, i: int, now: int) -> _Rows:
         """The rows of an input whose − elements, if there are such, are still to come."""
         stub = self._inputs.stubs[i]
         rows = stub.store.alive(_before(now, stub.longer + 1))
@@ -197,7 +265,7 @@ class KMon(Retention):
 
     def _find_repeats(self, held: Sequence[_Rows]) -> None:
         """Count rows that have the key of another, where none may."""
-        for number, key in enumerate(self._of.keys):
+        for number, key in enumerate(self._keys_of):
             of = held[key.input]
             new = of.alive & (of.marks & _SEEN == 0)
             if key.lasting and new.any():
@@ -225,7 +293,7 @@ class KMon(Retention):
         over = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
         for i, j in self._of.used:
             of = held[i]
-            for r in self._of.references_of(i, j):
+            for r in (r for r in self._of.references_of(i, j) if not r.monitored):
                 k = r.within.k
                 before = self._place(j).since(k, now) if r.within.by_rows else _before(now, k)
                 of.close(j, of.starts < before)
@@ -235,7 +303,6 @@ class KMon(Retention):
             for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
                     of.close(j, np.isin(self._inputs.key(i, arrival.of_class, of.rows)[0], keys))
-            self._close_by_key(i, j, held)
         self._forget_no(over, now)
         for (_, clusters), keys in zip(self._of_kind("clustered"), over, strict=True):
             clusters.forget(keys)
@@ -250,12 +317,23 @@ class KMon(Retention):
         """The row of j with their key has arrived: no other comes."""
         key = self._of.key_of(i, j, lasting=True)
         of = held[i]
-        if key is None or not len(of.rows) or not self._exact(key.classes):
+        if key is None or not self._exact(key.classes):
             return
-        own = self._keys(i, key.classes, of.rows)
-        of.close(j, among(self._keys(j, key.classes, held[j].rows), own))
-        if len(self._no[j]) and self._relied_on[j] == key:
-            of.alive &= ~among(self._no[j].keys, own)
+        asking = ~of.closed(j)
+        if self._relied_on[i] is None:  # otherwise dead rows are asked about, too
+            asking &= of.alive
+        refuted = bool(len(self._no[j])) and self._relied_on[j] == key
+        at = np.flatnonzero(asking | of.alive if refuted else asking)
+        if not len(at):
+            return
+        own = self._keys(i, key.classes, of.rows[at])
+        joined = among(self._keys(j, key.classes, held[j].rows), own)
+        closed = np.zeros(len(of.rows), np.bool_)
+        closed[at] = joined
+        of.close(j, closed)
+        if refuted:
+            # If two rows had the key, which none should, the other counts.
+            of.alive[at] &= joined | ~among(self._no[j].keys, own)
 
     def _exact(self, classes: Sequence[int]) -> bool:
         """Hashed keys may be equal without the values being so: that two rows join is not certain."""
@@ -264,6 +342,8 @@ class KMon(Retention):
     def _kill(self, held: Sequence[_Rows]) -> None:
         """Rows that are closed toward an input in which nothing joins them are dead, to the fixpoint."""
         pending = [p for p in self._of.used if self._of.closes(*p)]
+        # Where most rows are asked about, most die, and the others have fewer to look among.
+        pending.sort(key=lambda p: -int((held[p[0]].alive & held[p[0]].closed(p[1])).sum()))
         while pending:
             i, j = pending.pop(0)
             of = held[i]
@@ -306,20 +386,19 @@ class KMon(Retention):
 
     # what remains
 
-    def _remember(self, j: int, of: _Rows, held: Sequence[_Rows], now: int) -> None:
+    def _remember(self, j: int, of: _Rows, held: Sequence[_Rows]) -> None:
         """Keep the keys of dead rows that rows to come may have."""
         key = self._relied_on[j]
         if key is None or not self._exact(key.classes):
             return
-        dead = ~of.alive & (of.marks & _SEEN > 0)
+        dead = of.dead & (of.marks & _SEEN > 0)
         parents = [i for i in range(len(held)) if self._relied(i, j) is not None]
         awaited = np.logical_or.reduce([~of.closed(i) for i in parents])
         at = np.flatnonzero(dead & awaited)
         usable = np.isin(of.rows[at], self._inputs.usable(j, of.rows[at]))
         at = at[usable]
         rows = self._of.rows[j] if self._of.rows else None
-        arrivals = self._inputs.stubs[j].store.inserted
-        ends = of.ends[at] if rows is None else np.full(len(at), arrivals + rows)
+        ends = of.ends[at] if rows is None else np.full(len(at), self._came[j] + rows)
         self._no[j].add(self._keys(j, key.classes, of.rows[at]), ends)
 
     def _forget_no(self, over: Sequence[Int64s], now: int) -> None:
@@ -341,41 +420,44 @@ class KMon(Retention):
                             gone |= np.isin(no.keys[:, place], keys)
                 awaited |= ~gone
             by_rows = bool(self._of.rows) and self._of.rows[j] is not None
-            no.keep(awaited, self._inputs.stubs[j].store.inserted if by_rows else now)
+            no.keep(awaited, self._came[j] if by_rows else now)
 
     def _drop(self, i: int, of: _Rows) -> None:
         store = self._inputs.stubs[i].store
         store.mark(of.rows, of.marks)
-        gone = of.rows[~of.alive]
+        gone = self._let_go(i, of)
         if len(gone):
             store.drop(gone)
             store.settle()  # which may move the rows
 
+    def _let_go(self, i: int, of: _Rows) -> Int64s:
+        """Of the rows that are in no result to come, those that are dropped."""
+        return of.rows[~of.alive]
+
     # measurements
 
-    def _count_components(self, held: Sequence[_Rows]) -> None:
+    def components(self) -> list[Counter[str]]:
         """Rows by component: Yes if they join a complete tuple of the inputs below them in the graph."""
-        complete: dict[int, Bools] = {}
+        complete: dict[int, Int64s] = {}
+        rows = [of.rows[of.alive] for of in (self._live(i, self._now) for i in range(len(self._inputs)))]
 
-        def yes(i: int) -> Bools:
+        def yes(i: int) -> Int64s:
             if i not in complete:
-                found = held[i].alive.copy()
+                found = rows[i]
                 for j in self._of.children(i):
-                    theirs = held[j].rows[yes(j)]
-                    at = np.flatnonzero(found)
-                    found[at] = self._joined(i, held[i].rows[at], j, theirs)
+                    found = found[self._joined(i, found, j, yes(j))]
                 complete[i] = found
             return complete[i]
 
-        for i, of in enumerate(held):
-            whole = int(yes(i).sum())
-            counts = {"Yes": whole, "Unknown": int(of.alive.sum()) - whole, "No": len(self._no[i])}
-            self._components[i] = Counter(counts)
+        return [
+            Counter({"Yes": len(yes(i)), "Unknown": len(rows[i]) - len(yes(i)), "No": len(self._no[i])})
+            for i in range(len(rows))
+        ]
 
     @property
     def violations(self) -> list[tuple[str, int]]:
         """How often each constraint was seen to be violated."""
-        texts = [*(k.text for k in self._of.keys), *(r.text for r in self._of.references)]
+        texts = [*(k.text for k in self._keys_of), *(r.text for r in self._references)]
         found = list(zip(texts, self._violations, strict=True))
         return [*found, *((a.text, seen.violations) for a, seen in self._trackers())]
 
@@ -390,7 +472,7 @@ class KMon(Retention):
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """Rows by component, rows dropped, and what was seen of each constraint."""
-        for label, dropped, counts in zip(labels, self._dropped, self._components, strict=True):
+        for label, dropped, counts in zip(labels, self._dropped, self.components(), strict=True):
             own = [Reading(Property.DROPPED, n, why) for n, why in zip(dropped, (NO, YES), strict=True)]
             own += [Reading(Property.COMPONENT, n, name) for name, n in counts.items()]
             yield from under(label, Kind.WINDOW, own)

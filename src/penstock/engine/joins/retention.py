@@ -7,11 +7,12 @@ is kept
 
 * *window*: until its life has ended (:class:`Retention`);
 * *W-join bound*: until no window between streams reaches it (:class:`BetweenStreams`);
-* *constraints*: while a result to come may contain it (:class:`penstock.engine.joins.k_mon.KMon`);
+* *constraints*: while a result to come may contain it (:class:`penstock.engine.joins.k_mon.KMon`), by those
+  that were found while probably one may (:class:`penstock.engine.joins.monitored.MonitoredKMon`);
 * *budget*: while a budget's policy chooses it (:class:`penstock.engine.joins.budget.WithinBudget`).
 
-Only a budget loses results. Overflow to disk is no policy of a join: it moves what is kept, of all operators
-(:mod:`penstock.engine.overflow`).
+Only a budget and monitored constraints lose results. Overflow to disk is no policy of a join: it moves what is
+kept, of all operators (:mod:`penstock.engine.overflow`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Which rows of a matrix of keys are among the rows of another; which repeat an earlier one of their own."""
+"""Rows of a matrix of keys among the rows of another: which are there, and the least value that they have."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from penstock.engine.element import Bools
+from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
 _EMPTY = -1
+NONE = np.iinfo(np.int64).max
+"""Above every value."""
 
 
 @njit(cache=True)
@@ -67,4 +69,24 @@ def repeats(keys: np.ndarray) -> Bools:
         found[row] = table[slot] != _EMPTY
         if not found[row]:
             table[slot] = row
+    return found
+
+
+@njit(cache=True)
+def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
+    """For each row of ``keys``, the least value of the rows of ``held`` that equal it; NONE if none does."""
+    table = _table_of(len(held))
+    lowest = np.empty(len(held), np.int64)
+    for row in range(len(held)):
+        slot = _find(table, held, held, row)
+        if table[slot] == _EMPTY:
+            table[slot] = row
+            lowest[row] = values[row]
+        elif values[row] < lowest[table[slot]]:
+            lowest[table[slot]] = values[row]
+    found = np.full(len(keys), NONE, np.int64)
+    for row in range(len(keys)):
+        slot = _find(table, held, keys, row)
+        if table[slot] != _EMPTY:
+            found[row] = lowest[table[slot]]
     return found

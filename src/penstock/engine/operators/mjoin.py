@@ -41,6 +41,7 @@ from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
 from penstock.engine.joins.explain_constraints import explain_constraints
 from penstock.engine.joins.inputs import BY_EQUALITY, KeyClass
 from penstock.engine.joins.join_constraints import JoinConstraints
+from penstock.engine.joins.monitored_join import MonitoredJoin
 from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.operator import Growth, Node, Operator, StartContext
 from penstock.expression import Expression, columns
@@ -90,7 +91,9 @@ class MJoin(Node):
 
     @property
     def waits(self) -> bool:
-        """The decisions of some budgets depend on the order of rows, and so do places of rows."""
+        """Decisions of some budgets depend on the order of rows; so do places, and what is missed."""
+        if self.obeys and self.constraints is not None and self.constraints.use.monitored:
+            return True
         return bool(self.counts) or (self.budget is not None and self.budget.waits)
 
     @cached_property
@@ -200,6 +203,8 @@ class MJoin(Node):
         return f"range of {near[0]}" if near else "scan"
 
     def start(self, context: StartContext) -> Operator:
+        if self.constraints is not None and self.constraints.use.monitored and self.obeys:
+            return MonitoredJoin(self, context.stores)
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self)
 
 

@@ -33,7 +33,7 @@ from penstock.engine.indexes.t_tree import TTree
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.hashing import as_integers, hash_rows, validity
 from penstock.engine.kernels.probing import View
-from penstock.engine.settings import MIN_STORE_ROWS
+from penstock.engine.settings import MIN_HOLES, MIN_STORE_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.columns import (
     ArrowColumn,
@@ -52,6 +52,31 @@ METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTr
 """The access methods by name."""
 _NO_LIFE = (FOREVER, BEFORE_TIME)
 """Marks the slot of a row that is no longer kept."""
+
+
+@dataclass
+class Kept:
+    """Rows with all that a store keeps of them: ``lives``, ``keys`` and ``marks`` have a line for each."""
+
+    lives: np.ndarray
+    keys: np.ndarray
+    marks: np.ndarray
+    columns: list[pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.lives)
+
+    def take(self, rows: Int64s) -> Kept:
+        picks = pa.array(rows)
+        columns = [c.take(picks) for c in self.columns]
+        return Kept(self.lives[rows], self.keys[rows], self.marks[rows], columns)
+
+    @staticmethod
+    def concat(parts: Sequence[Kept]) -> Kept:
+        columns = [pa.concat_arrays(c) for c in zip(*(p.columns for p in parts), strict=True)]
+        arrays = ([getattr(p, name) for p in parts] for name in ("lives", "keys", "marks"))
+        lives, keys, marks = map(np.concatenate, arrays)
+        return Kept(lives, keys, marks, columns)
 
 
 @dataclass(frozen=True)
@@ -104,7 +129,7 @@ class Store(Stateful):
     There is an index on each requested set of keys.
     """
 
-    format = 3
+    format = 4
 
     def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
         self.schema = schema
@@ -138,7 +163,7 @@ class Store(Stateful):
         """By row, how many windows have it; only if there are panes."""
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
-        self._marks: Int64s | None = None
+        self._marks: np.ndarray | None = None
         # (first row id after it, smallest start in it) of every insertion that still has live rows.
         self._insertions: deque[tuple[int, int]] = deque()
 
@@ -170,19 +195,28 @@ class Store(Stateful):
             self.key_valid.append(np.zeros(self.capacity, np.bool_))
         return self._key_of[wanted]
 
-    def mark_rows(self) -> None:
-        """Keep a mark with every row, which is 0 at first: a number for its reader's use."""
+    def mark_rows(self, count: int = 1) -> None:
+        """Keep marks with every row, which are 0 at first: numbers for its reader's use."""
         if self._marks is None:
-            self._marks = np.zeros(self.capacity, np.int64)
+            self._marks = np.zeros((self.capacity, count), np.int64)
 
-    def mark(self, rids: Int64s, marks: Int64s) -> None:
-        """Set the marks of rows."""
+    def mark(self, rids: Int64s, marks: Int64s, number: int = 0) -> None:
+        """Set one of the marks of rows."""
+        assert self._marks is not None
+        self._marks[rids & self.mask, number] = marks
+
+    def marks_of(self, rids: Int64s, number: int = 0) -> Int64s:
+        assert self._marks is not None
+        return np.asarray(self._marks[rids & self.mask, number])
+
+    def all_marks_of(self, rids: Int64s) -> np.ndarray:
+        assert self._marks is not None
+        return np.asarray(self._marks[rids & self.mask])
+
+    def mark_all(self, rids: Int64s, marks: np.ndarray) -> None:
+        """Set all marks of rows."""
         assert self._marks is not None
         self._marks[rids & self.mask] = marks
-
-    def marks_of(self, rids: Int64s) -> Int64s:
-        assert self._marks is not None
-        return self._marks[rids & self.mask]
 
     def open_pane(self, name: str) -> None:
         """Add a window with lives of its own; all rows that come are in it until it leaves them out."""
@@ -272,7 +306,7 @@ class Store(Stateful):
         if self._ended:
             ring_put(self._ended_early, first, np.zeros(count, np.bool_))
         if self._marks is not None:
-            ring_put(self._marks, first, np.zeros(count, np.int64))
+            ring_put(self._marks, first, np.zeros((count, self._marks.shape[1]), np.int64))
         if self._panes:
             ring_put(self._uses, first, np.full(count, len(self._windows)))
             for pane in self._panes.values():
@@ -289,7 +323,9 @@ class Store(Stateful):
         need = self.next - self.base + count
         if need <= self.capacity:
             return
-        capacity = 1 << int(need + need // 2).bit_length()
+        self._resize(1 << int(need + need // 2).bit_length())
+
+    def _resize(self, capacity: int) -> None:
         self.lives = ring_resized(self.lives, self.base, self.next, capacity)
         self.keys = [ring_resized(k, self.base, self.next, capacity) for k in self.keys]
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]
@@ -306,6 +342,12 @@ class Store(Stateful):
         self.capacity = capacity
         for index in self._indexes.values():
             index.rebuild(self)
+
+    def _give_back(self) -> None:
+        """Keep no more room than for the rows that are left, if they are few."""
+        fitting = 1 << max(self.next - self.base, MIN_HOLES - 1).bit_length()
+        if 2 * fitting <= self.capacity:
+            self._resize(fitting)
 
     def index(self, keys: tuple[int, ...], method: str | None = None) -> AccessMethod:
         """The index on a set of keys, built on first use; a hash index by default."""
@@ -327,6 +369,26 @@ class Store(Stateful):
         """Drop these rows whatever their lives: readers no longer see them."""
         self.lives[rids & self.mask] = _NO_LIFE
         self._leave_a_hole(rids)
+
+    def taken(self, rids: Int64s) -> Kept:
+        """A copy of rows with all that is kept of them, which ``put_back`` takes."""
+        slots = rids & self.mask
+        keys = [k[slots] for k in self.keys]
+        return Kept(
+            self.lives[slots],
+            np.stack(keys, axis=1) if keys else np.empty((len(rids), 0), np.int64),
+            self.all_marks_of(rids),
+            [self.gather(name, rids) for name in self._columns],
+        )
+
+    def put_back(self, rows: Kept) -> Int64s:
+        """Add rows that were taken, which have no NULL among their keys; returns their ids."""
+        valid = np.ones(len(rows), np.bool_)
+        keys = [(np.ascontiguousarray(column), valid) for column in rows.keys.T]
+        starts, ends = np.ascontiguousarray(rows.lives.T)
+        ids = self._put(starts, ends, keys, rows.columns)
+        self.mark_all(ids, rows.marks)
+        return ids
 
     def _leave_a_hole(self, rids: Int64s) -> None:
         if not self._ended:
@@ -358,6 +420,8 @@ class Store(Stateful):
 
     def _invalidate(self, may_move: bool) -> None:
         self.expire(min(s.passed for s in self.stubs), may_move)
+        if self._marks is not None:  # its reader drops rows, so that few may be left of many
+            self._give_back()
         self._postponed, self.settled = False, self.next - self.base
         self.invalidations += 1
 
@@ -368,7 +432,7 @@ class Store(Stateful):
             # The others expire in order: only rows that were ended are counted.
             self._ended -= int(ring_run(self._ended_early, self.base, base - self.base).sum())
         self._forget(base)
-        if may_move and self._ended > MIN_STORE_ROWS and 2 * self._ended > self.next - self.base:
+        if may_move and self._ended > MIN_HOLES and 2 * self._ended > self.next - self.base:
             self._move_up(now)
 
     def clear(self) -> None:
@@ -402,12 +466,12 @@ class Store(Stateful):
         lives = self.lives[slots]
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
         columns = [c.gather(live) for c in self._columns.values()]
-        marks = None if self._marks is None else self.marks_of(live)
+        marks = None if self._marks is None else self.all_marks_of(live)
         panes = {name: pane[slots] for name, pane in self._panes.items()}
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         if marks is not None:
-            self.mark(np.arange(first, self.next), marks)
+            self.mark_all(np.arange(first, self.next), marks)
         self._see(first, panes)
         self._ended = 0
         self.moves += 1
@@ -440,7 +504,7 @@ class Store(Stateful):
         columns = [state["columns"][name] for name in self._columns]
         self._put(starts, ends, self._keys_of(state), columns)
         if self._marks is not None:
-            self.mark(np.arange(self.base, self.next), state["marks"])
+            self.mark_all(np.arange(self.base, self.next), state["marks"])
         if self.positions is not None:
             self.positions.restore(state["positions"])
         self.inserted = state["inserted"]

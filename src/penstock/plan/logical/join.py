@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.constraint import Use
 from penstock.engine.element import Pattern
 from penstock.engine.joins.join_constraints import JoinConstraints
 from penstock.expression import Column, Expression
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
 
-BY_TIME = " by time"
-"""Ends the name of a way to exploit constraints that counts no rows."""
 EqualKeys = dict[int, Expression]
 """For inputs of a join by number: the expressions that the join makes equal."""
 
@@ -71,13 +70,13 @@ class AnyJoin(Logical):
 class Join(AnyJoin):
     """Inner join of any number of relations; ``cross`` if the user asked for a cross product by name.
 
-    ``obeyed``: which constraints it exploits, as ``SET penstock.constraints`` has it.
+    ``use``: how it exploits constraints, as ``SET penstock.constraints`` has it.
     """
 
     parts: tuple[Logical, ...]
     conjuncts: tuple[Expression, ...] = ()
     cross: bool = False
-    obeyed: str = "off"
+    use: Use = Use()
 
     @property
     def inputs(self) -> tuple[Logical, ...]:
@@ -89,10 +88,9 @@ class Join(AnyJoin):
     @cached_property
     def constraints(self) -> JoinConstraints | None:
         """What its inputs obey that it may exploit."""
-        if self.obeyed == "off":
+        if self.use.how == "off":
             return None
-        by_time = self.obeyed.endswith(BY_TIME)
-        return join_constraints(self.parts, labels(self.parts), self.conjuncts, by_time)
+        return join_constraints(self.parts, labels(self.parts), self.conjuncts, self.use)
 
     @cached_property
     def schema(self) -> pa.Schema:
