@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ import penstock
 from penstock.constraint import Within
 from penstock.engine.joins.closing import Clusters, Order, Places
 from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
+from penstock.engine.joins.k_mon import KMon
 from penstock.engine.kernels import membership
 
 SCHEMAS_A = {"S1": "A INT, B INT", "S2": "A INT, C INT", "S3": "B INT, D INT"}
@@ -292,3 +294,92 @@ def test_constraints_that_do_not_hold_only_lose_results(seed: int) -> None:
         for given in ({}, false)
     )
     assert some <= exact
+
+
+def complete(rows: dict[str, set[tuple[int, int]]], s1: tuple[int, int]) -> bool:
+    """Whether a row of S1 in figure 6.8(a) joins a row of S2 and one of S3 that passes its filter."""
+    a, b = s1
+    return any(x == a for x, _ in rows["S2"]) and any(x == b and d < 8 for x, d in rows["S3"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_components_are_those_of_theorems_6_3_1_and_6_3_2(seed: int) -> None:
+    """In figure 6.8(a): a root's row is Yes (and not stored) if its children are, No (and not stored) if one of
+    them is, and Unknown otherwise; results come with a row's entry into Yes (6.3.3, 6.3.5).
+    """
+    die, run = Random(seed), Run(QUERY_A, SCHEMAS_A, KEYS_A)
+    rows: dict[str, set[tuple[int, int]]] = {"S1": set(), "S2": set(), "S3": set()}
+    found: set[tuple[int, ...]] = set()
+    for _ in range(40):
+        stream = die.choice(["S1", "S2", "S3"])
+        row = (die.randrange(8), die.randrange(8) + (4 if stream == "S3" else 0))
+        key = row if stream == "S1" else (row[0],)
+        if any((r if stream == "S1" else (r[0],)) == key for r in rows[stream]):
+            continue
+        before = {s for s in rows["S1"] if complete(rows, s)}
+        rows[stream].add(row)
+        entered = {s for s in rows["S1"] if complete(rows, s)} - before
+        new = run.put(stream, *row)
+        assert {(a, b) for a, b, *_ in new} == entered and len(new) == len(entered)
+        assert found.isdisjoint(new)
+        found |= set(new)
+        refuted = {b for b, d in rows["S3"] if d >= 8}
+        unknown = {s for s in rows["S1"] if not complete(rows, s) and s[1] not in refuted}
+        assert run.kept("S1", "A", "B") == unknown
+        assert run.kept("S3", "B") == {(b,) for b, d in rows["S3"] if d < 8}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "over", "dropped"),
+    [
+        (False, True, True),  # C1 to C3 hold
+        (True, True, False),  # C2 does not: a row of S1 waits in Unknown
+        (False, False, False),  # C3 does not: rows of S1 may still come
+    ],
+)
+def test_conditions_of_theorem_6_7_1(waiting: bool, over: bool, dropped: bool) -> None:
+    """The row (6, 20) of S2 in figure 6.8(a), with CA(0) on S1.A; {S1} is a minimal cover (C1)."""
+    run = figure_a(S1="CLUSTERED BY (A) WITHIN 0 ROWS")
+    run.put("S1", 6, 1 if waiting else 5)
+    if over:
+        run.put("S1", 9, 1)
+    assert ((6, 20) not in run.kept("S2", "A", "C")) == dropped
+
+
+def test_c1_of_theorem_6_7_1() -> None:
+    """One of two roots is no cover: that its cluster is over says nothing of rows of the other."""
+    query = "SELECT S1.A AS a, S2.A AS b FROM S1, S2, S3 WHERE S1.B = S3.B AND S2.B = S3.B"
+    schemas = {"S1": "A INT, B INT", "S2": "A INT, B INT", "S3": "B INT"}
+    clustered = "CLUSTERED BY (B) WITHIN 0 ROWS"
+    for both in (False, True):
+        run = Run(query, schemas, {"S1": clustered, "S2": clustered * both, "S3": "PRIMARY KEY (B)"})
+        run.put("S3", 1)
+        for b in (1, 2):
+            run.put("S1", 7, b)
+            run.put("S2", 8, b)
+        assert ((1,) not in run.kept("S3", "B")) == both
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_dropped_row_joins_nothing_to_come(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the future of the stream: no later result of all rows has a row that was dropped."""
+    case = draw_tree_join(Choices(random=Random(900 + seed)))
+    names = list(case.inputs)
+    schemas = {n: f"{s}, id INT" for n, s in case.schemas.items()}
+    cql = re.sub(r"\[[^\]]*\]", "", re.sub(r"^(I|D)STREAM\((.*)\)$", r"\2", case.cql))
+    cql = re.sub(r"SELECT .*? FROM", f"SELECT {', '.join(f'{n}.id AS {n}' for n in names)} FROM", cql)
+    inputs = {n: [(t, {**row, "id": at}) for at, (t, row) in enumerate(case.inputs[n])] for n in names}
+    dropped: list[tuple[int, str, int]] = []
+    drop = KMon._drop
+
+    def watch(self: KMon, i: int, of: Any) -> None:
+        ids = self._inputs.stubs[i].gather(f"{names[i]}.id", of.rows[~of.alive]).to_pylist()
+        dropped.extend((self._now, names[i], one) for one in ids)
+        drop(self, i, of)
+
+    monkeypatch.setattr(KMon, "_drop", watch)
+    how = {"schemas": schemas, "until": case.until, "batches": 7}
+    penstock.evaluate(cql, inputs, constraints=case.constraints, **how)
+    every = penstock.evaluate(f"SET penstock.constraints = 'off'; {cql}", inputs, **how)
+    for now, name, one in dropped:
+        assert not any(ts >= now and row[name] == one for ts, _, row in every)

@@ -23,3 +23,18 @@ def test_the_same_on_any_number_of_partitions(partitions: int, k: str) -> None:
         QUERY, ROWS, constraints=constraints, on="spark", partitions=partitions, batches=4
     )
     assert sorted(map(str, found)) == sorted(map(str, expected)) and len(expected) == 20
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("how", "partitions"), [("monitored", 1), ("monitored safe", 3)])
+def test_constraints_that_are_found(how: str, partitions: int) -> None:
+    """Nothing is declared, and k does not grow: nothing is missed."""
+    rows = {
+        "A": [(t, {"k": t, "v": t % 3}) for t in range(3000)],
+        "B": [(t + 1 + t % 4, {"k": t, "v": t % 5}) for t in range(0, 3000, 2)],
+    }
+    found, expected = (
+        penstock.evaluate(f"SET penstock.constraints = '{mode}'; {QUERY}", rows, on=on, partitions=partitions)
+        for mode, on in ((how, "spark"), ("off", "engine"))
+    )
+    assert sorted(map(str, found)) == sorted(map(str, expected)) and len(expected) == 1000

@@ -11,8 +11,8 @@ is kept
   that were found while probably one may (:class:`penstock.engine.joins.monitored.MonitoredKMon`);
 * *budget*: while a budget's policy chooses it (:class:`penstock.engine.joins.budget.WithinBudget`).
 
-Only a budget and monitored constraints lose results. Overflow to disk is no policy of a join: it moves what is
-kept, of all operators (:mod:`penstock.engine.overflow`).
+Only a budget and monitored constraints lose results. Overflow to disk is no policy of a join: it moves what
+is kept, of all operators (:mod:`penstock.engine.overflow`).
 """
 
 from __future__ import annotations
