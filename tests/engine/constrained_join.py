@@ -63,4 +63,5 @@ class Run:
 
     def no(self, label: str) -> set[tuple[int, ...]]:
         """The keys of an input's No component."""
-        return set(map(tuple, self.join.retention._no[self.join._node.labels.index(label)].keys.tolist()))
+        no = self.join.retention._no[self.join._node.labels.index(label)]
+        return set(map(tuple, no.keys.tolist())) if no.is_kept else set()

@@ -21,6 +21,7 @@ from strategies.constraints import draw_tree_join
 
 import penstock
 from penstock.constraint import Within
+from penstock.engine.joins import closing
 from penstock.engine.joins.closing import Clusters, Order, Places
 from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
 from penstock.engine.joins.k_mon import KMon
@@ -304,8 +305,8 @@ def complete(rows: dict[str, set[tuple[int, int]]], s1: tuple[int, int]) -> bool
 
 @pytest.mark.parametrize("seed", range(4))
 def test_components_are_those_of_theorems_6_3_1_and_6_3_2(seed: int) -> None:
-    """In figure 6.8(a): a root's row is Yes (and not stored) if its children are, No (and not stored) if one of
-    them is, and Unknown otherwise; results come with a row's entry into Yes (6.3.3, 6.3.5).
+    """In figure 6.8(a): a root's row is Yes (and not stored) if its children are, No (and not stored) if one
+    of them is, and Unknown otherwise; results come with a row's entry into Yes (6.3.3, 6.3.5).
     """
     die, run = Random(seed), Run(QUERY_A, SCHEMAS_A, KEYS_A)
     rows: dict[str, set[tuple[int, int]]] = {"S1": set(), "S2": set(), "S3": set()}
@@ -383,3 +384,21 @@ def test_a_dropped_row_joins_nothing_to_come(seed: int, monkeypatch: pytest.Monk
     every = penstock.evaluate(f"SET penstock.constraints = 'off'; {cql}", inputs, **how)
     for now, name, one in dropped:
         assert not any(ts >= now and row[name] == one for ts, _, row in every)
+
+
+@pytest.mark.parametrize(("k", "kept"), [(2, False), (60, True)])
+def test_no_components_are_kept_where_that_takes_less(
+    k: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in figure 6.18, with CA on S1.A and RIDS(k): most rows of S2 fail the filter and are referred to.
+    For a small k their parents are soon gone; for a large one the keys that refute them take less.
+    """
+    monkeypatch.setattr(closing, "NO_SAMPLE", 1)
+    query = "SELECT S1.A FROM S1, S2 WHERE S1.A = S2.A AND S2.D < 1"
+    clauses = f"CLUSTERED BY (A) WITHIN 4 ROWS REFERENCES S2 (A) WITHIN {k} ROWS"
+    run = Run(query, {"S1": "A INT", "S2": "A INT, D INT"}, {"S1": clauses, "S2": "PRIMARY KEY (A)"})
+    for key in range(40):
+        run.put("S2", key, key % 10)
+        if key >= 5:
+            run.put("S1", key - 5)
+    assert run.join.retention._no[1].is_kept == kept

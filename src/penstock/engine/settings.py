@@ -62,3 +62,7 @@ REHEARSED_TIMES = (0, 1, 1, 1_000_000_000)
 MONITORED_ROWS = 1024
 """The least number of rows between two of these looks where constraints are monitored: rows that arrive
 between them go through the join together."""
+NO_SAMPLE = 16
+"""Of a No component that is not kept, one in this many keys is, to know what it would save."""
+COMBINE_EVERY = 8
+"""Looks for rows to drop between two comparisons of what keeping No components takes and saves."""

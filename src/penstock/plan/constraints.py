@@ -222,7 +222,8 @@ def lifting(found: JoinConstraints) -> frozenset[int]:
     them how far the stream has come.
     """
     arrivals = (a.input for a in found.arrivals if not a.within.by_rows and not a.monitored)
-    return frozenset([*arrivals, *(j for i, j in found.pairs if found.needs_no(i, j))])
+    relying = (j for i, j in found.pairs if found.needs_no(i, j) or found.may_keep_no(i, j))
+    return frozenset([*arrivals, *relying])
 
 
 def routed(found: JoinConstraints, nodes: Sequence[Logical], routes: Mapping[int, Route]) -> JoinConstraints:

@@ -14,6 +14,7 @@ An instance chooses the types of its plans and of its evidence:
 | `w_join`            | the name of an algorithm   | rows in buffers, shares of them   |
 | `a_caching`         | a set of caches            | benefits and costs of caches      |
 | `k_mon`             | k of each constraint       | distances of rows                 |
+| `no_components`     | which No components to keep| bytes with each and without it    |
 | `approx`: maximize  | a policy, a split of memory| the rows that there is memory for |
 | `approx`: sampler   | a scheme, a fraction       | the rows that there is memory for |
 

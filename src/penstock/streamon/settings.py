@@ -343,3 +343,5 @@ ADHERENCE: dict[str, AdherenceThresholds] = {
 thesis, so theirs are as those of clusters."""
 CONSTRAINTS_LOG_SIZE = 256
 """Decisions on constraints that are kept (7.1)."""
+NO_COMPONENT_MARGIN = 1.2
+"""How many times smaller the other choice must be expected to be for a No component to be kept or dropped."""

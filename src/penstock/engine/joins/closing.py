@@ -11,6 +11,8 @@ import numpy as np
 
 from penstock.constraint import Within
 from penstock.engine.element import BEFORE_TIME, Bools, Int64s
+from penstock.engine.kernels.hashing import hash_integers
+from penstock.engine.settings import NO_SAMPLE
 from penstock.engine.snapshot import Stateful
 
 NONE = np.iinfo(np.int64).min
@@ -196,13 +198,18 @@ def _ranks(keys: Int64s) -> Int64s:
     return ranks
 
 
-class Keys(Stateful):
-    """The No component of an input: keys by which rows may refer to it in vain, until they expire."""
+class NoComponent(Stateful):
+    """The No component of an input: keys by which rows may refer to it in vain, until they expire.
 
-    saved = ("_keys", "_ends")
+    If it is not kept, it has a sample of them alone, to know what it would save.
+    """
 
-    def __init__(self, columns: int) -> None:
+    saved = ("_keys", "_ends", "is_kept", "hits")
+
+    def __init__(self, columns: int, is_kept: bool) -> None:
         self._keys, self._ends = np.empty((0, columns), np.int64), np.empty(0, np.int64)
+        self.is_kept, self.hits = is_kept, 0
+        """Whether it is kept, and how many rows referred to its keys since they were last counted."""
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -211,7 +218,15 @@ class Keys(Stateful):
     def keys(self) -> np.ndarray:
         return self._keys
 
+    @property
+    def weight(self) -> int:
+        """How many keys each stands for."""
+        return 1 if self.is_kept else NO_SAMPLE
+
     def add(self, keys: np.ndarray, ends: Int64s) -> None:
+        if not self.is_kept:
+            some = _in_sample(keys)
+            keys, ends = keys[some], ends[some]
         self._keys, self._ends = np.concatenate([self._keys, keys]), np.concatenate([self._ends, ends])
 
     def keep(self, needed: Bools, now: int) -> None:
@@ -220,5 +235,22 @@ class Keys(Stateful):
         if not kept.all():
             self._keys, self._ends = np.ascontiguousarray(self._keys[kept]), self._ends[kept]
 
+    def choose(self, is_kept: bool) -> None:
+        """Keep it from now on, or a sample."""
+        if self.is_kept and not is_kept:
+            self.keep(_in_sample(self._keys), int(BEFORE_TIME))
+        self.is_kept = is_kept
+
+    def expected_bytes(self) -> int:
+        """If it were kept."""
+        return self.nbytes() * self.weight
+
     def nbytes(self) -> int:
         return self._keys.nbytes + self._ends.nbytes
+
+
+def _in_sample(keys: np.ndarray) -> Bools:
+    hashes = np.zeros(len(keys), np.uint64)
+    for column in keys.T:
+        hash_integers(np.ascontiguousarray(column), hashes)
+    return np.asarray(hashes % np.uint64(NO_SAMPLE) == 0)

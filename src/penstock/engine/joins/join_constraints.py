@@ -163,6 +163,16 @@ class JoinConstraints:
             return False
         return not self._surely_closes(i, j)
 
+    def may_keep_no(self, i: int, j: int) -> bool:
+        """Whether the No component of j may tell rows of i earlier what a reference or order tells them too
+        (6.10): its keys are forgotten once i has passed them.
+        """
+        key = self.key_of(i, j, lasting=True)
+        if key is None or j not in self.beside(i):
+            return False
+        passes = any(a.input == i and a.of_class in key.classes and not a.monitored for a in self.arrivals)
+        return passes and self._surely_closes(i, j)
+
     @property
     def texts(self) -> list[str]:
         """Those declared, in words."""

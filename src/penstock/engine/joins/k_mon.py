@@ -34,18 +34,19 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.engine.conjunction import passes_all
-from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
-from penstock.engine.joins.closing import Clusters, Keys, Order, Places
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
+from penstock.engine.joins.closing import Clusters, NoComponent, Order, Places
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import InputArrival, InputKey, JoinConstraints
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.membership import among, repeats
 from penstock.engine.operator import Clock
-from penstock.engine.settings import COLLECT_ROWS, COLLECT_SHARE
+from penstock.engine.settings import COLLECT_ROWS, COLLECT_SHARE, COMBINE_EVERY
 from penstock.engine.synopses.store import KeyOf
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
+from penstock.streamon.no_components import NoComponents, Sizes
 
 _TESTED, _SEEN = 1 << 61, 1 << 62
 """Marks of rows: passed the filters of their input; looked at for a repeated key. Lower bits are inputs."""
@@ -66,6 +67,8 @@ class _Rows:
 
     closed_now: Int64s = field(init=False)
     """As bits by input, those toward which the rows are closed."""
+    new: Bools = field(init=False)
+    """The rows that are looked at for the first time."""
     dead: Bools = field(init=False)
     """The rows that can join nothing."""
     gone: Bools = field(init=False)
@@ -73,6 +76,7 @@ class _Rows:
 
     def __post_init__(self) -> None:
         self.closed_now = self.marks & _INPUTS
+        self.new = self.marks & _SEEN == 0
         self.dead = np.zeros(len(self.rows), np.bool_)
         self.gone = np.zeros(len(self.rows), np.bool_)
 
@@ -96,6 +100,9 @@ class KMon(Retention):
         "_orders",
         "_clusters",
         "_no",
+        "_choice",
+        "_counted_at",
+        "_timed_at",
         "_arrived",
         "_kept",
         "_came",
@@ -117,7 +124,14 @@ class KMon(Retention):
             next((k for i in range(len(inputs)) if (k := self._relied(i, j)) is not None), None)
             for j in range(len(inputs))
         ]
-        self._no = [Keys(len(k.classes) if k else 1) for k in self._relied_on]
+        needed = [any(constraints.needs_no(i, j) for i in range(len(inputs))) for j in range(len(inputs))]
+        self._no = [
+            NoComponent(len(k.classes) if k else 1, kept)
+            for k, kept in zip(self._relied_on, needed, strict=True)
+        ]
+        self._choice = NoComponents(needed)
+        self._counted_at = [0] * len(inputs)
+        self._timed_at = 0
         self._arrived = self._kept = self.collections = 0
         self._came = [0] * len(inputs)
         self._violations = [0] * (len(self._keys_of) + len(self._references))
@@ -129,7 +143,10 @@ class KMon(Retention):
         return 1
 
     def _relied(self, i: int, j: int) -> InputKey | None:
-        return self._of.key_of(i, j, lasting=True) if i != j and self._of.needs_no(i, j) else None
+        """The key of j by which its No component tells rows of i that they wait in vain."""
+        if i == j or not (self._of.needs_no(i, j) or self._of.may_keep_no(i, j)):
+            return None
+        return self._of.key_of(i, j, lasting=True)
 
     def _reach(self, j: int) -> int:
         return max((r.within.k for r in self._references if r.child == j and r.within.by_rows), default=0)
@@ -217,6 +234,7 @@ class KMon(Retention):
             self._drop(i, of)
         self._arrived, self._kept = 0, sum(int(of.alive.sum()) for of in held)
         self.collections += 1
+        self._combine(now)
 
     def _judge(self, held: Sequence[_Rows], now: int) -> None:
         """Find the rows that are in no result to come.
@@ -333,7 +351,10 @@ class KMon(Retention):
         of.close(j, closed)
         if refuted:
             # If two rows had the key, which none should, the other counts.
-            of.alive[at] &= joined | ~among(self._no[j].keys, own)
+            vain = ~joined & among(self._no[j].keys, own)
+            self._no[j].hits += int((vain & of.new[at]).sum())
+            if self._no[j].is_kept:
+                of.alive[at] &= ~vain
 
     def _exact(self, classes: Sequence[int]) -> bool:
         """Hashed keys may be equal without the values being so: that two rows join is not certain."""
@@ -384,6 +405,45 @@ class KMon(Retention):
 
         return [side(i, -1) for i in range(len(held))]
 
+    # combination
+
+    def _combine(self, now: int) -> None:
+        """Choose which No components to keep, by what was counted since the last time."""
+        if not any(len(no) for no in self._no) or self.collections % COMBINE_EVERY:
+            return
+        sizes = [self._expected(j, now) for j in range(len(self._no))]
+        if self._choice.settle(sum(self._came), sizes):
+            for no, kept in zip(self._no, self._choice.plan, strict=True):
+                no.choose(kept)
+        for no in self._no:
+            no.hits = 0
+        self._counted_at, self._timed_at = list(self._came), now
+
+    def _expected(self, j: int, now: int) -> Sizes | None:
+        """The bytes of the No component of j, and those of the rows that wait if it is not kept."""
+        parents = [i for i in range(len(self._no)) if self._relied(i, j) is not None]
+        waits = [self._wait(i, j) for i in parents]
+        if not parents or any(w is None for w in waits):
+            return None
+        waiting = 0.0
+        for i, wait in zip(parents, waits, strict=True):
+            assert wait is not None
+            k, by_rows = wait
+            passed = self._arrivals_at(j) if by_rows else now - self._timed_at
+            store = self._inputs.stubs[i].store
+            hits = self._no[j].hits * self._no[j].weight
+            waiting += hits / max(passed, 1) * k * store.nbytes() / store.capacity
+        return Sizes(self._no[j].expected_bytes(), waiting)
+
+    def _arrivals_at(self, j: int) -> int:
+        return self._came[j] - self._counted_at[j]
+
+    def _wait(self, i: int, j: int) -> tuple[int, bool] | None:
+        """The k after which rows of i no longer wait for one of j, and whether it counts rows."""
+        within = [r.within for r in self._references if (r.parent, r.child) == (i, j)]
+        within += [a.within for a in self._arrivals("ordered") if a in self._of.arrivals_at(i, j)]
+        return min(((w.k, w.by_rows) for w in within), default=None)
+
     # what remains
 
     def _remember(self, j: int, of: _Rows, held: Sequence[_Rows]) -> None:
@@ -399,6 +459,8 @@ class KMon(Retention):
         at = at[usable]
         rows = self._of.rows[j] if self._of.rows else None
         ends = of.ends[at] if rows is None else np.full(len(at), self._came[j] + rows)
+        if self._changing and rows is None:  # when an end becomes known depends on the steps
+            ends = np.full(len(at), FOREVER)
         self._no[j].add(self._keys(j, key.classes, of.rows[at]), ends)
 
     def _forget_no(self, over: Sequence[Int64s], now: int) -> None:
@@ -478,6 +540,7 @@ class KMon(Retention):
             yield from under(label, Kind.WINDOW, own)
         seen = [Reading(Property.COLLECTIONS, self.collections)]
         seen += [Reading(Property.VIOLATIONS, n, text) for text, n in self.violations]
+        seen += self._choice.measure(labels)
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
 

@@ -355,6 +355,13 @@ class MonitoredKMon(KMon):
         of.close(j, which, lasting=False)
         of.marks |= which.astype(np.int64) << (j + _LASTING)
 
+    def _wait(self, i: int, j: int) -> tuple[int, bool] | None:
+        found = [super()._wait(i, j)]
+        for c, k in zip(self._constraints, self._plan, strict=True):
+            if isinstance(c, InputReference) and (c.parent, c.child) == (i, j) and k is not None:
+                found.append((k, c.within.by_rows))
+        return min((f for f in found if f is not None), default=None)
+
     def _let_go(self, i: int, of: _Rows) -> Int64s:
         rows = super()._let_go(i, of)
         if not self._share or not len(rows):
