@@ -158,19 +158,9 @@ class Property(StrEnum):
     COMPONENT = "component", "rows", "Rows after the last collection (thesis 6.3)", "Yes, No or Unknown"
     COLLECTIONS = "collections", "times", "How often rows were looked at for those to drop"
     VIOLATIONS = "violations", "rows", "Rows seen to violate a declared constraint", "the constraint"
-    CHOSEN = (
-        "chosen",
-        "0 or 1",
-        "Whether the No component of an input is kept, where there is a choice",
-        "the input",
-    )
+    CHOSEN = "chosen", "0 or 1", "Whether the No component of an input is kept", "the input"
     SIZE_KEPT = "size_kept", "bytes", "The expected size of that component", "the input"
-    SIZE_WAITING = (
-        "size_waiting",
-        "bytes",
-        "The expected size of rows that wait if it is not kept",
-        "the input",
-    )
+    SIZE_WAITING = "size_waiting", "bytes", "The expected size of rows that wait without it", "the input"
     ADHERENCE = "adherence", "see text", "The k now used of a monitored constraint; -1: none", "rows or ticks"
     OBSERVED = "observed", "see text", "The largest distance in the last arrivals", "rows or ticks"
     EVIDENCE = "evidence", "rows", "Rows that were measured among these arrivals"
