@@ -159,6 +159,8 @@ def constrained(choices: Choices, depth: int | None = None) -> Trial:
     """A join of streams that obey what is declared of them, in steps, rebuilt in between, its rows late."""
     case = draw_tree_join(choices) if choices.chance(2) else obeying(choices, draw_case(choices, depth))
     manner, planner = manner_of(choices), choices.pick("as set", "restless")
+    if choices.chance(4) and case.cql.startswith("SELECT S"):
+        return Trial(case, replace(manner, constraints="monitored"), planner=planner)
     if choices.chance(4):
         return Trial(case, None, choices.pick(1, 2, 3, 4), choices.pick(3, 1, 5), planner)
     if choices.chance(3) and not any("ROWS" in text for text in case.constraints.values()):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from checking import contents, within
 from local_host import Manner, run
 from restless import collecting_always
 from strategies import Case, Choices
@@ -165,27 +166,6 @@ def test_the_estimate_covers_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.01 < truth < 0.5
     spread = (estimate * (1 - estimate) / (0.1 * len(inputs["B"]))) ** 0.5
     assert abs(truth - 0.9 * estimate) < 3 * spread
-
-
-def contents(changes: list[Any]) -> dict[int, Counter]:
-    """The relation at every instant at which it changes."""
-    now: Counter = Counter()
-    found = {}
-    for ts, sign, row in sorted(changes, key=lambda c: c[0]):
-        now[tuple(row.values())] += 1 if sign == "+" else -1
-        found[ts] = now.copy()
-    return found
-
-
-def within(some: list[Any], exact: list[Any]) -> bool:
-    """Whether a relation is contained in another at every instant."""
-    few, many = contents(some), contents(exact)
-    a, b = Counter(), Counter()
-    for ts in sorted({*few, *many}):
-        a, b = few.get(ts, a), many.get(ts, b)
-        if any(n < 0 for n in a.values()) or +a - +b:
-            return False
-    return True
 
 
 def drawn(seed: int) -> tuple[Case, Manner]:

@@ -80,13 +80,13 @@ def _run(session: Any, how: str, root: Path) -> Outcome:
 
 def _tell(console: Console, found: dict[str, Outcome]) -> bool:
     for how, outcome in found.items():
-        state = f"{outcome.rows:,.0f} rows and {outcome.bytes / 1e6:,.1f} MB of state at most after a batch"
+        state = f"{outcome.rows:,.0f} rows and {outcome.bytes / 1e6:,.2f} MB of state at most after a batch"
         console.print(f"constraints {how:8}: {state}; {outcome.seconds:.1f} s")
     without, by = found["off"], found["declared"]
     same = sorted(map(str, without.changes)) == sorted(map(str, by.changes))
-    less = without.rows / max(by.rows, 1.0)
+    rows, size = without.rows / max(by.rows, 1.0), without.bytes / max(by.bytes, 1.0)
     console.print(
-        f"{less:,.0f} times less rows; {len(by.changes):,} changes of the result, "
-        f"{'the same' if same else 'NOT the same'} in both runs"
+        f"{rows:,.0f} times fewer rows, {size:,.0f} times fewer bytes; {len(by.changes):,} changes of the "
+        f"result, {'the same' if same else 'NOT the same'} in both runs"
     )
     return same

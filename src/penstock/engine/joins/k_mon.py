@@ -506,7 +506,7 @@ class KMon(Retention):
         def yes(i: int) -> Int64s:
             if i not in complete:
                 found = rows[i]
-                for j in self._of.children(i):
+                for j in self._children(i):
                     found = found[self._joined(i, found, j, yes(j))]
                 complete[i] = found
             return complete[i]
@@ -515,6 +515,10 @@ class KMon(Retention):
             Counter({"Yes": len(yes(i)), "Unknown": len(rows[i]) - len(yes(i)), "No": len(self._no[i])})
             for i in range(len(rows))
         ]
+
+    def _children(self, i: int) -> list[int]:
+        """The inputs of which a row of i joins one row at most."""
+        return self._of.children(i)
 
     @property
     def violations(self) -> list[tuple[str, int]]:

@@ -374,6 +374,16 @@ class MonitoredKMon(KMon):
 
     # measurements
 
+    def _children(self, i: int) -> list[int]:
+        """Also by keys that are in use; a one-one join counts in one direction."""
+        declared = self._of.edges
+        known = {p for a, b in self._of.tree for p in ((a, b), (b, a)) if {(a, b), (b, a)} & set(declared)}
+        used = {c for c, k in zip(self._constraints, self._plan, strict=True) if k == 0}
+        one = [p for p in self._of.tree if p not in known and self._of.found_key(*p) in used]
+        other = [(b, a) for a, b in self._of.tree if (a, b) not in {*known, *one}]
+        found = [*one, *(p for p in other if self._of.found_key(*p) in used)]
+        return [*super()._children(i), *(b for a, b in found if a == i)]
+
     def bytes(self) -> int:
         beside = sum(m.nbytes() for m in self._maxima) + sum(a.nbytes() for a in self._aux)
         return super().bytes() + beside + self._adherences.nbytes()
