@@ -23,7 +23,7 @@ from time import thread_time
 
 import numpy as np
 
-from penstock.engine.element import Bools, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
 from penstock.engine.joins.closing import Clusters, Maxima
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import (
@@ -67,7 +67,7 @@ class MonitoredKMon(KMon):
         exact = [c for c in constraints.monitored if self._usable(c)] if self._exploits else []
         self._constraints: list[Monitored] = exact
         thresholds = [self._thresholds(c) for c in exact]
-        self._most = max((t.most for t in thresholds), default=0)
+        self._most = max(t.most for t in ADHERENCE.values())
         self._plan: Plan = (None,) * len(exact)
         self._adherences = Adherences(thresholds, self._use)
         self._maxima = [Maxima() for _ in self._monitored("ordered")]
@@ -101,6 +101,7 @@ class MonitoredKMon(KMon):
         usual, use = ADHERENCE[_kind(c)], self._of.use
         return replace(
             usual,
+            most=usual.most if _counts_rows(c) else int(NONE),
             slack=usual.slack if use.slack is None else use.slack,
             sample=usual.sample if use.sample is None else use.sample,
             window=usual.window if use.window is None else use.window,
@@ -259,22 +260,16 @@ class MonitoredKMon(KMon):
     ) -> tuple[Int64s, Int64s]:
         """Of new rows, by arrival, how far they are behind the first row that refers to them."""
         i, j = c.parent, c.child
-        store = self._inputs.stubs[i].store
-        starts = self._inputs.life(i, parents)[0]
-        first = least(self._keys(i, c.classes, parents), starts, self._keys(j, c.classes, new))
-        mine = self._inputs.life(j, new)[0]
-        late = first < mine
+        marks, own = self._inputs.stubs[i].store.marks_of, self._inputs.stubs[j].store.marks_of
+        by_rows = c.within.by_rows
+        since = marks(parents, _SINCE + j) if by_rows else self._inputs.life(i, parents)[0]
+        first = least(self._keys(i, c.classes, parents), since, self._keys(j, c.classes, new))
+        # A row that came with the new one or later counts it, too.
+        up_to = own(new, _PLACE) if by_rows else self._inputs.life(j, new)[0] - 1
+        late = first <= up_to
         pairs[i, j] = int((first < NONE).sum())
-        if not c.within.by_rows:
-            numbers = self._inputs.stubs[j].store.marks_of(new, _NUMBER)
-            return numbers[late], (mine - first)[late]
-        since = least(
-            self._keys(i, c.classes, parents),
-            store.marks_of(parents, _SINCE + j),
-            self._keys(j, c.classes, new[late]),
-        )
-        at = self._inputs.stubs[j].store.marks_of(new[late], _PLACE) + 1
-        return at, at - since
+        far = (up_to + 1 - first)[late]
+        return (own(new[late], _PLACE) + 1 if by_rows else own(new[late], _NUMBER)), far
 
     def _repeats(self, c: InputKey, rows: Int64s, new: Int64s) -> tuple[Int64s, Int64s]:
         """New rows with the key of an earlier one: a distance of 1, by their arrival."""
@@ -288,8 +283,9 @@ class MonitoredKMon(KMon):
     def _forget(self, now: int) -> None:
         """Limit what is remembered of orders and clusters."""
         for (number, a), maxima in zip(self._monitored("ordered"), self._maxima, strict=True):
-            k = self._plan[number]
-            maxima.forget(self._most if k is None else k, self._last(a, now), self._most)
+            k, t = self._plan[number], self._adherences.of[number].thresholds
+            last = self._last(a, now)
+            maxima.forget(min(t.most if k is None else k, last - int(BEFORE_TIME)), last, self._most)
         for aux in self._aux:
             aux.limit(self._most)
 
@@ -345,9 +341,22 @@ class MonitoredKMon(KMon):
             else:
                 number = [a for _, a in self._monitored("ordered")].index(c)
                 of.close(j, keys < self._maxima[number].least(k, self._last(c, now)), lasting=False)
-        elif isinstance(c, InputKey) and c == self._of.found_key(i, j) and k == 0 and len(of.rows):
-            joined = among(self._keys(j, c.classes, held[j].rows), self._keys(i, c.classes, of.rows))
-            self._close_for_long(of, j, joined)
+
+    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+        super()._close_by_key(i, j, held)
+        self._close_by_found_key(i, j, held)
+
+    def _close_by_found_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+        """The row of j with their key has arrived, and probably no other comes."""
+        used = [c for c, k in zip(self._constraints, self._plan, strict=True) if k == 0]
+        key, of = self._of.found_key(i, j), held[i]
+        at = np.flatnonzero(of.alive & ~of.closed(j))
+        if key is None or key not in used or not len(at):
+            return
+        own = self._keys(i, key.classes, of.rows[at])
+        closed = np.zeros(len(of.rows), np.bool_)
+        closed[at] = among(self._keys(j, key.classes, held[j].rows), own)
+        self._close_for_long(of, j, closed)
 
     @staticmethod
     def _close_for_long(of: _Rows, j: int, which: Bools) -> None:
@@ -396,7 +405,7 @@ class MonitoredKMon(KMon):
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         yield from super().measure(labels)
         texts = [c.text for c in self._constraints]
-        units = ["rows" if self._unit_is_rows(c) else "ticks" for c in self._constraints]
+        units = ["rows" if _counts_rows(c) else "ticks" for c in self._constraints]
         seen = list(self._adherences.measure(texts, units))
         seen.append(Reading(Property.CPU_SECONDS, self._seconds, "monitoring"))
         if self._share:
@@ -406,15 +415,16 @@ class MonitoredKMon(KMon):
                 seen.append(Reading(Property.MISSED_SHARE, self._missed / self._results))
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
-    @staticmethod
-    def _unit_is_rows(c: Monitored) -> bool:
-        return isinstance(c, InputKey) or c.within.by_rows
-
 
 def _where(of: _Rows, some: Bools) -> _Rows:
     if some.all():
         return of
     return _Rows(of.rows[some], of.starts[some], of.ends[some], of.marks[some], of.alive[some])
+
+
+def _counts_rows(c: Monitored) -> bool:
+    """Whether its k is a number of rows; otherwise it is a length of time."""
+    return isinstance(c, InputKey) or c.within.by_rows
 
 
 def _kind(c: Monitored) -> str:

@@ -95,10 +95,16 @@ class SafeKMon(MonitoredKMon):
         KMon._judge(self, held, now)
         self._certain = [of.gone.copy() for of in held]
         self._close_by_found(held, now)
+        self._kill(held)
+        for i, j in self._of.used:
+            self._close_by_found_key(i, j, held)
         self._sweep(held)
 
     def _close(self, held: Sequence[_Rows], now: int) -> None:
         KMon._close(self, held, now)
+
+    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+        KMon._close_by_key(self, i, j, held)
 
     def _let_go(self, i: int, of: _Rows) -> Int64s:
         doubtful = of.rows[of.gone & ~self._certain[i]]
