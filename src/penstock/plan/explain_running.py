@@ -248,7 +248,7 @@ def _missed(own: Measurements) -> str:
     sample = f"of {results:,.0f} results of the sample, which holds {rows:,.0f} rows"
     if not own.has(Property.MISSED_SHARE):
         return f"missed results: nothing to estimate from yet ({rows:,.0f} rows in the sample)"
-    return f"missed results: about {own.value(Property.MISSED_SHARE):.2%}, estimated by that share {sample}"
+    return f"missed results: about {own.value(Property.MISSED_SHARE):.2%}, the share {sample}"
 
 
 def _listed(values: Mapping[str, float]) -> str:
