@@ -11,6 +11,7 @@ import pytest
 from penstock.catalog import Input, InputOptions
 from penstock.cql.query import bind
 from penstock.cql.statements import parse
+from penstock.engine import rehearsal
 from penstock.engine.command import Command
 from penstock.engine.engine import Engine
 from penstock.engine.operators.seq_window import SeqWindow
@@ -213,6 +214,31 @@ def test_registering_again_under_a_name_that_was_dropped() -> None:
     pipeline.register("a", "SELECT v FROM S [RANGE 10]")
     out = pipeline.step(S=[(3, 1, 33), (4, 1, 44)])
     assert shown(out, "a") == [(3, 1, 33)]
+
+
+@pytest.mark.parametrize(
+    "cql",
+    [
+        COUNT,
+        JOIN,
+        "SELECT S.v, COUNT(*) AS n FROM S [RANGE 5], R [RANGE 5] WHERE S.k = R.k GROUP BY S.v",
+        "SELECT DISTINCT v FROM S [ROWS 4] WHERE v < 3",
+    ],
+)
+def test_a_query_is_rehearsed_in_all_of_its_stages(cql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[int] = []
+
+    class Watched(Engine):
+        def step(self, *given: Any) -> StepOutput:
+            out = super().step(*given)
+            came.extend(root.batch.num_rows for root in out.roots.values())
+            return out
+
+    monkeypatch.setattr(rehearsal, "Engine", Watched)
+    plan = Pipeline(2, q=cql).plan
+    admitted = admit(plan, "q", bound(cql)).plan
+    rehearsal.rehearse([s.stage for s in plan.stages], "q", admitted)
+    assert len(came) == 2 * (1 if admitted.second is None else 2) and came[len(plan.stages) - 1] > 0
 
 
 class TestSplits:
