@@ -29,7 +29,10 @@ MANNERS = (
     Manner(1, (0.3, 0.6)),
     Manner(3, (0.2, 0.5, 0.9), ("", "rebuild", "snapshot, rebuild")),
     Manner(
-        2, (0.4, 0.41, 0.8), ("snapshot", "", "whole snapshot, rebuild"), settings=((1, "slice_rows", 2),)
+        2,
+        (0.4, 0.41, 0.8),
+        ("snapshot", "", "whole snapshot, rebuild"),
+        settings=((1, "slice_rows", 2), (1, "scheduler", "chain")),
     ),
 )
 
