@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
-import numpy as np
-
 from penstock.engine.arrivals import Received, SourcePartitions, Stamps
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.command import Command, CommandState
@@ -31,11 +29,11 @@ from penstock.engine.latency import percentiles
 from penstock.engine.operator import Node
 from penstock.engine.overflow import Memory
 from penstock.engine.registry import QueryPlan, Registered, Registry, apart, since, with_history
+from penstock.engine.replay import StepBefore, Steps, tops_of
 from penstock.engine.scheduler import SCHEDULERS
 from penstock.engine.snapshot import SnapshotError, State, decode, encode
 from penstock.engine.stage import (
     STREAMS,
-    TS,
     Arrival,
     MemoryLimit,
     RootOutput,
@@ -53,20 +51,6 @@ HEADER_FORMAT = 3
 """Raised when a header of the previous version can no longer be read."""
 SNAPSHOT_FORMAT = 5
 """The same for the parts of a snapshot other than operator states, which have their own formats."""
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A step that the state may depend on: the largest timestamp of its rows per input, and of the changes of
-    tables per clock group; the header before it, the tables and the queries.
-    """
-
-    tops: dict[str, int]
-    progress: dict[str, Progress]
-    commands: CommandState
-    tables: Tables
-    registry: Registry
-    stamped: int
 
 
 @dataclass(frozen=True)
@@ -95,15 +79,6 @@ class _Start:
         return {**self.__dict__, "history": dict(self.history)}
 
 
-@dataclass(frozen=True)
-class _Base:
-    """The snapshot that a rebuild starts from; ``tops``: largest timestamps of the steps before ``start``."""
-
-    version: int
-    start: int
-    tops: dict[str, int]
-
-
 class Engine:
     """Runs one partition of a stage: its roots, and the queries that commands register."""
 
@@ -121,14 +96,12 @@ class Engine:
         """Whether queries may have to share, or share no more, after the step."""
         self._own_tables: dict[str, list[str]] = {}
         self._plans: dict[str, QueryPlan] = {}
-        self._steps = 0
+        self._steps = Steps()
         self._commands = CommandState()
         self._registry = Registry()
         self._tables: Tables = {
             i.name: as_batch(stage.tables[i.name], i.schema) for i in stage.inputs if i.kind == "table"
         }
-        self._history: dict[int, _Step] = {}
-        self._base: _Base | None = None
         self._loading: State = None
         self._sources = SourcePartitions([i for i in stage.inputs if i.kind == "keys"])
         self._received = Received(stage.inputs)
@@ -296,11 +269,10 @@ class Engine:
         with self._memory.in_use():
             for key, group in self.groups.items():
                 found |= group.step(own[key], self._commands, self._scheduler, self._tables, changes)
-        tops = _tops(arrivals)
+        tops = tops_of(arrivals)
         if changes:
             tops |= {_tables_of(key): g.inputs.progress.changed for key, g in self.groups.items()}
-        self._history[self._steps] = replace(before, tops=tops)
-        self._steps += 1
+        self._steps.add(before, tops)
         self._load()
         if self._switches and self._loading is None:
             self._switch()
@@ -328,9 +300,11 @@ class Engine:
         for group in self.groups.values():
             group.graph.configure(knobs)
 
-    def _now(self) -> _Step:
+    def _now(self) -> StepBefore:
         progress = {key: g.inputs.progress.copy() for key, g in self.groups.items()}
-        return _Step({}, progress, self._commands, self._tables, self._registry, self._stamps.last)
+        return StepBefore(
+            progress, self._commands, self._tables, self._registry, self._stamps.last, tops={}
+        )
 
     def _without_failed(self) -> dict[str, str]:
         """Drop the queries that raised an error in this step; returns their errors."""
@@ -389,19 +363,7 @@ class Engine:
 
     def _forget_steps(self) -> int:
         """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
-        if self._loading is not None:
-            return min(self._history)
-        horizons = self._horizons()
-        needed = self._first_needed(horizons)
-        base = self._base
-        if base is not None:
-            if needed <= base.version or _reach(base.tops, horizons):
-                needed = base.start
-            else:
-                self._base = None
-        for step in [s for s in self._history if s < needed]:
-            del self._history[step]
-        return needed
+        return self._steps.first if self._loading is not None else self._steps.forget(self._horizons())
 
     def _horizons(self, replayable: bool = False) -> dict[str, int]:
         """The least timestamp of a row that the state depends on, per input, and of a change of tables, per
@@ -413,33 +375,26 @@ class Engine:
             found |= {n: min(its, found.get(n, its)) for n in (*group.names, _tables_of(key))}
         return found
 
-    def _first_needed(self, horizons: Mapping[str, int]) -> int:
-        """The first remembered step with a row at or after its group's horizon, or the next step."""
-        return next((n for n, s in self._history.items() if _reach(s.tops, horizons)), self._steps)
-
     def _replay_from(self) -> int:
         """The first step that is still needed after a snapshot of the operators that cannot be replayed."""
-        horizons = self._horizons(replayable=True)
-        if self._base is not None and _reach(self._base.tops, horizons):
-            return self._steps
-        return self._first_needed(horizons)
+        return self._steps.replay_from(self._horizons(replayable=True))
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on needs besides the arrivals and the tables."""
-        return json.dumps(self._header_at(min(self._history, default=self._steps))).encode()
+        return json.dumps(self._header_at(self._steps.first)).encode()
 
     def tables(self) -> bytes:
         """The tables and plans that go with the header; they change with ``tables_version``."""
-        before = self._before(min(self._history, default=self._steps))
+        before = self._before(self._steps.first)
         return encode({"tables": dict(before.tables), "plans": before.registry.plans()})
 
     def tables_version(self) -> int | None:
         """The number of changes in what ``tables`` returns; None if there are neither tables nor plans."""
-        before = self._before(min(self._history, default=self._steps))
+        before = self._before(self._steps.first)
         return before.commands.tables if self._tables or not self.stage.roots else None
 
-    def _before(self, step: int) -> _Step:
-        return self._history[step] if step in self._history else self._now()
+    def _before(self, step: int) -> StepBefore:
+        return self._steps.before(step, self._now())
 
     def _header_at(self, step: int) -> dict[str, State]:
         before = self._before(step)
@@ -466,7 +421,7 @@ class Engine:
             raise EngineError(
                 f"the header of the log has format {header['format']}; this version reads {HEADER_FORMAT}"
             )
-        self._steps, before = header["step"], self._registry
+        self._steps.taken, before = header["step"], self._registry
         self._stamps.last = header["stamped"]
         self._commands = CommandState(**header["commands"])
         self._configure()
@@ -500,22 +455,19 @@ class Engine:
         """The state of the operators that cannot be replayed, or of all operators: then no step before it is
         needed.
         """
-        start = self._steps if whole else self._replay_from()
+        version = self._steps.taken
+        start = version if whole else self._replay_from()
         # A replay must have the operators of the snapshot from its start on.
-        changed = any(
-            s.registry.queries != self._registry.queries for n, s in self._history.items() if n >= start
-        )
-        start = self._steps if changed else start
-        whole = start == self._steps
+        if not self._steps.same_queries(start, self._registry):
+            start = version
+        whole = start == version
         graphs = [g.graph for g in self.groups.values()]
         saved = {e for g in graphs for e in (g.entities if whole else g.unreplayable())}
-        gone = [s.tops for n, s in self._history.items() if n < start]
-        self._base = _Base(self._steps, start, _latest([*([self._base.tops] if self._base else []), *gone]))
         before = self._before(start)
         state = {
             "format": SNAPSHOT_FORMAT,
-            "version": self._steps,
-            "tops": self._base.tops,
+            "version": version,
+            "tops": self._steps.rest_on_snapshot(start),
             "header": self._header_at(start),
             "tables": dict(before.tables),
             "plans": before.registry.plans(),
@@ -525,8 +477,7 @@ class Engine:
             "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
             "plan": [e.node.name for e in self.entities],
         }
-        self._history = {n: s for n, s in self._history.items() if n >= start}
-        return Snapshot(self._steps, start, encode(state))
+        return Snapshot(version, start, encode(state))
 
     def restore(self, snapshot: bytes) -> None:
         """Prepare a new engine to replay the steps from the snapshot's ``start`` on."""
@@ -541,7 +492,7 @@ class Engine:
         starts = {name: _Start(**start) for name, start in state["starts"].items()}
         self._build_for(state["header"], state, starts)
         self._check_plan(state["plan"])
-        self._base = _Base(state["version"], state["header"]["step"], state["tops"])
+        self._steps.restore(state["version"], state["header"]["step"], state["tops"])
         entities = self.entities
         for number, _, _ in state["operators"]:
             entities[number].loading = True
@@ -558,7 +509,7 @@ class Engine:
     def _load(self) -> None:
         """Load the operators of the snapshot once the replay has reached its version."""
         state = self._loading
-        if state is None or self._steps < state["version"]:
+        if state is None or self._steps.taken < state["version"]:
             return
         self._loading = None
         self._sources.restore(state["sources"])
@@ -598,7 +549,7 @@ class Engine:
         if not self.stage.roots:
             yield Reading(Property.UNSHARED_BYTES, sum(g.unshared_bytes() for g in groups))
         yield Reading(Property.OVERFLOWED, self._memory.on_disk)
-        yield Reading(Property.STEPS, self._steps)
+        yield Reading(Property.STEPS, self._steps.taken)
         knobs, planned = self._commands.knobs, self.stage.scheduling
         yield Reading(Property.SCHEDULER, 0, knobs.scheduler or planned.scheduler)
         rows = planned.slice_rows if knobs.slice_rows is None else knobs.slice_rows
@@ -625,29 +576,6 @@ def _refuse_rows(arrivals: Sequence[Arrival]) -> None:
                 f"a row of {a.input} came after the run was ended (SET penstock.at_end): the checkpoint is "
                 "closed; read the whole input with a new checkpoint"
             )
-
-
-def _reach(tops: Mapping[str, int], horizons: Mapping[str, int]) -> bool:
-    """Whether a step with these largest timestamps has a row that the state depends on."""
-    return any(key in horizons and top >= horizons[key] for key, top in tops.items())
-
-
-def _latest(tops: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The largest timestamps of several steps."""
-    found: dict[str, int] = {}
-    for its in tops:
-        found |= {key: max(top, found.get(key, top)) for key, top in its.items()}
-    return found
-
-
-def _tops(arrivals: Sequence[Arrival]) -> dict[str, int]:
-    """The largest timestamp among a step's rows of each input (producers of an exchange do not report it)."""
-    found: dict[str, int] = {}
-    for a in arrivals:
-        if a.batch is not None and a.batch.num_rows:
-            top = int(np.asarray(a.batch.column(TS)).max()) if a.max_ts is None else a.max_ts
-            found[a.input] = max(top, found.get(a.input, top))
-    return found
 
 
 def _tables(plan: QueryPlan) -> list[StageInput]:
