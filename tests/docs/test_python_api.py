@@ -19,6 +19,7 @@ import pytest
 
 import penstock
 from penstock.measurement import Measurement, Measurements
+from penstock.spark.driver.definitions import Definitions
 from penstock.spark.driver.pipeline import Pipeline, PipelineQuery
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.query_frame import QueryFrame
@@ -42,8 +43,9 @@ def public() -> dict[str, str]:
 
 
 def members(owner: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class, without those of the classes it extends."""
-    for name, member in vars(owner).items():
+    """The public methods and properties of a class, without those of other libraries' that it extends."""
+    own = [c for c in reversed(owner.__mro__) if c.__module__.startswith("penstock")]
+    for name, member in {n: m for c in own for n, m in vars(c).items()}.items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
             yield name, member
 
@@ -102,7 +104,9 @@ def test_every_public_name_is_there_with_its_signature() -> None:
 
 
 def test_the_attributes_of_a_session_are_there() -> None:
-    attributes = re.findall(r"self\.([a-z]\w*) = ", inspect.getsource(Session.__init__))
+    attributes = re.findall(
+        r"self\.([a-z]\w*) = ", "".join(inspect.getsource(c.__init__) for c in (Definitions, Session))
+    )
     assert attributes
     for name in attributes:
         assert f"`ps.{name}`" in PAGE.read_text(), f"python_api.md lacks ps.{name}"

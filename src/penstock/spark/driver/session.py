@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -18,15 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import cql, sysstream
 from penstock.catalog import (
-    Catalog,
-    Definition,
-    FunctionDef,
-    Input,
-    SinkDef,
-    TableDef,
-    ViewDef,
     check_count,
-    described,
 )
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
@@ -34,10 +25,9 @@ from penstock.plan.compile import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
 from penstock.plan.physical import PhysicalPlan
-from penstock.schema import sql_name
-from penstock.settings import Settings
-from penstock.spark.driver import dataframe, insert, knobs, sources
+from penstock.spark.driver import dataframe, insert, knobs
 from penstock.spark.driver.dataframe import late_schema
+from penstock.spark.driver.definitions import Definitions
 from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
@@ -47,9 +37,7 @@ from penstock.spark.driver.pipeline import Pipeline
 from penstock.spark.driver.pipelines import Pipelines
 from penstock.spark.driver.started import StartedQueries
 from penstock.spark.driver.sysstream import SysStreamFrame
-from penstock.spark.driver.tables import refresh
 from penstock.spark.map_side import kafka, results
-from penstock.spark.map_side.catalyst import quote
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import ResidentDirectory
 from penstock.spark.resident.late_rows import opened
@@ -80,16 +68,14 @@ def connect(
     return Session(spark, partitions)
 
 
-class Session:
+class Session(Definitions):
     """Registered streams and tables, and the queries over them."""
 
     def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
         if partitions is not None:
             check_count("partitions", partitions)
-        self.spark = spark
+        super().__init__(spark)
         self.partitions = partitions or _default_partitions(spark)
-        self._catalog = Catalog()
-        self.settings = Settings()
         how = (lambda: self.partitions), (lambda: self.settings)
         self._pipelines = Pipelines(spark, self._catalog, *how)
         self._inserts = insert.Inserts(spark)
@@ -102,181 +88,6 @@ class Session:
         self._catalog.add(sysstream.definition(SysStreamFrame(spark, lambda: self.settings)))
         spark.streams.addListener(self._listener)
         atexit.register(self._stop_listening)
-
-    def create_stream(
-        self,
-        name: str,
-        df: DataFrame,
-        timestamp: str,
-        disorder: str | int | dt.timedelta | None = None,
-        unit: str | None = None,
-        idle_after: str | int | dt.timedelta | None = None,
-        heartbeat: str | None = None,
-        bad_rows: str = "error",
-        rate: float | None = None,
-        partitioned_by: str | Sequence[str] = (),
-        heavy: Mapping[str, Sequence[Any]] | None = None,
-        skew: str | int | dt.timedelta | None = None,
-        replace: bool = False,
-        primary_key: str | Sequence[str] = (),
-        references: Mapping[Any, tuple[Any, ...]] | None = None,
-        clustered_by: Mapping[str, str] | str | None = None,
-        ordered_by: Mapping[str, str] | str | None = None,
-    ) -> None:
-        """Register a streaming DataFrame under a name.
-
-        ``timestamp`` is the column that holds the time: a TIMESTAMP, or an integer in ``unit`` (seconds if
-        not given); "arrival" gives rows the time of their batch. Rows may be out of order by up to
-        ``disorder`` (``skew`` is another name of it); "auto" adapts the bound to the disorder seen, "auto up
-        to 1 minute" has a limit other than 10 minutes. A stream that may fall silent is taken to be at most
-        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
-        with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
-        ``replace`` replaces a stream of that name.
-
-        How its rows come decides where they are sent: ``rate`` rows a second; equal values of the columns
-        ``partitioned_by`` from one partition of the source; ``heavy`` values that many rows have, by column.
-
-        Constraints that the stream obeys let joins keep less: no two rows share a ``primary_key``; by
-        ``references={"pid": ("B", "pid", "2 seconds")}`` the row of B that joins comes no later; equal values
-        of a column are ``clustered_by``, and values are ``ordered_by``, at most as far from it as given:
-        ``{"pid": "500 rows"}``.
-        """
-        options = {
-            "timestamp": timestamp,
-            "unit": unit,
-            "skew": _only(disorder, skew),
-            "idle_after": idle_after,
-            "heartbeat": heartbeat,
-            "bad_rows": bad_rows,
-            "rate": rate,
-            "partitioned_by": partitioned_by,
-            "heavy": heavy,
-            "primary_key": primary_key,
-            "references": references,
-            "clustered_by": clustered_by,
-            "ordered_by": ordered_by,
-        }
-        self._catalog.add(sources.create_input("stream", name, df, **options), _if_taken(replace))
-
-    def create_relation(
-        self,
-        name: str,
-        df: DataFrame,
-        timestamp: str,
-        change: str,
-        disorder: str | int | dt.timedelta | None = None,
-        unit: str | None = None,
-        idle_after: str | int | dt.timedelta | None = None,
-        heartbeat: str | None = None,
-        bad_rows: str = "error",
-        rate: float | None = None,
-        partitioned_by: str | Sequence[str] = (),
-        heavy: Mapping[str, Sequence[Any]] | None = None,
-        skew: str | int | dt.timedelta | None = None,
-        replace: bool = False,
-        primary_key: str | Sequence[str] = (),
-    ) -> None:
-        """Register a relation by the streaming DataFrame of its changes.
-
-        Column ``change`` holds '+' for a row that enters and '-' for one that leaves; the other arguments
-        are as for a stream. The relation's columns are all but the timestamp and the change. No two of its
-        rows share a ``primary_key`` at any instant.
-        """
-        options = {
-            "timestamp": timestamp,
-            "change": change,
-            "unit": unit,
-            "skew": _only(disorder, skew),
-            "idle_after": idle_after,
-            "heartbeat": heartbeat,
-            "bad_rows": bad_rows,
-            "rate": rate,
-            "partitioned_by": partitioned_by,
-            "heavy": heavy,
-            "primary_key": primary_key,
-        }
-        self._catalog.add(sources.create_input("relation", name, df, **options), _if_taken(replace))
-
-    def create_function(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        returns: str,
-        scalar: bool = False,
-        replace: bool = False,
-    ) -> None:
-        """Register a vectorised function, to be used wherever an expression may stand.
-
-        It gets an Arrow array for every argument and returns an array (Arrow, NumPy, pandas or a list) with
-        as many values of the SQL type ``returns``. With ``scalar=True`` it gets single values (None for
-        NULL) and returns one, which is easier to write and many times slower.
-        """
-        self._catalog.add(cql.define_function(name, function, returns, scalar), _if_taken(replace))
-
-    def create_aggregate(
-        self,
-        name: str,
-        returns: str,
-        state: str,
-        add: Callable[..., Any],
-        merge: Callable[..., Any],
-        finish: Callable[..., Any],
-        remove: Callable[..., Any] | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Register an aggregate, to be used as those of CQL, with DISTINCT and FILTER too.
-
-        ``state`` are the columns of a state, as in ``n BIGINT, total DOUBLE``. ``add`` gets an Arrow array
-        for every argument and returns the state of each row. ``merge`` gets two runs of states, and returns
-        the states of both sets of rows together; which rows came first must not matter. ``remove`` gets
-        states and parts of them to take out again. ``finish`` gets states and returns values of the SQL type
-        ``returns``. States are dicts of arrays by name. Without ``remove`` a group that rows leave is merged
-        again from the others. Rows with a NULL argument are left out; of no rows the value is NULL.
-        """
-        defined = cql.define_aggregate(name, returns, state, add, merge, finish, remove)
-        self._catalog.add(defined, _if_taken(replace))
-
-    def create_table(
-        self,
-        name: str,
-        df: DataFrame,
-        refresh_every: str | dt.timedelta | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Register a static DataFrame under a name.
-
-        A query reads it when it is made, at every further start, at ``refresh_table`` and, with
-        ``refresh_every`` ("5 minutes"), after every such period. What differs then changes the
-        query's table at the first instant that is not complete.
-        """
-        every = cql.refresh_period(refresh_every)
-        table = dataclasses.replace(sources.table(name, df), refresh_every=every)
-        self._catalog.add(table, _if_taken(replace))
-
-    def create_sink(
-        self,
-        name: str,
-        function: Callable[[DataFrame, int], None],
-        trigger: str | None = None,
-        checkpoint: str | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Register a function as a sink: INSERT INTO calls it with the DataFrame and number of each batch.
-
-        A batch that is repeated after a failure has the same number. ``trigger`` ("5 seconds",
-        "available-now") and ``checkpoint``, a directory, are as in CREATE SINK, which makes all other sinks.
-        """
-        when = None if trigger is None else self.settings.changed("trigger", trigger).trigger
-        sink = SinkDef(name, insert.FUNCTION, trigger=when, checkpoint=checkpoint, function=function)
-        self._catalog.add(sink, _if_taken(replace))
-
-    def refresh_table(self, name: str) -> int:
-        """Read a static table again for the running queries over it; returns for how many it has changed."""
-        known = self._catalog.known(name)
-        if known is None or not isinstance(self._catalog[known], TableDef):
-            tables = ", ".join(n for n, d in self._catalog.items() if isinstance(d, TableDef)) or "none"
-            raise CatalogError(f"there is no table {name!r}; tables: {tables}")
-        return refresh(known)
 
     def sql(self, text: str) -> DataFrame | None:
         """Run statements; the streaming DataFrame of the last query among them, if there is one.
@@ -323,11 +134,6 @@ class Session:
     def pipelines(self) -> list[Pipeline]:
         """The pipelines of this session."""
         return self._pipelines.all()
-
-    @property
-    def catalog(self) -> Catalog:
-        """What is registered, by name: streams, relations, tables, views, functions and sinks."""
-        return self._catalog
 
     def plan(self, query: str) -> PhysicalPlan:
         """The physical plan of a query, which ``explain`` writes down."""
@@ -394,10 +200,6 @@ class Session:
 
     def _measured(self, query: StreamingQuery) -> Measurements:
         return self._measurements.latest(str(query.runId))
-
-    def drop(self, name: str) -> None:
-        """Remove a stream or table; running queries continue."""
-        self._catalog.drop(name)
 
     def metrics(self) -> Measurements:
         """What each engine of the running queries published after its last step, on whichever machine.
@@ -494,37 +296,8 @@ class Session:
             _log.warning("%s", warning)
         return dataframe.dataframe(plan, self.settings, text)
 
-    def _define(self, statement: cql.Create) -> None:
-        if statement.if_taken == "keep" and self._catalog.known(statement.name):
-            return
-        match statement:
-            case cql.CreateInput():
-                definition: Definition = sources.declared_input(statement, self.spark)
-            case cql.CreateTable():
-                definition = sources.declared_table(statement, self.spark)
-            case cql.CreateView():
-                definition = cql.define_view(statement, self._catalog)
-            case cql.CreateSink():
-                definition = statement.sink
-        self._catalog.add(definition, statement.if_taken)
-
     def _listing(self, rows: Sequence[tuple[str, ...]], *columns: str) -> DataFrame:
         return self.spark.createDataFrame(rows, ", ".join(f"{name} STRING" for name in columns))
-
-    def _described(self, name: str) -> list[tuple[str, str, str]]:
-        """Columns with their types and what is declared of them; a view's are those of its query."""
-        known = self._catalog.known(name)
-        definition = self._catalog[known] if known else None
-        if definition is None or isinstance(definition, FunctionDef | SinkDef):
-            registered = ", ".join(self._catalog)
-            raise CatalogError(f"there is no stream or table {name!r}; registered: {registered}")
-        notes: dict[str, str] = {}
-        if isinstance(definition, ViewDef):
-            schema = cql.bind(f"SELECT * FROM {quote(definition.name)}", self._catalog).root.schema
-        else:
-            schema = definition.schema
-            notes = described(definition) if isinstance(definition, Input) else {}
-        return [(f.name, sql_name(f.type), notes.get(f.name, "")) for f in schema]
 
     def _compile(self, query: str | cql.SelectStatement) -> PhysicalPlan:
         return compile(cql.bind(query, self._catalog), self.partitions, self.settings)
@@ -537,17 +310,6 @@ def _drawn(plan: PhysicalPlan) -> str:
 
     found = planned_measurements(plan.stages)
     return picture(plan_view("", found, plan.stages, running=False)).svg
-
-
-def _if_taken(replace: bool) -> str:
-    return "replace" if replace else "error"
-
-
-def _only(disorder: Any, skew: Any) -> Any:
-    """The value of an argument with two names."""
-    if disorder is not None and skew is not None:
-        raise CatalogError("disorder and skew mean the same; give one of them")
-    return skew if disorder is None else disorder
 
 
 def _make_ready(spark: SparkSession) -> None:
