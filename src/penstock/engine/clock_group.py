@@ -5,7 +5,7 @@ A silent stream delays only the roots that read it. Within a group, equal nodes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.command import CommandState
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
-from penstock.engine.graph import Entity, Graph
+from penstock.engine.graph import Graph
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.knobs import Knobs
 from penstock.engine.latency import Latency, percentiles
@@ -145,17 +145,17 @@ class ClockGroup:
         scheduler.step(self.graph)
         self.graph.take()
 
-    def horizon(self, without: Collection[Entity] = ()) -> int:
-        """The smallest timestamp of an arrival that the state depends on, without that of the given
-        operators.
+    def horizons(self) -> tuple[int, int]:
+        """The smallest timestamp of an arrival that the state depends on, and of one that the state depends
+        on that can be replayed.
         """
-        reaches = [e.horizon() for e in self.graph.entities if e not in without]
-        if not without and self.graph.unreplayable():
-            return int(BEFORE_TIME)
-        oldest = min(reaches, default=int(FOREVER))
+        reaches = {e: e.horizon() for e in self.graph.entities}
+        fixed = self.graph.unreplayable(reaches)
+        oldest = min((reach for e, reach in reaches.items() if e not in fixed), default=int(FOREVER))
         if BEFORE_TIME + self._lag < oldest < FOREVER:
             oldest -= self._lag
-        return min(self.inputs.horizon(), oldest)
+        replayable = min(self.inputs.horizon(), oldest)
+        return int(BEFORE_TIME) if fixed else replayable, replayable
 
     def rows(self) -> int:
         """Rows in synopses and in the input manager's buffer."""

@@ -280,7 +280,7 @@ class Engine:
         outputs = {name: self._sent(name, found[name]) for name in self._group_of if name in found}
         failed = self._without_failed()
         self._settle()
-        return StepOutput(outputs, self._forget_steps(), self._replay_from(), failed)
+        return StepOutput(outputs, *self._forget_steps(), failed)
 
     def _sent(self, name: str, output: RootOutput) -> RootOutput:
         """The output of a root with what a second stage must know."""
@@ -361,23 +361,23 @@ class Engine:
         kept = [self._sources, *(kept for g in self.groups.values() for kept in g.kept())]
         self._memory.settle(kept, [e.operator for g in self.groups.values() for e in g.graph.entities])
 
-    def _forget_steps(self) -> int:
-        """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step."""
-        return self._steps.first if self._loading is not None else self._steps.forget(self._horizons())
-
-    def _horizons(self, replayable: bool = False) -> dict[str, int]:
-        """The least timestamp of a row that the state depends on, per input, and of a change of tables, per
-        clock group; ``replayable``: only the state of operators that can be replayed.
+    def _forget_steps(self) -> tuple[int, int]:
+        """Drop the steps that a rebuild no longer needs; returns the first needed one, or the next step, and
+        the first that is still needed after a snapshot of the operators that cannot be replayed.
         """
-        found: dict[str, int] = {}
-        for key, group in self.groups.items():
-            its = group.horizon(without=group.graph.unreplayable() if replayable else ())
-            found |= {n: min(its, found.get(n, its)) for n in (*group.names, _tables_of(key))}
-        return found
+        every, replayable = self._horizons()
+        needed = self._steps.first if self._loading is not None else self._steps.forget(every)
+        return needed, self._steps.replay_from(replayable)
 
-    def _replay_from(self) -> int:
-        """The first step that is still needed after a snapshot of the operators that cannot be replayed."""
-        return self._steps.replay_from(self._horizons(replayable=True))
+    def _horizons(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The least timestamp of a row that the state depends on, per input, and of a change of tables, per
+        clock group; and the same for the state of operators that can be replayed.
+        """
+        found: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for key, group in self.groups.items():
+            for its, of in zip(group.horizons(), found, strict=True):
+                of |= {n: min(its, of.get(n, its)) for n in (*group.names, _tables_of(key))}
+        return found
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on needs besides the arrivals and the tables."""
@@ -456,7 +456,7 @@ class Engine:
         needed.
         """
         version = self._steps.taken
-        start = version if whole else self._replay_from()
+        start = version if whole else self._steps.replay_from(self._horizons()[1])
         # A replay must have the operators of the snapshot from its start on.
         if not self._steps.same_queries(start, self._registry):
             start = version

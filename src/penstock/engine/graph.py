@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -475,16 +475,18 @@ class Graph:
         self.clocks.clear()
         return {name: queue.take(self._slice) for name, (_, queue) in self._roots.items()}
 
-    def unreplayable(self) -> set[Entity]:
+    def unreplayable(self, reaches: Mapping[Entity, int] | None = None) -> set[Entity]:
         """The operators whose state cannot be rebuilt from a bounded part of the input, and their dependents.
 
         These are the operators that depend on all of their input or on past states of a relation, those that
         read their output, those whose row ids they hold, and those that share a synopsis with them.
+        ``reaches``: the horizon of each operator, if known.
         """
+        reaches = {e: e.horizon() for e in self.entities} if reaches is None else reaches
         found = {
             e
             for e in self.entities
-            if e.horizon() == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
+            if reaches[e] == BEFORE_TIME or (e in self._past_readers and e.operator.has_state)
         }
         while more := self._tied_to(found) - found:
             found |= more

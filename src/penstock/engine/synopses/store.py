@@ -164,7 +164,8 @@ class Store(Stateful):
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: np.ndarray | None = None
-        # (first row id after it, smallest start in it) of every insertion that still has live rows.
+        # (first row id after it, smallest start in it) of insertions that still have live rows, without those
+        # of static rows and those before one with an earlier start: starts rise.
         self._insertions: deque[tuple[int, int]] = deque()
 
     @property
@@ -313,11 +314,17 @@ class Store(Stateful):
                 ring_put(pane, first, np.full((count, 2), _NO_LIFE))
         self.next += count
         if count:
-            self._insertions.append((self.next, int(starts.min())))
+            self._note_insertion(int(starts.min()))
             self.latest = max(self.latest, int(starts.max()))
         for index in self._indexes.values():
             index.insert(self, first, count)
         return np.arange(first, self.next)
+
+    def _note_insertion(self, start: int) -> None:
+        if start != BEFORE_TIME:
+            while self._insertions and self._insertions[-1][1] >= start:
+                self._insertions.pop()
+            self._insertions.append((self.next, start))
 
     def _make_room(self, count: int) -> None:
         need = self.next - self.base + count
@@ -574,8 +581,7 @@ class Store(Stateful):
 
     def oldest(self) -> int:
         """A lower bound of the live rows' timestamps, without static rows; FOREVER if there are none."""
-        starts = (start for _, start in self._insertions if start != BEFORE_TIME)
-        return min(starts, default=int(FOREVER))
+        return self._insertions[0][1] if self._insertions else int(FOREVER)
 
     def nbytes(self) -> int:
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
