@@ -102,22 +102,22 @@ class MJoin(Node):
         moving = tuple(i for i, p in enumerate(self.parts) if not p.is_static)
         return moving or tuple(range(len(self.parts)))
 
-    @property
+    @cached_property
     def tables(self) -> tuple[int, ...]:
         """The inputs made of tables alone, of a join that has others."""
         return tuple(i for i in range(len(self.parts)) if i not in self.moving)
 
-    @property
+    @cached_property
     def passing(self) -> int | None:
         """The input whose rows meet only tables: they look up their matches, and none is kept."""
         passes = len(self.moving) == 1 and self.tables and self.pattern is Pattern.APPEND
         return self.moving[0] if passes and self.budget is None else None
 
-    @property
+    @cached_property
     def corrects(self) -> bool:
         return self.pattern is Pattern.EXPIRING and bool(self.tables) and not self.is_momentary
 
-    @property
+    @cached_property
     def is_momentary(self) -> bool:
         return self.pattern is Pattern.EXPIRING and any(self.parts[i].is_momentary for i in self.moving)
 
@@ -135,7 +135,7 @@ class MJoin(Node):
         free = [i for i in stored if not self.constraints.bounded(i) or self.pattern is Pattern.CHANGING]
         return (Growth(self.parts[i], "the rows that constraints do not let it drop") for i in free)
 
-    @property
+    @cached_property
     def pattern(self) -> Pattern:
         """The least restrictive of the patterns of its moving inputs."""
         patterns = {self.parts[i].pattern for i in self.moving}
