@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from longer import longer
 from strategies import Case
 
 import penstock
@@ -110,7 +111,7 @@ def test_engine(query: str, partitions: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("partitions", (1, 4))
+@pytest.mark.parametrize("partitions", (4, *longer(1)))
 def test_on_spark(spark: Any, tmp_path: Path, partitions: int) -> None:
     from bundle import run
 

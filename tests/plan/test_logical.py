@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pytest
+from longer import longer
 from pyspark import cloudpickle
 
 import penstock
@@ -131,7 +132,7 @@ def test_an_operator_of_this_test_runs_on_the_engine(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["groups", "istream"])
+@pytest.mark.parametrize("name", ["groups", *longer("istream")])
 def test_an_operator_of_this_test_runs_on_spark(
     once: dict[str, list], repeated: None, spark: object, name: str
 ) -> None:

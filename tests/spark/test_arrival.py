@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from longer import longer
 
 import penstock
 
@@ -41,7 +42,7 @@ def run(spark: Any, root: Path, partitions: int) -> dict[int, set[tuple[Any, ...
     return found
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("partitions", [2, *longer(1)])
 def test_rows_have_the_time_of_their_batch(spark: Any, tmp_path: Path, partitions: int) -> None:
     (tmp_path / "bids").mkdir()
     for number, bidders in enumerate(FILES):

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 
 CONF = {
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executorEnv.PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     "spark.pyspark.python": sys.executable,
 }

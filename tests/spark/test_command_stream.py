@@ -10,6 +10,7 @@ from typing import Any
 
 import fake_engine
 import pytest
+from longer import longer
 from stage_on_spark import Files, until
 from test_pipeline import Run, pids, plan
 
@@ -48,7 +49,7 @@ def seen(run: Run, files: Files) -> set[int]:
     return {r.total for r in rows}
 
 
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("stages", [2, *longer(1)])
 def test_every_partition_applies_them_in_sequence(
     spark: Any,
     session: Session,

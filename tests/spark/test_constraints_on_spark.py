@@ -14,6 +14,7 @@ QUERY = "SELECT A.k, B.v FROM A, B WHERE A.k = B.k AND A.v < 2"
 
 
 @pytest.mark.spark
+@pytest.mark.share(2)
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("k", ["4 SECONDS", "3 ROWS"])
 def test_the_same_on_any_number_of_partitions(partitions: int, k: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import oracle
 import pytest
+from longer import longer
 from mock_kafka import MockKafka, mock_kafka
 from pyspark.errors import StreamingQueryException
 
@@ -242,7 +243,7 @@ def test_bad_messages_are_counted(spark: Any, session: Session, cluster: MockKaf
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, *longer(3)])
 def test_bad_messages_end_a_query(session: Session, cluster: MockKafka, tmp_path: Path, number: int) -> None:
     topic = f"bad{number}"
     cluster.send(topic, [b'{"k": 1, "v": "x", "t": 1}', MALFORMED[number]], partition=2)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from longer import longer
 from pyspark.errors import StreamingQueryException
 
 import penstock
@@ -203,7 +204,7 @@ def test_explain_says_what_spark_does(session: Session, rate: Any) -> None:
     assert "stage 1" in text
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [3, *longer(1)])
 def test_evaluate_on_spark_is_evaluate_on_the_engine(spark: Any, partitions: int) -> None:
     inputs = {
         "S": [(n // 3, {"k": n % 4, "x": None if n % 5 == 0 else n * 0.5}) for n in range(30)],

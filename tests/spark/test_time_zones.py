@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from longer import longer
 
 import penstock
 
@@ -31,7 +32,7 @@ PREDICATES = (
 SCHEMAS = {"S": "t TIMESTAMP, n TIMESTAMP_NTZ", "T": "w INT, f TIMESTAMP"}
 
 
-@pytest.fixture(params=["Europe/Berlin", "America/New_York"])
+@pytest.fixture(params=["Europe/Berlin", *longer("America/New_York")])
 def zone(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)

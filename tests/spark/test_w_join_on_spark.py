@@ -28,6 +28,7 @@ def rows(name: str) -> list[tuple[int, dict[str, Any]]]:
     return [(t, {"k": die.randrange(3), "v": n}) for n, t in enumerate(stamps)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", QUERIES)
 def test_spark_returns_what_the_engine_does(spark: Any, how: str) -> None:
     inputs = {n: rows(n) for n in "ABC"}

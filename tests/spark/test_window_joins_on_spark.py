@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from longer import longer
 
 import penstock
 
@@ -16,7 +17,7 @@ WITHIN = (
 )
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("partitions", [2, *longer(1)])
 def test_a_budget_loses_the_same_rows_as_without_spark(spark: Any, partitions: int) -> None:
     inputs = {n: [(t // 20, {"k": t % 7, "n": t}) for t in range(400)] for n in "AB"}
     runs = [
