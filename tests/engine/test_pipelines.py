@@ -17,6 +17,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.stage import TS, Arrival, StepOutput
 from penstock.errors import PipelineError
+from penstock.measurement import Property, measured
 from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
@@ -94,6 +95,16 @@ def test_a_query_registered_later_sees_later_rows_whatever_it_shares() -> None:
     assert shown(out, "a") == [(2, 1, 20, 100), (3, 1, 30, 100), *later]
     assert shown(out, "b") == [(4, 1, 30, 400)]
     assert pipeline.windows == 2  # one of S, one of R: both queries read them
+
+
+def test_a_query_registered_later_has_its_own_count_of_late_rows() -> None:
+    pipeline = Pipeline(a=COUNT)
+    pipeline.step(S=[(9, 1, 1)])
+    pipeline.step(S=[(3, 1, 2), (10, 1, 3)])
+    pipeline.register("b", COUNT)
+    pipeline.step(S=[(4, 1, 4), (5, 1, 5), (12, 1, 6)])
+    found = measured(pipeline.engine.measure())
+    assert [found.entity(f"root/{n}").total(Property.LATE) for n in "ab"] == [3, 2]
 
 
 def test_equal_queries_run_once() -> None:
