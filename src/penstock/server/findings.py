@@ -141,7 +141,7 @@ def _late(found: Measurements) -> Iterator[Finding]:
 
 def memory(found: Measurements, plan: PlanView) -> list[Kept]:
     """Where the memory is: each store once, then operators' own state, the largest first."""
-    stores = [n for n in plan.nodes if n.kind == "store"]
+    stores = [n for n in plan.nodes if n.kind == "store" and n.writers]  # others: in their operator
     counted = {w for n in stores for w in n.writers}
     kept = [Kept(n.id, _store_name(n.id, plan), n.rows, n.bytes, n.queries, n.parts) for n in stores]
     for n in plan.nodes:
