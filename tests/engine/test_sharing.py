@@ -1,5 +1,8 @@
 """Rows are stored once: a window, its join and its expiry share a store, as do the sides of a self-join."""
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
 from penstock.engine.operators.seq_window import SeqWindow
@@ -92,3 +95,12 @@ def test_a_join_keeps_only_what_it_reads() -> None:
     )
     size = [sum(e.operator.bytes() for e in operators(x) if e.node.name in STATEFUL) for x in (narrow, wide)]
     assert size[0] < size[1]
+
+
+def test_the_hash_of_a_node_is_computed_once_and_stays_in_its_process() -> None:
+    """Hashes of strings differ from process to process."""
+    query = "SELECT S.v FROM S [ROWS 3], T [ROWS 5] WHERE S.k = T.k"
+    one, two = (operators(run(query))[-1].node for _ in range(2))
+    assert one == two and one is not two and hash(one) == hash(two)
+    assert "_hash" in vars(one) and "_hash" not in vars(pickle.loads(pickle.dumps(one)))
+    assert hash(one) != hash(replace(one, input=one.input.input))

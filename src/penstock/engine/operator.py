@@ -97,6 +97,20 @@ class Node(ABC):
     is_plan: ClassVar[bool] = True
     """It has no state, and nothing in it goes to disk."""
 
+    def __init_subclass__(cls) -> None:
+        # Of its own, so that the dataclass does not make one, which would walk the whole plan every time.
+        cls.__hash__ = Node._hash_once  # type: ignore[assignment]
+
+    def _hash_once(self) -> int:
+        if "_hash" not in self.__dict__:
+            values = tuple(getattr(self, f.name) for f in fields(self) if f.compare)
+            self.__dict__["_hash"] = hash((type(self), values))
+        return int(self.__dict__["_hash"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash: another process has others."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     @property
     @abstractmethod
     def inputs(self) -> tuple[Node, ...]:
