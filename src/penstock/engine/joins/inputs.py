@@ -131,7 +131,7 @@ class JoinInputs(Stateful):
     def usable(self, i: int, rows: Int64s) -> Int64s:
         """The rows without a NULL key."""
         stub = self.stubs[i]
-        for key in range(len(stub.keys)):
+        for key in (k for k, number in enumerate(stub.keys) if stub.store.has_nulls[number]):
             valid = stub.key(key, rows)[1]
             rows = rows if valid.all() else rows[valid]
         return rows

@@ -97,9 +97,10 @@ class JoinOperator(Operator):
         chunks = list(self._corrections([rows for rows, _ in ended])) if self._node.corrects else []
         for i in (*self._node.tables, *self._node.moving):
             new = self._inputs.insert(i, inputs[i].where(inputs[i].sign > 0))
-            # Rows that arrived and left in this step are found only now.
-            here = self._inputs.end(i, gone[i].where(~ended[i][1]))
-            ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
+            if len(gone[i]):
+                # Rows that arrived and left in this step are found only now.
+                here = self._inputs.end(i, gone[i].where(~ended[i][1]))
+                ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
             if self.caches is not None:
                 self.caches.updated(i, new)
             self.retention.arrived(i, new)

@@ -151,6 +151,8 @@ class Store(Stateful):
         self.lives = np.zeros((self.capacity, 2), np.int64)
         self.keys = [np.zeros(self.capacity, np.int64) for _ in range(keys)]
         self.key_valid = [np.zeros(self.capacity, np.bool_) for _ in range(keys)]
+        self.has_nulls = [False] * keys
+        """By key, whether it was NULL in any row so far."""
         self._key_of: dict[KeyOf, int] = {}
         self._columns: dict[str, RingColumn | ArrowColumn] = {}
         self.keep(schema.names if stored is None else stored)
@@ -194,6 +196,7 @@ class Store(Stateful):
             self._key_of[wanted] = len(self.keys)
             self.keys.append(np.zeros(self.capacity, np.int64))
             self.key_valid.append(np.zeros(self.capacity, np.bool_))
+            self.has_nulls.append(self.next > self.base)
         return self._key_of[wanted]
 
     def mark_rows(self, count: int = 1) -> None:
@@ -286,9 +289,8 @@ class Store(Stateful):
         self.inserted += len(starts)
         wanted = [key.of(named[key.column]) for key in self._key_of]
         every, kept = [*keys, *wanted], [named[name] for name in self._columns]
-        some = np.logical_and.reduce([np.ones(len(starts), np.bool_), *(valid for _, valid in wanted)])
-        if usable and not some.all():
-            at = np.flatnonzero(some)
+        if usable and not all(valid.all() for _, valid in wanted):
+            at = np.flatnonzero(np.logical_and.reduce([valid for _, valid in wanted]))
             starts, ends, every = starts[at], ends[at], [(k[at], v[at]) for k, v in every]
             kept = [column.take(pa.array(at)) for column in kept]
         return self._put(starts, ends, every, kept)
@@ -302,6 +304,7 @@ class Store(Stateful):
         for k, (values, valid) in enumerate(keys):
             ring_put(self.keys[k], first, values)
             ring_put(self.key_valid[k], first, valid)
+            self.has_nulls[k] |= not valid.all()
         for column, array in zip(self._columns.values(), columns, strict=True):
             column.append(first, array)
         if self._ended:
