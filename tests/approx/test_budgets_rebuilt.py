@@ -14,6 +14,7 @@ SCHEMAS = dict.fromkeys("AB", "k BIGINT, v BIGINT")
 JOIN = "FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k WITHIN MEMORY 60 ROWS"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "query",
     [
