@@ -1,15 +1,18 @@
 #!/bin/sh
-# All tests in two halves at once, since those with Spark mostly wait for it. Those without take what the others leave;
-# with them run some that start a Spark of their own, so that both end at about the same time. Their output comes one
-# after the other.
+# All tests in two halves at once, since those with Spark mostly wait for it. Those without take what the others leave,
+# file by file in two processes, so that both cores are busy when the half with Spark has ended; with them run some that start a
+# Spark of their own. Their output comes one after the other.
 set -u
 bin=.venv/bin
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# Short: the path of a Unix socket has about 100 bytes.
+own=$(mktemp -d /tmp/t.XXXX)
+trap 'rm -rf "$log" "$own"' EXIT
 
-nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -p no:cacheprovider "$@" >"$log" 2>&1 &
+nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -n 2 --dist loadfile --basetemp="$own/t" \
+	-p no:cacheprovider "$@" >"$log" 2>&1 &
 without=$!
-trap 'kill $without 2>/dev/null; rm -f "$log"; exit 130' INT TERM
+trap 'kill $without 2>/dev/null; rm -rf "$log" "$own"; exit 130' INT TERM
 
 "$bin/python" -m pytest -m "spark and not apart" "$@"
 with=$?
