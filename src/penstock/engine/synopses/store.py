@@ -129,7 +129,7 @@ class Store(Stateful):
     There is an index on each requested set of keys.
     """
 
-    format = 4
+    format = 5
 
     def __init__(self, schema: pa.Schema, keys: int = 0, stored: Iterable[str] | None = None) -> None:
         self.schema = schema
