@@ -124,6 +124,8 @@ class Frame:
     """Whether only FROM items are in it, which are those of the query around."""
     aliases: list[str] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
+    begins: int = 0
+    """The first of them that is of the present SELECT, after UNION and its kin."""
     in_where: bool = False
     """Whether a parenthesis stands before its WHERE condition, after that of its windows."""
     times: list[int] = field(default_factory=list)
@@ -157,6 +159,8 @@ class Scanner:
             else:
                 if word == ")" or word.upper() in ENDS_FROM:
                     self._end_where()
+                if word.upper() in ("UNION", "EXCEPT", "INTERSECT"):
+                    self.frames[-1].begins = len(self.frames[-1].aliases)
                 if word == TIME:
                     self.frames[-1].times.append(len(self.out))
                 self.out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
@@ -174,7 +178,8 @@ class Scanner:
             if depth < 0 or word.upper() in ENDS_FROM:
                 break
             self.position += 1
-        items = dict(zip(frame.aliases, frame.items, strict=True))
+        own = frame.aliases[frame.begins :], frame.items[frame.begins :]
+        items = dict(zip(*own, strict=True))
         self.out.append(f"WHERE WINDOW__{len(self.between)}")
         self.between.append(Between(items, self.words[start : self.position]))
         frame.in_from = False

@@ -341,7 +341,8 @@ class Engine:
         the most rows.
 
         To be apart a query gets operators of its own, with the state of those that it shared. To share, it
-        uses what others run if it is the same as a whole; else it shares from the next rebuild on.
+        uses what others run if it is the same as a whole; else it shares from a rebuild on that needs no step
+        before the switch.
         """
         self._switches = False
         for name in sorted(self._group_of, key=lambda n: self._starts[n].since):
