@@ -4,7 +4,7 @@ Each figure writes its rows (CSV), what it measured and how that is judged (JSON
 ``artifacts/paper``; ``report.html`` there has all figures in one page.
 
     penstock bench paper --all [--quick] [--fresh] [--judge] [--write-docs] [--out DIRECTORY]
-    penstock bench paper --chapter 4 [--figure 4.13] [--quick]
+    penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--markdown]
     penstock bench paper --paper kang|srivastava|hammad [--figure 3] [--quick]
 """
 
@@ -169,6 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--fresh", action="store_true", help="with --all: measure everything again")
     add("--judge", action="store_true", help="judge again what was measured; measure nothing")
     add("--write-docs", action="store_true", help="with --all: write docs/paper_results.md from the results")
+    add("--markdown", action="store_true", help="print the results as docs/paper_results.md has them")
     add("--out", type=Path, default=Path("artifacts/paper"), help="directory to write to")
     options = parser.parse_args(arguments)
     if options.write_docs and (not options.all or options.quick):
@@ -178,7 +179,10 @@ def main(arguments: list[str] | None = None) -> None:
     console = Console()
     run = Run(options.out, options.quick, resume=options.all and not options.fresh, judge=options.judge)
     results, failed = measured(run, wanted)
-    console.print(table(results, options.out))
+    if options.markdown:
+        print(document.sections(results))
+    else:
+        console.print(table(results, options.out))
     console.print(tally(results))
     if options.all:
         (options.out / "report.html").write_text(page(results, options.out))

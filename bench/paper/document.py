@@ -47,6 +47,12 @@ def written(results: Sequence[Result], missing: Sequence[str] = ()) -> str:
     blocks = [HEAD, f"{tally(results)}."]
     if missing:
         blocks.append(_wrapped(f"Not measured in this run: {', '.join(missing)}."))
+    return "\n\n".join([*blocks, sections(results)]) + "\n"
+
+
+def sections(results: Sequence[Result]) -> str:
+    """The part of the document on some results, a section for each paper or chapter."""
+    blocks: list[str] = []
     for part in PARTS:
         of = [r for r in results if r.part == part.name]
         if not of:
@@ -59,7 +65,7 @@ def written(results: Sequence[Result], missing: Sequence[str] = ()) -> str:
             blocks.append("\n".join(_wrapped(f"- {n}", "  ") for n in notes))
         blocks.append("Measured:")
         blocks.append("\n".join(_wrapped(f"- {r.figure}: {circumstances(r)}", "  ") for r in of))
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks)
 
 
 def _lines(result: Result) -> list[str]:

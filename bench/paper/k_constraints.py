@@ -52,22 +52,21 @@ class Experiment:
     def round(self) -> int:
         return sum(s.rate for s in self.streams.values())
 
-    def query(self, using: bool) -> str:
-        """The join; by constraints or not."""
+    def query(self, using: str) -> str:
+        """The join; ``using``: which constraints it uses."""
         windows = {n: WINDOW * self.round // s.rate for n, s in self.streams.items()}
         sources = ", ".join(f"{n} [RANGE {ticks}]" for n, ticks in windows.items())
         filters = [f"{n}.f < {self.passing}" for n, s in self.streams.items() if s.filtered]
         selected = self.equal[0].split(" = ")[0]
-        used = "declared" if using else "off"
         return (
-            f"SET penstock.constraints = '{used}'; SET penstock.join = 'mjoin'; "
+            f"SET penstock.constraints = '{using}'; SET penstock.join = 'mjoin'; "
             f"SELECT ISTREAM({selected}) FROM {sources} WHERE {' AND '.join([*self.equal, *filters])}"
         )
 
-    def steps(self) -> Iterator[dict[str, pa.RecordBatch]]:
+    def steps(self, step: int = STEP) -> Iterator[dict[str, pa.RecordBatch]]:
         """Tuples one after the other, a tick each, as batches of steps."""
         rounds = min(len(next(iter(s.columns.values()))) // s.rate for s in self.streams.values())
-        each = max(STEP // self.round, 1)
+        each = max(step // self.round, 1)
         for first in range(0, rounds, each):
             count, at, batches = min(each, rounds - first), 0, {}
             for name, s in self.streams.items():
@@ -94,14 +93,19 @@ class Measured:
         return 1e6 * sum(self.seconds[half:]) / (self.tuples[-1] - self.tuples[half - 1])
 
 
-def run(experiment: Experiment, using: bool) -> Measured:
-    """Run the join."""
+def host_of(experiment: Experiment, using: str) -> InProcessRun:
+    """The engine of the join."""
     domain, catalog = TimeDomain("integer", "seconds"), Catalog()
     for name, s in experiment.streams.items():
         schema = schema_of(", ".join(f"{c} BIGINT" for c in s.columns))
         obeyed = constraints_of(experiment.constraints.get(name, ""), name, schema, domain, "stream")
         catalog.add(Input(name, schema, InputOptions(domain, constraints=obeyed)))
-    host = InProcessRun(plan_of(experiment.query(using), catalog, [], 1), {})
+    return InProcessRun(plan_of(experiment.query(using), catalog, [], 1), {})
+
+
+def run(experiment: Experiment, using: bool) -> Measured:
+    """Run the join by the constraints that are declared, or by none."""
+    host = host_of(experiment, "declared" if using else "off")
     found, tuples = Measured(), 0
     for batches in experiment.steps():
         began = time.process_time()
@@ -129,8 +133,8 @@ MULTIPLICITY = 5
 """Rows of a parent stream that join a row of its child, on average (6.5)."""
 
 
-def _spread(order: np.ndarray, random: np.random.Generator, by: float) -> np.ndarray:
-    """Values in an order, each moved behind by up to its own share of some places."""
+def spread(order: np.ndarray, random: np.random.Generator, by: float | np.ndarray) -> np.ndarray:
+    """Values in an order, each moved behind by up to its own share of ``by`` places."""
     most = by * random.random(int(order.max()) + 1)
     return order[np.argsort(np.arange(len(order)) + most[order] * random.random(len(order)), kind="stable")]
 
@@ -154,7 +158,7 @@ def obeying(
 ) -> np.ndarray:
     """An order that obeys a constraint with ``k`` and, nearly, with no smaller one."""
     by = float(k)
-    while of(found := _spread(order, random, by)) > k:
+    while of(found := spread(order, random, by)) > k:
         by *= 0.97
     return found
 
@@ -167,20 +171,26 @@ def _within(k: int) -> str:
     return f"WITHIN {k} ROWS" if k else ""
 
 
-def _referring(random: np.random.Generator, rounds: int, k: int, rate: int = MULTIPLICITY) -> np.ndarray:
+def _referring(
+    random: np.random.Generator, rounds: int, k: int | np.ndarray, rate: int = MULTIPLICITY
+) -> np.ndarray:
     """Keys of parents whose child comes at most ``k`` children later (RIDS(k)); children are numbered."""
     arrived = np.repeat(np.arange(rounds), rate)
-    late = random.integers(0, k + 1, len(arrived)) if k else -random.integers(0, 5, len(arrived))
-    return np.maximum(arrived + late, 0)
+    if not np.any(k):
+        return np.maximum(arrived - random.integers(0, 5, len(arrived)), 0)
+    most = np.broadcast_to(np.repeat(k, rate) if isinstance(k, np.ndarray) else k, len(arrived))
+    return arrived + np.floor(random.random(len(arrived)) * (most + 1)).astype(np.int64)
 
 
-def rids(k: int, rounds: int) -> Experiment:
+def rids(k: int | np.ndarray, rounds: int) -> Experiment:
     """Figure 6.9(a): S1 -> S2 and S1 -> S3, with RIDS(k) on both. Children come first in a round."""
     random = np.random.default_rng(6)
     a, b = (_referring(random, rounds, k) for _ in range(2))
     keys = np.arange(rounds)
     streams = {"S2": _filtered(keys, "a", random), "S3": _filtered(keys, "b", random)}
     streams["S1"] = Stream({"a": a, "b": b}, MULTIPLICITY)
+    if isinstance(k, np.ndarray):
+        return Experiment(streams, ("S1.a = S2.a", "S1.b = S3.b"), {})
     refers = " ".join(
         f"FOREIGN KEY ({c}) REFERENCES {t} ({c}) {_within(k)}" for c, t in (("a", "S2"), ("b", "S3"))
     )
@@ -189,10 +199,18 @@ def rids(k: int, rounds: int) -> Experiment:
 
 
 def _two_parents(k: int, rounds: int, of: Callable[[np.ndarray], int], clause: str) -> Experiment:
-    """Figure 6.9(b): S1 -> S3 and S2 -> S3, whose rows come before all that join them (RIDS(0), not used)."""
     random = np.random.default_rng(7)
     order = np.repeat(np.arange(rounds), MULTIPLICITY)
     parents = [obeying(of, k, order, random) for _ in range(2)]
+    parent = f"{clause} (a) {_within(k)}"
+    return two_parents(parents, random, {"S1": parent, "S2": parent, "S3": "PRIMARY KEY (a)"})
+
+
+def two_parents(
+    parents: Sequence[np.ndarray], random: np.random.Generator, obeyed: Mapping[str, str]
+) -> Experiment:
+    """Figure 6.9(b): S1 -> S3 and S2 -> S3, whose rows come before all that join them (RIDS(0), not used)."""
+    rounds = len(parents[0]) // MULTIPLICITY
     needed = np.full(rounds, rounds)
     for values in parents:
         np.minimum.at(needed, values, np.arange(len(values)) // MULTIPLICITY)
@@ -203,10 +221,7 @@ def _two_parents(k: int, rounds: int, of: Callable[[np.ndarray], int], clause: s
     streams = {"S3": _filtered(children, "a", random)}
     for name, values in zip(("S1", "S2"), parents, strict=True):
         streams[name] = Stream({"a": np.concatenate([first, values])[: len(values)]}, MULTIPLICITY)
-    parent = f"{clause} (a) {_within(k)}"
-    return Experiment(
-        streams, ("S1.a = S3.a", "S2.a = S3.a"), {"S1": parent, "S2": parent, "S3": "PRIMARY KEY (a)"}
-    )
+    return Experiment(streams, ("S1.a = S3.a", "S2.a = S3.a"), obeyed)
 
 
 def clustered(k: int, rounds: int) -> Experiment:
