@@ -41,7 +41,7 @@ DEAR = (
     "results, which both plans make, take most of the time"
 )
 MANY = "results are most of the work, 25 to 625 of each value, and a cache reads as many as probes make"
-SMALL = "with each operation one unit, a miss that is added costs more than one hit saves"
+SMALL = "with each operation one unit, what misses add and updates keep costs more than hits save there"
 
 
 def _steps(scale: Scale) -> int:
