@@ -142,7 +142,8 @@ def row_binder(
     def refuse(node: exp.Expr) -> Expression:
         call = call_in(node, scope.functions)
         assert call is not None
-        raise error(f"the aggregate {call.name.upper()} is not allowed in {clause}", node)
+        hint = "write it in HAVING" if clause == "WHERE" else None
+        raise error(f"the aggregate {call.name.upper()} is not allowed in {clause}", node, hint)
 
     def refuse_subquery(binder: ExpressionBinder, node: exp.Expr) -> Expression:
         raise unsupported(f"a subquery in {clause.replace('another', 'an')}", node)

@@ -40,7 +40,7 @@ NO_ORDER = "a relation has no order; for its first rows write ORDER BY with LIMI
 REFUSED_MODIFIERS = {
     "sort": ("SORT BY", NO_ORDER),
     "cluster": ("CLUSTER BY", NO_ORDER),
-    "distribute": ("DISTRIBUTE BY", NO_ORDER),
+    "distribute": ("DISTRIBUTE BY", "leave it out: how rows are spread is chosen by the plan"),
 }
 
 

@@ -50,7 +50,10 @@ class Ranking:
         function, order = node.this, node.args.get("order")
         kind = function.name.lower() if isinstance(function, exp.Anonymous) else ""
         if kind not in RANKS:
-            hint = "ROW_NUMBER, RANK and DENSE_RANK are; join with a GROUP BY for an aggregate"
+            hint = (
+                "ROW_NUMBER, RANK and DENSE_RANK are; for an aggregate of the rows before, write a window "
+                "after the stream, as in FROM S [PARTITION BY k ROWS 2], and GROUP BY"
+            )
             raise unsupported(f"{function.name.upper()} with an OVER clause", node, hint)
         if function.expressions or order is None:
             word = kind.upper()

@@ -42,6 +42,8 @@ class ExpressionBinder:
 
     def bind(self, node: exp.Expr) -> Expression:
         bind_construct = BINDERS.get(type(node))
+        if isinstance(node, exp.Func) and (name := node.sql_name().lower()) in functions.REFUSED:
+            raise unsupported(f"the function {name.upper()}", node, functions.REFUSED[name])
         if bind_construct is None:
             raise unsupported(UNSUPPORTED.get(type(node), f"'{text_of_node(node)}'"), node)
         return bind_construct(self, node)

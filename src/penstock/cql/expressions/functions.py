@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from penstock import functions
-from penstock.cql.expressions.coercion import cast_hint
+from penstock.cql.expressions.coercion import FLATTEN, cast_hint
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.errors import CQLError
@@ -17,11 +17,25 @@ from penstock.functions.registry import Described
 from penstock.schema import sql_name
 
 CHANGING = "its value depends on when or where it is computed"
-REFUSED = dict.fromkeys(
-    """now current_timestamp current_date current_time localtimestamp curdate rand random randn uuid shuffle
-    monotonically_increasing_id spark_partition_id input_file_name current_user""".split(),
-    CHANGING,
-)
+RECENT = f"{CHANGING}; for the rows of the last hour write FROM S [RANGE 1 HOUR]"
+REFUSED = {
+    **dict.fromkeys(
+        """rand random randn uuid shuffle monotonically_increasing_id spark_partition_id input_file_name
+        current_user""".split(),
+        CHANGING,
+    ),
+    **dict.fromkeys("now current_timestamp current_date current_time localtimestamp curdate".split(), RECENT),
+}
+ABSENT = {
+    "proctime": "declare the stream with TIMESTAMP BY ARRIVAL",
+    "split": "SPLIT_PART(text, ',', 1) returns one part",
+    **dict.fromkeys(
+        """struct named_struct array map explode posexplode inline from_json to_json get_json_object
+        json_tuple json_extract json_value transform size element_at""".split(),
+        f"nested columns are not supported; {FLATTEN}",
+    ),
+}
+"""Functions of other systems that CQL does not have, and what to do instead."""
 
 NOT_DONE = """group_concat product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
     regr_sxy regr_syy""".split()
@@ -37,7 +51,8 @@ def call(name: str, args: Sequence[Expression], node: exp.Expr, registered: Iter
         raise unsupported(f"the aggregate {name.upper()}", node, "docs/functions.md lists those that are")
     if function is None:
         names = [n.upper() for n in (*functions.names(), *AGGREGATES, *RELATION_TO_STREAM, *registered)]
-        raise error(f"unknown function '{name.upper()}'", node, did_you_mean(name, names))
+        hint = ABSENT.get(name.lower()) or did_you_mean(name, names)
+        raise error(f"unknown function '{name.upper()}'", node, hint)
     check_count(name.upper(), function, len(args), node)
     bound = function.bind(args)
     if bound is None:

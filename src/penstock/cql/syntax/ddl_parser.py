@@ -53,7 +53,9 @@ class DDLParser(SparkParser):
         start = self._curr or self._prev
         minus = "-" if self._match(TokenType.DASH) else ""
         if not self._match(TokenType.NUMBER):
-            raise error(f"{after} takes a number", start)
+            quoted = start.token_type == TokenType.STRING
+            hint = f"write it without quotes, as in {after} 10 SECONDS" if quoted else None
+            raise error(f"{after} takes a number", start, hint)
         return self.expression(exp.Literal(this=minus + self._prev.text, is_string=False), start)
 
     def _parse_duration(self, after: str | None = None) -> Duration:

@@ -56,11 +56,29 @@ def _in_words(text: str) -> str:
     return re.sub(r"'?#\d+\b'?", "a subquery", re.sub(r"#\d+\.", "", text))
 
 
+FRAME = "a frame (ROWS or RANGE BETWEEN) in an OVER clause"
+INSTEAD = {
+    FRAME: "write a window after the stream, as in FROM S [PARTITION BY k ROWS 3] or FROM S [RANGE 10 "
+    "SECONDS], and GROUP BY",
+    "AS OF a version or a time": "leave it out: a row of a stream without window meets the rows that a table "
+    "has at that instant",
+    "TABLESAMPLE": "write WHERE PMOD(HASH(k), 10) = 0, or WITHIN MEMORY n ROWS SAMPLE for a join",
+    "PIVOT": "write an aggregate per column, as in SUM(x) FILTER (WHERE k = 'a')",
+    "LATERAL VIEW": "unnest the column before the stream is registered",
+    "DISTINCT ON": "write QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1",
+    "GROUP BY ALL": "name the columns, or their places: GROUP BY 1, 2",
+    "an element of an array or map": "select it as a column of its own before the stream is registered",
+    "MATCH_RECOGNIZE": "join the stream with itself, as in FROM S AS a, S AS b WINDOW 10 SECONDS",
+}
+"""What to write instead of a construct that has no better hint of its own."""
+
+
 def unsupported(
     construct: str, at: exp.Expr | Token | None = None, hint: str | None = None
 ) -> UnsupportedError:
     """The error for a construct that is recognised but not supported."""
     line, column = place(at)
+    hint = hint or INSTEAD.get(construct)
     return UnsupportedError(f"{construct} is not supported", line=line, column=column, hint=hint)
 
 

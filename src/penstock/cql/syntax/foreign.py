@@ -1,4 +1,4 @@
-"""Windows as other systems write them: functions of GROUP BY in Spark, of FROM or GROUP BY in Flink."""
+"""What other systems write, such as windows: functions of GROUP BY in Spark, of FROM or GROUP BY in Flink."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.syntax.dialect import CQL
-from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.errors import error, unsupported
 from penstock.errors import CQLError
 
 _FORMS = {
@@ -29,6 +29,9 @@ WINDOW_FUNCTIONS = {
 _BEFORE_CLAUSE = (TokenType.VAR, TokenType.R_BRACKET, TokenType.R_PAREN, TokenType.AND)
 """What stands before a WINDOW clause, and never before a function."""
 
+_KSQL = {"TUMBLING": "TUMBLE", "HOPPING": "HOP", "SESSION": "SESSION"}
+_BRACKETED = ("ROWS", "RANGE", "TUMBLE", "HOP", "SESSION")
+
 
 def is_window_function(name: str) -> bool:
     """Whether other systems have a function of this name for windows."""
@@ -42,15 +45,33 @@ def window_function(name: str, at: exp.Expr | Token) -> CQLError:
     return error(f"{name.upper()} is not a function: a window stands after its stream", at, hint)
 
 
-def suggest_window(text: str) -> CQLError | None:
-    """The error for the first such function in a text that cannot be parsed."""
+def suggestion(text: str) -> CQLError | None:
+    """The error for the first of these in a text that cannot be parsed."""
     try:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
-        if is_window_function(token.text) and following.token_type == TokenType.L_PAREN:
-            before = tokens[place - 1].token_type if place else None
-            if token.token_type != TokenType.WINDOW or before not in _BEFORE_CLAUSE:
-                return window_function(token.text, token)
+        found = _suggestion(tokens[place - 1] if place else None, token, following)
+        if found is not None:
+            return found
+    return None
+
+
+def _suggestion(before: Token | None, token: Token, following: Token) -> CQLError | None:
+    word, next_word = token.text.upper(), following.text.upper()
+    called = following.token_type == TokenType.L_PAREN
+    if is_window_function(word) and called:
+        clause = token.token_type == TokenType.WINDOW and before and before.token_type in _BEFORE_CLAUSE
+        return None if clause else window_function(word, token)
+    if word == "WINDOW" and next_word in _KSQL:
+        return window_function(_KSQL[next_word], following)
+    if word == "MATCH_RECOGNIZE":
+        return unsupported(word, token)
+    if word == "EMIT" and next_word in ("CHANGES", "FINAL"):
+        hint = "leave it out: a query returns all changes"
+        return error(f"EMIT {next_word} is not part of CQL", token, hint)
+    if word in _BRACKETED and following.token_type in (TokenType.NUMBER, TokenType.INTERVAL):
+        if before is not None and before.token_type in (TokenType.VAR, TokenType.L_PAREN):
+            return error("a window stands in brackets after its stream", token, f"write S [{word} ...]")
     return None
