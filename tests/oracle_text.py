@@ -80,7 +80,7 @@ def plain(cql: str) -> str:
         assert view is not None
         text = _renamed(view[3], re.findall(r"(\w+) /\* of (\w+) \*/", view[2] or ""))
         query = re.sub(rf"\b{view[1]}\b", lambda _, text=text: f"({text})", query)
-    return WITHIN.sub("", query)
+    return WITHIN.sub("", query).replace("TIMESTAMP_NTZ", "TIMESTAMP")
 
 
 def _renamed(query: str, names: list[tuple[str, str]]) -> str:

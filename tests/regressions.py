@@ -80,6 +80,16 @@ REGRESSIONS: dict[str, Case] = {
         {"S": [(ts, {"a": ts}) for ts in range(20)]},
         {"S": "a INT"},
     ),
+    "a constant condition beside a window between streams": Case(
+        "SELECT r0.a FROM S AS r0, T AS r1 WINDOW 2 WHERE 2 < 1",
+        {"S": [(1, {"a": 1})], "T": [(1, {"a": 1}), (2, {"a": 1})]},
+        {"S": "a INT", "T": "a INT"},
+    ),
+    "a window between streams of one side of a set operation": Case(
+        "SELECT r0.a AS c0 FROM S AS r0 UNION SELECT r1.a AS c0 FROM S AS r1, T AS r2 WINDOW 1",
+        {"S": [(1, {"a": 1}), (5, {"a": 2})], "T": [(2, {"a": 1})]},
+        {"S": "a INT", "T": "a INT"},
+    ),
 }
 
 

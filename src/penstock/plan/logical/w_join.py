@@ -83,8 +83,8 @@ class WJoin(Join):
         if plain or len(specs) < len(windows) or len(self.between) < len(windows):
             return super().build(context, needed)
         graph = self.between.among([self._member(part) for part in self.parts])
-        # The operator reads timestamps where the rows' lives begin.
-        conjuncts = tuple(c for c in self.conjuncts if not columns(c) <= set(graph.columns))
+        # The operator reads timestamps where the rows' lives begin; a constant condition is no window.
+        conjuncts = tuple(c for c in self.conjuncts if not columns(c) or columns(c) - set(graph.columns))
         spare = [0 if s.size is None else max(s.size - graph.reach(i), 0) for i, s in enumerate(specs)]
         wanted = {*needed, *reads(conjuncts)}
         parts = [context.build(part, wanted) for part in self.parts]
