@@ -10,7 +10,10 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from checking import check_manner
+from local_host import Manner
 from restless import AnyOrder
+from strategies import Case
 
 from penstock.engine import graph as graphs
 from penstock.engine.element import Chunk, Pattern
@@ -126,8 +129,16 @@ def test_slices_are_cut_between_instants() -> None:
         (9, 12, [9, 9], [9]),
     ]
     found = list(slices(clock, rows, 3, in_order=False))
-    assert [(c.before, c.now, len(p["S"])) for c, p in found] == [(2, 2, 2), (2, 2, 3), (2, 12, 3)]
+    assert [(c.before, c.now, len(p["S"])) for c, p in found] == [(2, 2, 3), (2, 2, 3), (2, 12, 2)]
     assert list(slices(clock, rows, None, in_order=True)) == [(clock, rows)]
+
+
+def test_results_of_two_partitions_cancel_whatever_the_slices() -> None:
+    """Equal rows, one of which leaves when the other enters, reach the second stage from two partitions."""
+    rows = [(1, {"a": 1, "b": 1}), (6, {"a": 1, "b": 1}), (7, {"a": 0, "b": 1}), (8, {"a": 1, "b": 1})]
+    query = "SELECT ISTREAM(x.b, y.b AS c) FROM U [RANGE 2] AS x, U [NOW] AS y WHERE x.a = y.a"
+    case = Case(query, {"U": rows}, {"U": "a INT, b BIGINT"}, 20)
+    check_manner(case, Manner(partitions=2, slice_rows=1))
 
 
 @pytest.mark.parametrize("scheduler", CHOICES["scheduler"])

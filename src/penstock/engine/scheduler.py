@@ -172,8 +172,9 @@ def slices(
 ) -> Iterator[tuple[Clock, Mapping[str, Chunk]]]:
     """A step's input in slices of about ``rows`` rows, each with its clock.
 
-    ``in_order``: the chunks are in timestamp order; they are cut between instants, and each slice
-    completes its own. Otherwise time passes with the last slice.
+    They are cut between instants: results that come at once may cancel others of the same instant.
+    ``in_order``: the chunks are in timestamp order, and each slice completes its own instants. Otherwise time
+    passes with the last slice.
     """
     total = sum(map(len, released.values()))
     if rows is None or total <= rows:
@@ -181,7 +182,7 @@ def slices(
     elif in_order:
         yield from _by_time(clock, released, rows, total)
     else:
-        yield from _by_place(clock, released, -(-total // rows))
+        yield from _out_of_order(clock, released, rows, total)
 
 
 def _by_time(
@@ -202,13 +203,12 @@ def _by_time(
         before = now
 
 
-def _by_place(
-    clock: Clock, released: Mapping[str, Chunk], count: int
+def _out_of_order(
+    clock: Clock, released: Mapping[str, Chunk], rows: int, total: int
 ) -> Iterator[tuple[Clock, Mapping[str, Chunk]]]:
-    for number in range(count):
-        part = {
-            name: chunk.slice(len(chunk) * number // count, len(chunk) * (number + 1) // count)
-            for name, chunk in released.items()
-        }
-        last = number == count - 1
-        yield clock if last else replace(clock, now=clock.before), part
+    ts = np.sort(np.concatenate([chunk.ts for chunk in released.values()]))
+    cuts = np.unique(ts[rows:total:rows])
+    where = {name: np.searchsorted(cuts, chunk.ts, side="right") for name, chunk in released.items()}
+    for number in range(len(cuts) + 1):
+        part = {name: chunk.where(where[name] == number) for name, chunk in released.items()}
+        yield clock if number == len(cuts) else replace(clock, now=clock.before), part
