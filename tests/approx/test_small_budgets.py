@@ -71,3 +71,13 @@ def lost(text: str, rows: dict[str, list[Any]], schemas: dict[str, str]) -> floa
     run.end(50)
     ((engine,),) = run.engines
     return measured(engine.measure()).total(Property.SHED)
+
+
+@pytest.mark.parametrize("within", (" WITHIN MEMORY 100 ROWS", " WITHIN RATE 100 PER SECOND"))
+def test_a_few_rows_in_a_moment_are_within_the_budget(within: str) -> None:
+    """Their rate, if it went on for a second or for the length of the windows, would not be."""
+    rows: dict[str, list[Any]] = {n: [(t, {"k": t % 2, "n": t}) for t in range(10)] for n in "AB"}
+    query = "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 5 SECONDS], B [RANGE 5 SECONDS] WHERE A.k = B.k"
+    schemas = dict.fromkeys("AB", "k BIGINT, n BIGINT")
+    exact, some = (local_host.run(Case(query + w, rows, schemas, unit="timestamps")) for w in ("", within))
+    assert len(exact) == 50 and bag(some) == bag(exact)

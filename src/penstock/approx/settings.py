@@ -2,6 +2,8 @@
 
 # Random shedding
 
+LEAST_RATES_S = 1.0
+"""Seconds over which rates are measured at least: of a few rows in a millisecond none is over the budget."""
 RATES_MEMORY_S = 10.0
 """Seconds of stream time after which counted rates have a weight of 1/e."""
 MIN_BURST_PROBES = 30

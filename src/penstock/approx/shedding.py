@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from penstock.approx.allocation import Allocation, Budget, allocate
 from penstock.approx.settings import (
+    LEAST_RATES_S,
     MIN_BURST_PROBES,
     OVERADMISSION,
     RATES_MEMORY_S,
@@ -128,7 +129,7 @@ class Shedder(Stateful):
         if len(every):
             self._count(starts, int(every.min()), int(every.max()))
         self._part(slot_bytes, share)
-        rates = [c / self._time if self._time else 0.0 for c in self._counts]
+        rates = [c / max(self._time, LEAST_RATES_S) for c in self._counts]
         holds = [self._holds(i, rate, share) for i, rate in enumerate(rates)]
         self._workload = Workload(rates[0], rates[1], holds[0], holds[1])
         self._allocation = given = allocate(self._workload, self._budget(share), self._node.strategy)
@@ -136,11 +137,11 @@ class Shedder(Stateful):
         self._entering = self._workload.regulated(given.rate_a, given.rate_b) if early else self._workload
 
     def _holds(self, i: int, rate: float, share: float) -> float:
-        """The rows of the whole window i; an unbounded one has all rows so far."""
+        """The rows of the whole window i: at most all rows so far, which an unbounded one has."""
         size, seconds = self._node.sizes[i], self._node.seconds[i]
         if size is not None:
             return size * share
-        return self._seen[i] if seconds is None else rate * seconds
+        return self._seen[i] if seconds is None else min(rate * seconds, self._seen[i])
 
     def _budget(self, share: float) -> Budget:
         within, least_rows = self._node.within, 0.0
