@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 import re
 import struct
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from longer import longer
 from strategies import Case
 
 import penstock
+from penstock.engine.kernels.hashing import as_integers
 
 NAN, INF = math.nan, math.inf
 OTHER_NAN = struct.unpack("<d", struct.pack("<q", -1))[0]
@@ -101,6 +104,16 @@ def check(query: str, changes: list[Any]) -> None:
     expected = sorted(map(normal, QUERIES[query]), key=repr)
     nothing = [(0, "NULL", "NULL")] if "COUNT(DISTINCT" in query else []
     assert states(changes, 9, 20, 30, 50) == [expected, nothing, expected, nothing], query
+
+
+def test_decimals_in_a_longer_buffer() -> None:
+    """Arrow may leave anything after the values of a buffer, and any number of bytes."""
+    kind = pa.decimal128(9, 2)
+    data = pa.array([Decimal("1.25"), Decimal("-3.00")], kind).buffers()[1]
+    longer = pa.py_buffer(data.to_pybytes()[:32] + b"xyz")
+    column = pa.Array.from_buffers(kind, 1, [None, longer], offset=1)
+    found, none = as_integers(column), as_integers(pa.array([], kind))
+    assert found is not None and found.tolist() == [-300] and none is not None and not len(none)
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -124,15 +124,17 @@ _INTEGER_LIKE = {
 
 def fixed_values(column: pa.Array) -> np.ndarray:
     """The data buffer of a fixed-width column as NumPy sees it (decimals as rows of two int64)."""
-    kind = column.type
+    kind, width = column.type, 1
     if pa.types.is_decimal128(kind):
-        words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
-        return words[column.offset : column.offset + len(column)]
-    dtype = np.dtype(f"i{kind.bit_width // 8}") if not pa.types.is_floating(kind) else kind.to_pandas_dtype()
-    buffer = column.buffers()[1]
+        dtype, width = np.dtype(np.int64), 2
+    else:
+        dtype = np.dtype(kind.to_pandas_dtype() if pa.types.is_floating(kind) else f"i{kind.bit_width // 8}")
+    buffer, count = column.buffers()[1], (len(column) + column.offset) * width
     if buffer is None or len(column) == 0:
-        return np.zeros(len(column), dtype)
-    return np.frombuffer(buffer, dtype, count=len(column) + column.offset)[column.offset :]
+        values = np.zeros(len(column) * width, dtype)
+    else:  # a buffer may be longer than its values
+        values = np.frombuffer(buffer, dtype, count=count)[column.offset * width :]
+    return values.reshape(-1, 2) if width == 2 else values
 
 
 def as_bytes(column: pa.Array) -> tuple[Int64s, np.ndarray]:
