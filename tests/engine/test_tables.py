@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,16 @@ from penstock.cql import bind
 from penstock.engine.command import Command
 from penstock.engine.engine import Engine
 from penstock.engine.stage import SIGN, TS, Arrival
-from penstock.engine.tables import changed, changes_of, difference, from_bytes, payload, to_bytes
+from penstock.engine.tables import (
+    after,
+    changed,
+    changes_of,
+    combined,
+    difference,
+    from_bytes,
+    payload,
+    to_bytes,
+)
 from penstock.errors import EngineError
 from penstock.measurement import Property
 from penstock.plan import compile
@@ -133,6 +143,15 @@ def test_difference_and_change_are_inverse() -> None:
     assert difference(new, new).num_rows == 0
     with pytest.raises(EngineError, match="removes rows that the table does not have"):
         changed(new, change)
+
+
+def test_changes_one_after_the_other_are_one() -> None:
+    versions = [pa.record_batch({"k": pa.array(k, pa.int64())}) for k in ([1, 2], [1, 3, 3], [3], [1, 2, 4])]
+    steps = [difference(old, new) for old, new in pairwise(versions)]
+    assert combined(steps).equals(difference(versions[0], versions[-1]))
+    assert combined([steps[0], difference(versions[1], versions[0])]).num_rows == 0
+    sent = [Command(n, "tables", payload({"T": change})) for n, change in enumerate(steps, 1)]
+    assert after({"T": versions[0]}, changes_of(sent))["T"].to_pydict() == {"k": [1, 2, 4]}
 
 
 def test_changes_and_tables_as_bytes() -> None:

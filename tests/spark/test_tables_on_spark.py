@@ -13,6 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import CatalogError, CQLError
+from penstock.spark.driver import commands
 from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
@@ -80,6 +81,8 @@ def test_a_table_that_changed_between_two_runs(session: Session, tmp_path: Path)
     world.table(OLD)
     world.rows((8, 2))
     assert world.run(cql) == [(7, "+", "one", 2), (7, "-", "one", 1)]
+    world.rows((9, 1))  # what the query holds follows from changes there and back
+    assert world.run(cql) == [(8, "+", "two", 2), (8, "-", "two", 1)]
 
 
 def test_rows_in_a_window_change_with_the_table(session: Session, tmp_path: Path) -> None:
@@ -136,6 +139,34 @@ def test_refresh_every(session: Session, tmp_path: Path) -> None:
     finally:
         query.stop()
     assert found == [(1, "one"), (3, "three")]
+
+
+def test_many_refreshes_leave_few_files(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "FOLDED_FROM", 3)
+    world, cql = World(tmp_path, session), "SELECT S.k, T.name FROM S LEFT JOIN T ON S.k = T.k"
+    world.rows((0, 1))
+    query, found = world.start(session.sql(cql), processingTime="0 seconds")
+    try:
+        for n in range(1, 9):
+            query.processAllAvailable()
+            world.table({"k": [1, 2], "name": [f"one {n}", "two" if n % 2 else "zwei"]})
+            session.sql("REFRESH TABLE T")
+            query.processAllAvailable()
+            world.rows((n, 1))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    expected = [(0, 1, "one"), *((n, 1, f"one {n}") for n in range(1, 9))]
+    assert sorted(found) == expected
+    names = [f.name for f in (tmp_path / "checkpoint" / "commands").iterdir() if f.suffix == ".json"]
+    assert len(names) <= 5 and any(name.startswith("folded") for name in names)
+    world.rows((9, 1), (10, 2))  # the table is as the query holds it
+    assert world.run(cql) == [(9, 1, "one 8"), (10, 2, "zwei")]
+    world.table(NEW)
+    world.rows((11, 1))
+    assert world.run(cql) == [(11, 1, "ONE")]
 
 
 def test_what_cannot_be_refreshed(session: Session) -> None:

@@ -15,7 +15,7 @@ holds of its tables is part of its state: hosts keep it beside the log (``Engine
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,26 @@ def as_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
 
 def difference(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that leave and those that enter, with the column ``SIGN`` first."""
-    directory = Directory(old.schema.types)
-    before, after = (directory.assign(b.columns, b.num_rows) for b in (old, new))
-    counts = np.bincount(after, minlength=len(directory)) - np.bincount(before, minlength=len(directory))
+    return _net([(old, np.full(old.num_rows, -1)), (new, np.full(new.num_rows, 1))])
+
+
+def combined(changes: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Changes of one table, one after the other, as one change: a row that came and left is in neither."""
+    return _net([(c.drop_columns([SIGN]), np.asarray(c.column(SIGN))) for c in changes])
+
+
+def _net(parts: Sequence[tuple[pa.RecordBatch, Int64s]]) -> pa.RecordBatch:
+    """The net change of rows with signs, with the column ``SIGN`` first."""
+    schema = parts[0][0].schema
+    directory = Directory(schema.types)
+    numbers = np.concatenate([directory.assign(rows.columns, rows.num_rows) for rows, _ in parts])
+    counts = np.zeros(len(directory), np.int64)
+    np.add.at(counts, numbers, np.concatenate([signs for _, signs in parts]))
     rows = np.repeat(np.arange(len(directory)), np.abs(counts))
     sign = np.repeat(np.sign(counts), np.abs(counts)).astype(np.int8)
     rows, sign = rows[np.argsort(sign, kind="stable")], np.sort(sign)
-    schema = pa.schema([pa.field(SIGN, pa.int8()), *old.schema])
-    return batch_of([pa.array(sign), *directory.rows(rows)], schema, len(rows))
+    signed = pa.schema([pa.field(SIGN, pa.int8()), *schema])
+    return batch_of([pa.array(sign), *directory.rows(rows)], signed, len(rows))
 
 
 def changed(old: pa.RecordBatch, change: pa.RecordBatch) -> pa.RecordBatch:
@@ -86,7 +98,7 @@ def changes_of(commands: Iterable[Command]) -> dict[str, pa.RecordBatch]:
         if command.kind == TABLES:
             for name, data in command.payload["changes"].items():
                 found.setdefault(name, []).append(_batch(base64.b64decode(data)))
-    return {name: pa.concat_batches(batches) for name, batches in found.items()}
+    return {name: b[0] if len(b) == 1 else combined(b) for name, b in found.items()}
 
 
 def after(tables: Tables, changes: Tables) -> Tables:

@@ -61,6 +61,8 @@ STEP_RETRY_S = 0.05
 """Seconds before the first retry; a dying process needs some time to exit."""
 RESULT_FRAME_ROWS = 1 << 18
 """Rows per frame of results: enough to be fast, few enough for the JVM's memory."""
+FOLDED_FROM = 100
+"""Commands that were delivered, from which on their files are folded into one: a start reads fewer."""
 SHOWN_PLAN_LINES = 2
 """Lines of each plan that an error shows: one change in a query changes few."""
 

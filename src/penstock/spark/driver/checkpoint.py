@@ -93,6 +93,10 @@ class Directory:
             return []
         return [status.getPath().getName() for status in self._files.listStatus(below)]
 
+    def delete(self, name: str) -> None:
+        """Delete a file, which need not exist."""
+        self._files.delete(self._below(name), False)
+
     def read(self, name: str) -> str | None:
         """The text of a file; None if it does not exist."""
         if not self._files.exists(self._below(name)):

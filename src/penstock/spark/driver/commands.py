@@ -4,7 +4,9 @@ A checkpoint fixes a query's sources, so every query has this one from its first
 Spark's own memory stream, whose offset n stands for the first n + 1 commands. Spark's offsets alone decide
 which commands a batch has. A command is written to a file ``commands/<number>.json`` of the checkpoint before
 the source has it, and a restart gives the source the same commands at the same offsets, so each is delivered
-exactly once.
+exactly once. A table that is refreshed every five minutes has thousands of commands in a month: those that
+committed batches had are folded into one file, ``commands/folded-<number of the last>.json``, with fewer
+commands of the same effect. They are not delivered again; empty offsets take their place.
 
 Every partition of a stage gets the commands with the batch's rows; they are part of the step's record
 (:mod:`penstock.spark.wire.record`) and applied in sequence (:mod:`penstock.engine.command`).
@@ -12,23 +14,26 @@ Every partition of a stage gets the commands with the batch's rows; they are par
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.command import SETTING, TABLES, Command, CommandState
-from penstock.engine.tables import payload
+from penstock.engine.command import REGISTER, SETTING, TABLES, Command, CommandState
+from penstock.engine.tables import changes_of, payload
 from penstock.errors import CatalogError, EngineError
 from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.settings import FOLDED_FROM
 from penstock.spark.wire.record import command_from_json, command_to_json
 
 FOLDER = "commands"
 """The folder of a checkpoint that holds its commands."""
+_FOLDED = "folded-"
 
 
 class CommandStream:
@@ -45,7 +50,7 @@ class CommandStream:
         self._to_seq = jvm.PythonUtils.toSeq
         self._df = DataFrame(self._source.toDF(), spark)
         self._directory: Directory | None = None
-        self._last = 0
+        self._last = self._folded = 0
         self.kinds: set[str] = set()
         self.settings: dict[str, Any] = {}
         """The settings that were changed, by name."""
@@ -70,9 +75,13 @@ class CommandStream:
         self._directory, self._writers, self._last, self.kinds = directory, 1, 0, set()
         self.settings = {}
         self._source.reset()
+        self._folded = 0 if directory is None else _last_folded(directory)
+        for _ in range(self._folded):
+            self._source.addData(self._to_seq([]))
         for command in stored(directory) if directory is not None else []:
             void = new and command.kind == TABLES
             self._deliver(replace(command, payload=payload({})) if void else command)
+        self._last = max(self._last, self._folded)
 
     def started(self, query: StreamingQuery) -> None:
         """After a start: commands for this query are accepted from now on."""
@@ -102,10 +111,27 @@ class CommandStream:
             if self._directory is not None:
                 _write(self._directory, command)
             self._deliver(command)
+            if self._directory is not None and self._last - self._folded >= FOLDED_FROM:
+                self._fold(self._directory)
         return command
 
+    def _fold(self, directory: Directory) -> None:
+        """Fold the commands that committed batches had, if they are many."""
+        delivered = self._delivered()
+        if delivered - self._folded >= FOLDED_FROM:
+            fold(directory, delivered)
+            self._folded = delivered
+
+    def _delivered(self) -> int:
+        """The last command that a batch had which was committed before the latest one began."""
+        progress = self._query.lastProgress if self._query is not None else None
+        sources = [] if progress is None else progress["sources"]
+        found = [s["startOffset"] for s in sources if s["description"].startswith("MemoryStream")]
+        return int(found[0]) + 1 if len(found) == 1 and found[0] is not None else 0
+
     def _deliver(self, command: Command) -> None:
-        self._source.addData(self._to_seq([command_to_json(command)]))
+        if command.sequence > self._folded:
+            self._source.addData(self._to_seq([command_to_json(command)]))
         self._last = command.sequence
         self.kinds.add(command.kind)
         if command.kind == SETTING:
@@ -140,7 +166,8 @@ def settings_of(query: StreamingQuery | None) -> dict[str, str]:
 
 def store(directory: Directory, kind: str, content: dict[str, Any]) -> Command:
     """Write the next command of a query that does not run; its next start delivers it."""
-    command = Command(len(stored(directory)) + 1, kind, content)
+    last = max([_last_folded(directory), *_numbers(directory)])
+    command = Command(last + 1, kind, content)
     CommandState().apply([command])
     _write(directory, command)
     return command
@@ -151,15 +178,66 @@ def _write(directory: Directory, command: Command) -> None:
 
 
 def stored(directory: Directory) -> list[Command]:
-    """The commands of a checkpoint, in sequence."""
-    numbers = sorted(int(name.partition(".")[0]) for name in directory.names(FOLDER) if name[0].isdigit())
-    found = [command_from_json(directory.read(_file(n)) or "") for n in numbers]
-    if [c.sequence for c in found] != list(range(1, len(found) + 1)):
+    """The commands of a checkpoint, in sequence; those that were folded are fewer."""
+    last = _last_folded(directory)
+    folded = json.loads(directory.read(_folded_file(last)) or "[]") if last else []
+    numbers = [n for n in _numbers(directory) if n > last]
+    if numbers != list(range(last + 1, last + len(numbers) + 1)):
         raise EngineError(
-            f"the checkpoint is damaged: its commands are numbered {numbers}, not 1 to {len(numbers)}; "
-            "restore the checkpoint from a copy, or use a new one"
+            f"the checkpoint is damaged: its commands are numbered {numbers}, not {last + 1} to "
+            f"{last + len(numbers)}; restore the checkpoint from a copy, or use a new one"
         )
-    return found
+    later = [command_from_json(directory.read(_file(n)) or "") for n in numbers]
+    return [*(Command(**command) for command in folded), *later]
+
+
+def fold(directory: Directory, last: int) -> None:
+    """Replace the files of the commands up to ``last`` by one file with fewer commands of the same effect.
+
+    If it is interrupted, the files that are left are of commands that the last such file has.
+    """
+    commands = [c for c in stored(directory) if c.sequence <= last]
+    text = json.dumps([asdict(c) for c in folded(commands)])
+    directory.write(_folded_file(last), text)
+    for number in _numbers(directory):
+        if number <= last:
+            directory.delete(_file(number))
+    for name in directory.names(FOLDER):
+        if name.startswith(_FOLDED) and _number(name) < last:
+            directory.delete(f"{FOLDER}/{name}")
+
+
+def folded(commands: Sequence[Command]) -> list[Command]:
+    """Fewer commands with the same effect: of each setting the last, of tables what changes in all."""
+    alike: dict[tuple[Any, ...], list[Command]] = {}
+    registered = 0
+    for command in commands:
+        registered += command.kind == REGISTER  # a query is registered with the rows of its tables then
+        own = {TABLES: registered, SETTING: command.payload.get("name"), "memory": None}
+        alike.setdefault((command.kind, own.get(command.kind, command.sequence)), []).append(command)
+    found = [
+        replace(same[-1], payload=payload(changes_of(same))) if kind == TABLES else same[-1]
+        for (kind, _), same in alike.items()
+    ]
+    return sorted(found, key=lambda c: c.sequence)
+
+
+def _numbers(directory: Directory) -> list[int]:
+    """The numbers of the commands that have a file."""
+    return sorted(_number(name) for name in directory.names(FOLDER) if name[0].isdigit())
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(_FOLDED).partition(".")[0])
+
+
+def _last_folded(directory: Directory) -> int:
+    """The last command that is folded; 0 if none is."""
+    return max((_number(name) for name in directory.names(FOLDER) if name.startswith(_FOLDED)), default=0)
+
+
+def _folded_file(last: int) -> str:
+    return f"{FOLDER}/{_FOLDED}{last:08}.json"
 
 
 def _file(sequence: int) -> str:
