@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.errors import PenstockError
@@ -46,7 +47,8 @@ def freeze_loaded_objects() -> None:
     gc.freeze()
 
 
-_DRIVER_WORKER = "transform_with_state_driver_worker"
+_QUIET = Path(__file__).parent / "quiet"
+"""The directory of what Python runs at the start of a worker."""
 _BROKEN = "PySpark daemon failed to flush"
 
 
@@ -65,15 +67,24 @@ class _WithoutBrokenPipes:
 
 @cache
 def quiet_worker() -> None:
-    """Keep what pyspark prints for its own developers from the user's terminal; once per process.
+    """Keep from the user's terminal what pyspark prints when a task was killed; once per process."""
+    if "pyspark" in sys.argv[0]:
+        sys.stderr = _WithoutBrokenPipes(sys.stderr)
 
-    In the driver's worker that prepares a stage, each of its steps; in others, that a task was killed.
+
+@contextmanager
+def quiet_workers(environment: dict[str, str]) -> Iterator[None]:
+    """Python functions that are made meanwhile run in workers that do not print what they do.
+
+    ``environment`` is that of the Spark context, which a function takes with it.
     """
-    if "pyspark" not in sys.argv[0]:
-        return
-    if _DRIVER_WORKER in sys.argv[0]:
-        sys.stdout = open(os.devnull, "w")
-    sys.stderr = _WithoutBrokenPipes(sys.stderr)
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_QUIET), *([before] if before else [])])
+    try:
+        yield
+    finally:
+        environment.pop("PYTHONPATH")
+        environment.update({} if before is None else {"PYTHONPATH": before})
 
 
 _HIDE = "SPARK_HIDE_TRACEBACK"

@@ -27,6 +27,7 @@ from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.started import Described, StartedQueries
 from penstock.spark.driver.tables import QueryTables
+from penstock.spark.process import quiet_workers
 from penstock.spark.relay.fingerprint import Fingerprint
 
 _log = logging.getLogger("penstock")
@@ -61,7 +62,9 @@ class QueryFrame(ClassicDataFrame):
     ) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
         self._build, self._starts = build, starts
-        super().__init__(build(self._commands)._jdf, spark)
+        with quiet_workers(spark.sparkContext.environment):
+            df = build(self._commands)
+        super().__init__(df._jdf, spark)
 
     @property
     def writeStream(self) -> DataStreamWriter:

@@ -105,7 +105,7 @@ class Relay(StatefulProcessor):
         self.memory = memory
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Spark's driver prints about a processor from the moment at which it was unpickled."""
+        """A worker may be killed with its task from the moment at which the processor was unpickled."""
         quiet_worker()
         self.__dict__.update(state)
 
