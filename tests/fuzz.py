@@ -1,7 +1,8 @@
 """Random cases for as long as one likes: ``make fuzz MINUTES=5``, or ``python tests/fuzz.py --minutes 5``.
 
 Every trial has a seed of its own. A failure is made small and printed as a program that runs, with the seed
-that finds it again (``--seed 17 --trials 1``); put the case into ``regressions.py``.
+that finds it again (``--seed 17 --trials 1``); put the case into ``regressions.py``. ``--shares`` runs no
+trial, and prints how often each construct of the language is drawn.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import constructs  # noqa: E402
 from checking import Skip  # noqa: E402
 from pipelines import pipeline  # noqa: E402
-from strategies import Choices  # noqa: E402
+from strategies import Case, Choices  # noqa: E402
 from trials import any_trial, constrained, evaluated, hold, hosted  # noqa: E402
 
 
@@ -35,6 +40,13 @@ KINDS = {
 }
 
 
+def drawn(draw: Callable[[Choices], Any], seeds: Iterable[int]) -> Iterator[Case]:
+    """The cases of some seeds; of a pipeline, that of its first query."""
+    for seed in seeds:
+        with suppress(Skip):
+            yield draw(Choices(random=Random(seed))).case
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
@@ -44,8 +56,12 @@ def main() -> int:
     parser.add_argument("--kind", choices=list(KINDS), default="any")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on making a failure small")
+    parser.add_argument("--shares", action="store_true", help="how often constructs are drawn")
     options = parser.parse_args()
     draw = partial(KINDS[options.kind], depth=options.depth)
+    if options.shares:
+        print(constructs.report(drawn(draw, range(options.seed, options.seed + min(options.trials, 5_000)))))
+        return 0
     began = told = time.monotonic()
     held = skipped = failed = 0
     for seed in range(options.seed, options.seed + options.trials):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from strategies import Case
+from strategies.data import LAST_INSTANT
 
 from penstock.catalog import Input, InputOptions, TableDef
 from penstock.cql.inputs import constraints_of
@@ -42,6 +43,7 @@ TYPES = {
     "BOOLEAN": pa.bool_(),
     "DECIMAL(9,2)": pa.decimal128(9, 2),
     "TIMESTAMP_NTZ": pa.timestamp("us"),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
 }
 Change = tuple[int, str, dict[str, Any]]
 
@@ -81,9 +83,15 @@ class Manner:
     constraints: str = "declared"
     """How joins exploit constraints."""
 
+    aligned: bool = False
+    """Batches of all streams end at the same instants, ``cuts`` in parts of the time."""
+
     def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
         """The rows of each batch."""
         edges = [round(b * len(rows)) for b in (0.0, *sorted(self.cuts), 1.0)]
+        if self.aligned:
+            ends = [b * LAST_INSTANT for b in sorted(self.cuts)]
+            edges = [0, *(sum(element[0] < end for element in rows) for end in ends), len(rows)]
         return [rows[low:high] for low, high in zip(edges, edges[1:], strict=False)]
 
 
@@ -169,8 +177,10 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
 def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     """All changes, and the instants at which the table D gets the rows of ``manner.versions``."""
     plan = plan_of(case, manner)
-    if manner.skew and any("less what leaves" in n.describe() for n in nodes(plan)):
-        raise Hasty
+    if any("less what leaves" in n.describe() for n in nodes(plan)):
+        if manner.skew:
+            raise Hasty
+        manner = dataclasses.replace(manner, aligned=True)
     stages = [
         [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
     ]

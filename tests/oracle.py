@@ -12,6 +12,7 @@ stream may stand is worked out first, by the same definitions, and its elements 
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -242,7 +243,9 @@ def _types(columns: str) -> list[tuple[str, pa.DataType]]:
 
 
 def _fit(found: Any, type_: pa.DataType) -> Any:
-    """A normalised value for a column: a decimal was made a float."""
+    """A normalised value for a column: a decimal was made a float, a time has no zone."""
+    if isinstance(found, dt.datetime):
+        return found.replace(tzinfo=None)
     return Decimal(str(found)) if pa.types.is_decimal(type_) and found is not None else found
 
 

@@ -37,6 +37,8 @@ FORMS = {
     "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "APPROX_PERCENTILE 2": "QUANTILE_DISC ( {0} , {1} ) {filter}",
     "APPROX_COUNT_DISTINCT 1": "COUNT ( DISTINCT {0} ) {filter}",
+    "SHA2 2": "SHA256 ( {0} )",
+    "DATE_FORMAT 2": "STRFTIME ( {0} , '%Y-%m-%d' )",  # the one format that is drawn
     "ANY_VALUE 1": "MIN ( {0} ) {filter}",
     **{
         f"{name}{distinct}1": form.replace("{x}", "{0}").replace("( {0} ", f"({distinct}{{0}} ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections import Counter
@@ -189,7 +190,7 @@ def value(row: Row, name: str) -> Any:
 
 
 def normalise(values: Iterable[Any]) -> tuple:
-    """Values in one form, whoever computed them: one NaN, no minus zero."""
+    """Values in one form, whoever computed them: one NaN, no minus zero, times without a zone."""
     return tuple(map(_normal, values))
 
 
@@ -198,4 +199,6 @@ def _normal(value: Any) -> Any:
         return normalise(value)
     if isinstance(value, float):
         return NAN if math.isnan(value) else value + 0.0
+    if isinstance(value, dt.datetime):  # all times are in UTC
+        return value.replace(tzinfo=None)
     return value

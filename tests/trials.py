@@ -12,7 +12,7 @@ from typing import Any
 from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
 from restless import JOINS, PLANNERS, planned_by
-from strategies import Case, Choices, draw_case, draw_long_case, draw_w_join, minimal
+from strategies import Case, Choices, draw_case, draw_long_case, draw_table_case, draw_w_join, minimal
 from strategies.constraints import draw_tree_join, obeying
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
@@ -36,6 +36,7 @@ case = Case(
     {until!r},
     {unit!r},
     {constraints!r},
+    {meaning!r},
 )
 with planned_by({planner!r}, {joins!r}):
     {check}
@@ -84,6 +85,7 @@ class Trial:
             until=case.until,
             unit=case.unit,
             constraints=case.constraints,
+            meaning=case.meaning,
             planner=self.planner,
             joins=self.joins,
             check=call,
@@ -102,15 +104,19 @@ def evaluated(choices: Choices, depth: int | None = None) -> Trial:
 
 def hosted(choices: Choices, depth: int | None = None) -> Trial:
     """A case cut into steps, spread over partitions, rebuilt in between; its state may be on disk."""
-    trial = _ordered(choices, depth)
+    return _hosted(choices, draw_case(choices, depth))
+
+
+def _hosted(choices: Choices, case: Case) -> Trial:
+    trial = _ordered(choices, case)
     assert trial.manner is not None
     limit = choices.pick(None, None, None, None, 1, 50_000)
     return replace(trial, manner=replace(trial.manner, memory_limit=limit))
 
 
-def _ordered(choices: Choices, depth: int | None = None) -> Trial:
+def _ordered(choices: Choices, case: Case) -> Trial:
     """Its rows late within a skew, or beyond, or stamped on arrival."""
-    case, manner, planner = draw_case(choices, depth), manner_of(choices), choices.pick(*PLANNERS)
+    manner, planner = manner_of(choices), choices.pick(*PLANNERS)
     joins = choices.pick(*JOINS)
     if choices.chance(4) and not any(bounded in case.cql for bounded in BOUNDED):
         case = replace(case, unit="timestamps")
@@ -128,16 +134,27 @@ def _ordered(choices: Choices, depth: int | None = None) -> Trial:
 
 
 def refreshed(choices: Choices, depth: int | None = None) -> Trial:
-    """A case with a table that changes once or more, between steps and rebuilds."""
-    trial = hosted(choices, depth)
+    """A case with a table that changes once or more, between steps and rebuilds; streams obey constraints."""
+    case = draw_table_case(choices, depth)
+    if choices.chance(3):
+        case = obeying(choices, case)
+    trial = _hosted(choices, case)
     assert trial.manner is not None
     if trial.manner.adaptive:
         raise Skip("which rows are late depends on the batches")
-    rows = trial.case.inputs.get("D")
+    if case.constraints and trial.case.inputs != case.inputs:
+        raise Skip("rows that come in another order may not obey the constraints")
+    versions = versions_of(choices, trial.case, len(trial.manner.cuts) + 2)
+    return replace(trial, manner=replace(trial.manner, versions=versions))
+
+
+def versions_of(choices: Choices, case: Case, steps: int) -> tuple[tuple[int, tuple[Any, ...]], ...]:
+    """By step, the rows that the table D of a case has from then on."""
+    rows = case.inputs.get("D")
     if rows is None:
         raise Skip("no table")
-    versions, columns = [], new_rows(choices, trial.case.schemas["D"])
-    for number in range(len(trial.manner.cuts) + 2):
+    versions, columns = [], new_rows(choices, case.schemas["D"])
+    for number in range(steps):
         if choices.chance(2):
             rows = [r for r in rows if not choices.chance(3)] + [
                 next(columns) for _ in range(choices.pick(1, 0, 2))
@@ -145,7 +162,7 @@ def refreshed(choices: Choices, depth: int | None = None) -> Trial:
             versions.append((number, tuple(rows or [next(columns)])))
     if not versions:
         raise Skip("the table stays")
-    return replace(trial, manner=replace(trial.manner, versions=tuple(versions)))
+    return tuple(versions)
 
 
 def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:

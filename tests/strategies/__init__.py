@@ -8,19 +8,21 @@ by zero, nothing overflows, every join is linked, a scalar subquery has one row.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
-from strategies import budgets, selects, w_joins
+from strategies import budgets, lookups, selects, w_joins
 from strategies.case import Case
 from strategies.choices import Choices, minimal, seeds
 from strategies.data import LAST_INSTANT, NUMERIC, RELATION, STRING, TABLE, VALUES, elements
 from strategies.scope import Context
 
 __all__ = [
-    "Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "draw_w_join", "minimal",
+    "Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "draw_table_case",
+    "draw_w_join", "minimal",
 ]  # fmt: skip
 
 
@@ -47,9 +49,25 @@ def draw_case(choices: Choices, depth: int | None = None, rows_of_derived: bool 
     # Most queries are small: then little stands between an operator and the result.
     leaves = choices.pick(1, 1, 2, 2, 3, 3, 4, 5)
     ctx = Context(choices, leaves, rows_of_derived=rows_of_derived)
-    cql = _query(ctx, ctx.pick(0, 1, 1, 2, 2, 3) if depth is None else depth)
+    return _case(ctx, _query(ctx, ctx.pick(0, 1, 1, 2, 2, 3) if depth is None else depth))
+
+
+def draw_table_case(choices: Choices, depth: int | None = None) -> Case:
+    """A query that reads a table more often than not."""
+    kind = choices.pick("any", "any", "look-up", "budget")
+    if kind == "any":
+        return draw_case(choices, depth)
+    ctx = Context(choices, leaves=4)
+    if kind == "budget":
+        return _case(ctx, budgets.beside_a_table(ctx))
+    cql, meaning = lookups.query(ctx)
+    return replace(_case(ctx, cql), meaning=meaning)
+
+
+def _case(ctx: Context, cql: str) -> Case:
+    """A query with inputs for it."""
     most = {1: 12, 2: 8, 3: 7}.get(ctx.aliases, 6)
-    inputs = _elements(choices, ctx.inputs, most, cql)
+    inputs = _elements(ctx.choices, ctx.inputs, most, cql)
     schemas = {name: source.schema() for name, source in ctx.inputs.items()}
     until = ctx.pick(None, None, *range(LAST_INSTANT, LAST_INSTANT + 7), 0, 5, 10)
     return Case(cql, inputs, schemas, until)

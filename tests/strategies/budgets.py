@@ -20,16 +20,19 @@ SAMPLES = (" SAMPLE", " SAMPLE UNIFORM", " SAMPLE CLUSTER")
 
 
 def from_clause(
-    ctx: Context, budgets: tuple[str, ...] = (RATE, *(MEMORY + goal for goal in GOALS)), most: int = 3
+    ctx: Context,
+    budgets: tuple[str, ...] = (RATE, *(MEMORY + goal for goal in GOALS)),
+    most: int = 3,
+    table: int = 4,
 ) -> tuple[sources.From, str]:
-    """Two or three streams, perhaps a table beside them, and a budget for their join."""
+    """Two or three streams, a table beside one in ``table`` of them, and a budget for their join."""
     within = ctx.pick(*budgets)
     forms = (*BOUNDED, *BY_ROWS) if within == RATE else BOUNDED
     count = min(ctx.pick(2, 2, 2, 3), most, max(ctx.leaves, 2))
     found = _stream(ctx, forms)
     for _ in range(count - 1):
         _add(ctx, found, _stream(ctx, forms))
-    if ctx.chance(4):
+    if ctx.chance(table):
         source, alias = ctx.input("D"), ctx.alias()
         _add(ctx, found, sources.From(f"D AS {alias}", [Item(alias, source.columns, None)]))
     return found, within
@@ -44,6 +47,14 @@ def _stream(ctx: Context, forms: tuple[str, ...]) -> sources.From:
 def _add(ctx: Context, found: sources.From, other: sources.From) -> None:
     found.conjuncts.append(link(ctx, found.scope, other.scope))
     found.text, found.items = f"{found.text}, {other.text}", [*found.items, *other.items]
+
+
+def beside_a_table(ctx: Context) -> str:
+    """A join of streams and a table, within a budget."""
+    found, within = from_clause(ctx, table=1)
+    items = ", ".join(f"{c} AS c{n}" for n, c in enumerate(ctx.some(found.scope.columns(), 1, 3)))
+    items, group = _grouped(ctx, found.scope) if ctx.chance(2) else (items, "")
+    return _operator(ctx, items, group, f" FROM {found.text} WHERE {' AND '.join(found.conjuncts)}", within)
 
 
 # samples

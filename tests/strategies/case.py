@@ -20,6 +20,8 @@ class Case:
     until: int | None = None
     unit: str = "seconds"
     constraints: dict[str, str] = field(default_factory=dict)
+    meaning: str = ""
+    """A query that says what this one means where its table D is a relation, if they differ."""
 
     def __repr__(self) -> str:
         rows = ",\n".join(f"        {name!r}: {elements!r}" for name, elements in self.inputs.items())

@@ -9,6 +9,7 @@ from strategies.data import (
     BOOLEAN,
     DECIMAL,
     DOUBLE,
+    INSTANT,
     INT,
     LENGTH,
     MOMENT,
@@ -16,6 +17,7 @@ from strategies.data import (
     NUMERIC,
     ROUGH,
     STRING,
+    TIMES,
     VALUES,
 )
 from strategies.scope import Context, Scope
@@ -28,11 +30,13 @@ NUMBERS = (
 DECIMALS = ("({} + {})", "({} - {})", "({} * 2)", "-({})", "ABS({})", "COALESCE({}, 0.5)", "({} * {})",
             "CASE WHEN {c} THEN {} ELSE {} END", "CAST({} AS DECIMAL(12, 3))", "LEAST({}, {})")  # fmt: skip
 LENGTHS = ("({} + {})", "({} - {})", "({} * 2)", "COALESCE({}, {})", "CASE WHEN {c} THEN {} END")
-TEXTS = ("{}", "UPPER({})", "{} || '!'", "COALESCE({}, 'none')", "SUBSTRING({}, 1, 1)", "TRIM({})")
+TEXTS = ("{}", "UPPER({})", "{} || '!'", "COALESCE({}, 'none')", "SUBSTRING({}, 1, 1)", "TRIM({})",
+         "MD5({})", "SHA2({}, 256)")  # fmt: skip
 TESTS = (
     "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IS NULL", "{} IS NOT NULL", "{} IN ({}, {})",
     "{} NOT IN ({}, {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}",
 )  # fmt: skip
+PARTS = ("HOUR({})", "DAY({})", "MONTH({})", "MINUTE({})")
 BAND = "band"
 SIGNS = ("<", "<=", "<>", BAND, BAND)
 LIKES = ("{} LIKE 'a%'", "NOT {} LIKE '%b'", "{} NOT LIKE '%b'", "{} LIKE '_'")
@@ -43,7 +47,7 @@ def constant(ctx: Context, type_: str) -> str:
     known = [v for v in VALUES[type_] if v is not None and (type_ != DOUBLE or math.isfinite(v))]
     value = ctx.pick(*known)
     if isinstance(value, dt.datetime):
-        return f"'{value}'"
+        return f"{ctx.pick('', 'TIMESTAMP_NTZ ', 'TIMESTAMP ')}'{value.replace(tzinfo=None)}'"
     if isinstance(value, dt.timedelta):
         return f"INTERVAL {value // dt.timedelta(seconds=1)} SECONDS"
     return f"'{value}'" if isinstance(value, str) else str(value).upper()
@@ -51,7 +55,9 @@ def constant(ctx: Context, type_: str) -> str:
 
 def number(ctx: Context, scope: Scope, depth: int = 1) -> str:
     """A numeric expression."""
-    columns = scope.columns(NUMERIC)
+    columns, times = scope.columns(NUMERIC), scope.columns(TIMES)
+    if times and ctx.chance(4):
+        return ctx.pick(*PARTS).format(ctx.pick(*times))
     if depth == 0 or ctx.chance(2):
         return ctx.pick(*columns) if columns else constant(ctx, INT)
     form = ctx.pick(*NUMBERS)
@@ -69,10 +75,18 @@ def exact(ctx: Context, scope: Scope, depth: int = 1) -> str:
     return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
 
 
-def moment(ctx: Context, scope: Scope) -> str:
-    """A time, where there is a column of one."""
-    column = ctx.pick(*scope.columns({MOMENT}))
-    return ctx.pick(column, column, f"({column} + {length(ctx, scope, 0)})", f"({column} - INTERVAL 1 DAY)")
+def moment(ctx: Context, scope: Scope) -> tuple[str, str]:
+    """A time and its type, where there is a column of one."""
+    column = ctx.pick(*scope.columns(TIMES))
+    type_ = scope.types[column]
+    other = INSTANT if type_ == MOMENT else MOMENT
+    forms = [
+        (column, type_), (f"({column} + {length(ctx, scope, 0)})", type_),
+        (f"({column} - INTERVAL 1 DAY)", type_), (f"CAST({column} AS {other})", other),
+    ]  # fmt: skip
+    if type_ == INSTANT:
+        forms += [(f"DATE_TRUNC('{part}', {column})", INSTANT) for part in ("HOUR", "DAY", "MONTH")]
+    return ctx.pick(*forms)
 
 
 def length(ctx: Context, scope: Scope, depth: int = 1) -> str:
@@ -81,7 +95,7 @@ def length(ctx: Context, scope: Scope, depth: int = 1) -> str:
         form = ctx.pick(*LENGTHS)
         parts = [length(ctx, scope, depth - 1) for _ in range(form.count("{}"))]
         return form.format(*parts, c=test(ctx, scope) if "{c}" in form else "")
-    columns, times = scope.columns({LENGTH}), scope.columns({MOMENT})
+    columns, times = scope.columns({LENGTH}), scope.columns(TIMES)
     forms = [*columns, constant(ctx, LENGTH)]
     if times:
         forms += [f"({ctx.pick(*times)} - {ctx.pick(*times)})"] * 2
@@ -90,7 +104,9 @@ def length(ctx: Context, scope: Scope, depth: int = 1) -> str:
 
 def text(ctx: Context, scope: Scope) -> str:
     """A string expression."""
-    columns = scope.columns({STRING})
+    columns, times = scope.columns({STRING}), scope.columns(TIMES)
+    if times and ctx.chance(3):
+        return ctx.pick("CAST({} AS STRING)", "DATE_FORMAT({}, 'yyyy-MM-dd')").format(ctx.pick(*times))
     return ctx.pick(*TEXTS).format(ctx.pick(*columns) if columns else constant(ctx, STRING))
 
 
@@ -109,7 +125,7 @@ def condition(ctx: Context, scope: Scope) -> str:
     form = ctx.pick("test", "or", "or", "not", "not", "compare")
     if form == "test":
         return test(ctx, scope)
-    if form == "compare" and scope.columns({MOMENT}) and ctx.chance(2):
+    if form == "compare" and scope.columns(TIMES) and ctx.chance(2):
         return f"{length(ctx, scope)} {ctx.pick('<', '>=', '<>', '=')} {length(ctx, scope)}"
     if form == "compare":
         sign = ctx.pick("<", ">=", "<>", "=")
@@ -139,7 +155,7 @@ def pairs(left: Scope, right: Scope) -> list[tuple[str, str]]:
         (m, n)
         for m, s in left.types.items()
         for n, t in right.types.items()
-        if s == t != ROUGH or {s, t} <= NUMERIC
+        if s == t != ROUGH or {s, t} <= NUMERIC or {s, t} <= TIMES
     ]
 
 

@@ -12,11 +12,11 @@ from strategies.data import (
     DOUBLE,
     INT,
     LENGTH,
-    MOMENT,
     NUMBER,
     NUMERIC,
     ROUGH,
     STRING,
+    TIMES,
 )
 from strategies.expressions import condition, constant, exact, length, moment, number, of_type, test, text
 from strategies.scope import Context, Scope
@@ -147,8 +147,8 @@ def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
         kinds += ["scalar", "scalar", "truth", "truth"]
     if scope.columns({DECIMAL}):
         kinds += ["exact"] * 3
-    if scope.columns({MOMENT}):
-        kinds += ["moment", "length", "length"]
+    if scope.columns(TIMES):
+        kinds += ["moment", "moment", "length", "length"]
     kind = ctx.pick(*kinds)
     if kind == "column":
         column = ctx.pick(*scope.columns())
@@ -163,7 +163,7 @@ def _item(ctx: Context, scope: Scope, depth: int) -> Typed:
         "test": lambda: (f"({test(ctx, scope)})", BOOLEAN),
         "null": lambda: ("NULL", NUMBER),
         "exact": lambda: (exact(ctx, scope), DECIMAL),
-        "moment": lambda: (moment(ctx, scope), MOMENT),
+        "moment": lambda: moment(ctx, scope),
         "length": lambda: (length(ctx, scope), LENGTH),
     }[kind]()
 
@@ -230,7 +230,7 @@ def aggregate(ctx: Context, scope: Scope) -> Typed:
     if scope.columns({DECIMAL}):
         forms += [(f"SUM({ctx.pick('', 'DISTINCT ')}{exact(ctx, scope)})", DECIMAL)] * 3
         forms += [(f"{ctx.pick('MIN', 'MAX')}({exact(ctx, scope)})", DECIMAL)]
-    if scope.columns({MOMENT}):
+    if scope.columns(TIMES):
         forms += [(f"{ctx.pick('MIN', 'MAX')}({length(ctx, scope)})", LENGTH)] * 3  # DuckDB has no SUM
     if whole:
         forms += [(f"{rough}{ctx.pick(*whole)}), 6)", ROUGH)] * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strategies import sources
-from strategies.data import BIGINT, INT, NUMBER, NUMERIC, ROUGH
+from strategies.data import BIGINT, INT, NUMBER, NUMERIC, ROUGH, TIMES
 from strategies.expressions import condition, constant, link, number, test
 from strategies.scope import Context, Scope
 
@@ -137,4 +137,4 @@ def _plain_where(found: sources.From) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    return one == other != ROUGH or {one, other} <= NUMERIC | {NUMBER}
+    return one == other != ROUGH or {one, other} <= NUMERIC | {NUMBER} or {one, other} <= TIMES

@@ -7,7 +7,7 @@ from strategies.scope import Context
 
 FORMS = (
     "", "", "[ROWS UNBOUNDED]", "[RANGE UNBOUNDED]", "[RANGE {n}]", "[NOW]", "[RANGE 0 SECONDS]",
-    "[RANGE 1 SECOND]", "[ROWS {n}]", "[ROWS {n}]", "[RANGE {n} SECONDS]", "[RANGE {n} SECONDS]",
+    "[RANGE 1 SECOND]", "[ROWS {n}]", "[ROWS {n}]", "[RANGE {n} SECONDS]", "[RANGE INTERVAL {n} SECONDS]",
     "[PARTITION BY {keys} ROWS {n}]", "[PARTITION BY {keys} ROWS 1]", "[PARTITION BY {keys} RANGE {n}]",
     "[RANGE {n} SLIDE {k}]", "[RANGE {n} SECONDS SLIDE {k} SECONDS]", "[ROWS {n} SLIDE {k}]",
     "[PARTITION BY {keys} ROWS {n} SLIDE {k}]", "[RANGE UNBOUNDED SLIDE {k}]", "[ROWS UNBOUNDED SLIDE {k}]",
