@@ -153,8 +153,10 @@ def _check_sides(join: logical.Join, within: Within, at: exp.Expr) -> None:
             raise unsupported("WITHIN MEMORY for a stream that a subquery joins with a table", at,
                               "name the table in FROM beside the streams")  # fmt: skip
         if by_rows and limited:
-            raise error("WITHIN MEMORY does not apply to [ROWS n]", at,
-                        "write a smaller [ROWS n], or [RANGE ...] windows")  # fmt: skip
+            grouped = any(s.partition_by for s in _windows(side))
+            form = "[PARTITION BY ... ROWS n]" if grouped else "[ROWS n]"
+            message = f"WITHIN MEMORY does not apply to {form}: when a row leaves is not known on arrival"
+            raise error(message, at, "write a smaller n, a [RANGE ...] window, or WITHIN RATE")
         if (budgeted.changes_in_any_way(side) and not by_rows) or not _windows(side):
             raise unsupported("WITHIN for a relation that is not a window of a stream", at,
                               "leave it out, or join a stream with a window")  # fmt: skip
