@@ -19,6 +19,7 @@ _WORDS = (
     "HAVING", "ROLLUP", "CUBE", "GROUPING SETS", "SELECT DISTINCT", "LIMIT", "OFFSET", "QUALIFY", "UNION",
     "INTERSECT", "EXISTS", "WITHIN MEMORY", "WITHIN RATE", "MAXIMIZE", "SAMPLE", "INTERVAL", "WINDOW",
     "DWINDOW", "RIGHT JOIN", "LEFT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN",
+    "RIGHT SEMI JOIN",
 )  # fmt: skip
 FORMS = {
     **{f"[{name}": rf"\[{name}\b" for name in ("NOW", "RANGE", "ROWS", "TUMBLE", "HOP", "SESSION")},

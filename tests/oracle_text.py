@@ -19,6 +19,9 @@ WITHIN = re.compile(
     r"(?: MAXIMIZE RESULTS(?: USING \w+)?| SAMPLE(?: UNIFORM| CLUSTER)?)?"
 )
 ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
+OF_RIGHT = re.compile(
+    r"(\w+(?: \[[^\]]*\])? AS \w+) RIGHT (SEMI|ANTI) JOIN (\w+(?: \[[^\]]*\])? AS \w+)"
+)
 BETWEEN = {"WINDOW", "DWINDOW"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS | BETWEEN
@@ -74,6 +77,7 @@ def take_apart(cql: str) -> Query:
 
 def plain(cql: str) -> str:
     """One query, with views in place of their names, and without budgets, which are large enough."""
+    cql = OF_RIGHT.sub(r"\3 \2 JOIN \1", cql)  # while views are names
     *definitions, query = cql.strip().rstrip(";").split("; ")
     for definition in reversed(definitions):
         view = re.fullmatch(r"CREATE VIEW (\w+)(?: \((.*?)\))? AS (.*)", definition, re.DOTALL)

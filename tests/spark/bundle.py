@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from local_host import Manner
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,6 +48,7 @@ from penstock.spark.wire.record import command_to_json
 from penstock.spark.wire.results import shown
 
 if TYPE_CHECKING:
+    from local_host import Manner
     from strategies import Case
 
 RESULTS = "case INT, blob BINARY"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from strategies import selects, w_joins
@@ -12,6 +13,8 @@ from strategies.windows import BY_TIME, FORMS, window
 
 JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT OUTER JOIN", "FULL OUTER JOIN", "SEMI JOIN",
          "ANTI JOIN")  # fmt: skip
+NAMED = re.compile(r"\w+(?: \[[^\]]*\])? AS \w+")
+"""An input by its name."""
 
 
 @dataclass
@@ -92,8 +95,13 @@ def _join(ctx: Context, result: From, group: Part, other: Part, using: bool, dep
         conjuncts.append(draw(ctx, side, depth))
     if kind != "JOIN" and ctx.chance(10):
         conjuncts = [condition(ctx, group.scope if ctx.chance(2) else other.scope)]
+    of_one = kind in ("SEMI JOIN", "ANTI JOIN")
+    if of_one and NAMED.fullmatch(result.text) and NAMED.fullmatch(other.text) and ctx.chance(3):
+        result.text = f"{result.text} RIGHT {kind} {other.text} ON {' AND '.join(conjuncts)}"
+        result.items, group.items = [], []
+        return other.items
     result.text = f"{result.text} {kind} {other.text} ON {' AND '.join(conjuncts)}"
-    return [] if kind in ("SEMI JOIN", "ANTI JOIN") else other.items
+    return [] if of_one else other.items
 
 
 def _nested(ctx: Context, depth: int) -> Part:

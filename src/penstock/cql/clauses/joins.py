@@ -1,4 +1,4 @@
-"""JOIN in FROM: inner and cross, left, right and full outer, left semi and anti; ON, USING and NATURAL.
+"""JOIN in FROM: inner and cross, left, right and full outer, semi and anti; ON, USING and NATURAL.
 
 Adjacent inner joins are collected into one n-ary join; every other join becomes a single input. A column
 that USING names is visible once: the left side's, the right side's in a right join, the one that is not NULL
@@ -116,8 +116,7 @@ def join(left: Joined, right: Joined, node: exp.Join, context: Context) -> Joine
     join_kind = KINDS.get(words)
     if join_kind is None or node.method not in ("", "NATURAL"):
         written = " ".join(w for w in (node.method, node.side, node.kind) if w)
-        hint = "exchange the sides and write LEFT" if node.kind in ("SEMI", "ANTI") else None
-        raise unsupported(f"{written} JOIN", node, hint)
+        raise unsupported(f"{written} JOIN", node)
     merge = _MERGED.get(words, _left_one)
     on = _condition(left, right, node, merge)
     if join_kind is not _inner:
@@ -176,10 +175,10 @@ def _outer(kind: str) -> JoinKind:
     return join_outer
 
 
-def _semi(anti: bool) -> JoinKind:
+def _semi(anti: bool, of_right: bool = False) -> JoinKind:
     def join_semi(left: Joined, right: Joined, node: exp.Join, on: Condition) -> Joined:
-        semijoin = SemiJoin(left.plan(), right.plan(), tuple(on.conjuncts), anti)
-        return left.as_one(semijoin, left.scope)
+        kept, other = (right, left) if of_right else (left, right)
+        return kept.as_one(SemiJoin(kept.plan(), other.plan(), tuple(on.conjuncts), anti), kept.scope)
 
     return join_semi
 
@@ -194,6 +193,8 @@ KINDS: dict[tuple[str, ...], JoinKind] = {
     ("LEFT", "SEMI"): _semi(anti=False),
     ("ANTI",): _semi(anti=True),
     ("LEFT", "ANTI"): _semi(anti=True),
+    ("RIGHT", "SEMI"): _semi(anti=False, of_right=True),
+    ("RIGHT", "ANTI"): _semi(anti=True, of_right=True),
 }
 
 Merge = Callable[[Expression, Expression, exp.Expr], Expression]
