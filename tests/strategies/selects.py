@@ -251,6 +251,10 @@ def _one_aggregate(ctx: Context, scope: Scope, column: str) -> Typed:
     )  # fmt: skip
 
 
+ROUNDED = ("COVAR", "CORR", "SKEWNESS", "KURTOSIS")
+"""Aggregates that DuckDB's doubles tell from zero where they are zero."""
+
+
 def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     """An aggregate of rows in an order; by time only if rows have one, arrays only if nothing reads them."""
     column, other, n = ctx.pick(*scope.columns()), ctx.pick(*scope.columns()), ctx.pick(0, 0.25, 0.5, 1)
@@ -278,7 +282,8 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
         forms += [(f"COLLECT_SET({column})", ROUGH)] + [(f"COLLECT_LIST({column})", ROUGH)] * timed
     call, type_ = ctx.pick(*forms)
     call = f"{call} FILTER (WHERE {condition(ctx, scope)})" if ctx.chance(3) else call
-    return f"ROUND({call}, 1)" if call.startswith("APPROX_PERCENTILE") else call, type_
+    digits = 1 if call.startswith("APPROX_PERCENTILE") else 6 if call.startswith(ROUNDED) else None
+    return call if digits is None else f"ROUND({call}, {digits})", type_
 
 
 def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:
