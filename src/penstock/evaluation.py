@@ -18,7 +18,7 @@ from penstock.errors import CatalogError, DataError
 from penstock.in_process import InProcessRun
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
-from penstock.schema import INTERVAL, MOST_TICKS, TIMESTAMP, TimeDomain
+from penstock.schema import INTERVAL, MOST_TICKS, TIMESTAMP, TimeDomain, sql_name
 from penstock.settings import Settings
 
 Row = dict[str, Any]
@@ -248,6 +248,7 @@ def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table
     for row in rows:
         if not isinstance(row, Mapping) or not all(isinstance(column, str) for column in row):
             raise CatalogError(f"a row of input {name!r} maps names of columns to values, not {row!r}")
+    inferred = schema is None
     schema = _inferred(name, rows) if schema is None else schema
     extra = next((column for row in rows for column in row if column not in schema.names), None)
     if extra is not None:
@@ -255,7 +256,10 @@ def _table(name: str, rows: Sequence[Row], schema: pa.Schema | None) -> pa.Table
     try:
         return pa.Table.from_pylist(list(rows), schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise CatalogError(f"a row of input {name!r} does not fit its schema: {error}") from None
+        found = ", ".join(f"{f.name} {sql_name(f.type)}" for f in schema)
+        hint = "; give the types with schemas" if inferred else ""
+        message = f"a row of input {name!r} does not fit its schema {found}: {error}{hint}"
+        raise CatalogError(message) from None
 
 
 def _inferred(name: str, rows: Sequence[Row]) -> pa.Schema:

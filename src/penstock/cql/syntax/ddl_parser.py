@@ -227,7 +227,8 @@ class DDLParser(SparkParser):
     def _parse_source(self, formats: tuple[str, ...]) -> Source:
         start = self._curr or self._prev
         if not self._match_texts(formats):
-            raise error(f"FROM takes one of {', '.join(formats)}", start)
+            hint = "register a DataFrame of another source with create_stream or create_table"
+            raise error(f"FROM takes one of {', '.join(formats)}", start, hint)
         name = self._prev.text.lower()
         source = Source(format=name)
         if name != "rate":

@@ -6,6 +6,7 @@ from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
+from penstock.cql.syntax.ddl_parser import DEFINED
 from penstock.cql.syntax.dialect import CQL
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.errors import CQLError
@@ -71,6 +72,16 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
     if word == "EMIT" and next_word in ("CHANGES", "FINAL"):
         hint = "leave it out: a query returns all changes"
         return error(f"EMIT {next_word} is not part of CQL", token, hint)
+    if word == "WATERMARK" and following.token_type != TokenType.L_PAREN:
+        hint = "write TIMESTAMP BY ts DISORDER 5 SECONDS after the columns"
+        return error("WATERMARK is not part of CQL", token, hint)
+    if word == "WITH" and called and before is not None and before.token_type == TokenType.R_PAREN:
+        hint = "write FROM JSON 'directory', FROM KAFKA 'topic' or another source after the columns"
+        return error("WITH (...) is not part of CREATE", token, hint)
+    if word == "PRIMARY KEY" and not called:
+        return error("a key stands after the columns", token, "write PRIMARY KEY (id) after TIMESTAMP BY")
+    if word in ("DESCRIBE", "DESC") and next_word in DEFINED:
+        return error(f"{word} takes a name alone", following, f"write {word} s")
     if word in _BRACKETED and following.token_type in (TokenType.NUMBER, TokenType.INTERVAL):
         if before is not None and before.token_type in (TokenType.VAR, TokenType.L_PAREN):
             return error("a window stands in brackets after its stream", token, f"write S [{word} ...]")
