@@ -86,12 +86,18 @@ class Manner:
     aligned: bool = False
     """Batches of all streams end at the same instants, ``cuts`` in parts of the time."""
 
+    def edges(self, stamps: Sequence[int]) -> list[int]:
+        """Where batches of a stream with these timestamps begin and end."""
+        cuts = sorted(self.cuts)
+        if self.aligned:
+            inner = [sum(ts < cut * LAST_INSTANT for ts in stamps) for cut in cuts]
+        else:
+            inner = [round(cut * len(stamps)) for cut in cuts]
+        return [0, *inner, len(stamps)]
+
     def batches(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
         """The rows of each batch."""
-        edges = [round(b * len(rows)) for b in (0.0, *sorted(self.cuts), 1.0)]
-        if self.aligned:
-            ends = [b * LAST_INSTANT for b in sorted(self.cuts)]
-            edges = [0, *(sum(element[0] < end for element in rows) for end in ends), len(rows)]
+        edges = self.edges([element[0] for element in rows])
         return [rows[low:high] for low, high in zip(edges, edges[1:], strict=False)]
 
 

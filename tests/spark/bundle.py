@@ -117,9 +117,10 @@ class Member:
         self.commands.sent.clear()
         for name, rows in self.finite.streams.items():
             marks = {"case": self.number, "input": name, HEARTBEAT: False}
-            batches = self.manner.batches(rows)
-            if number < len(batches):
-                yield from ({**marks, **row} for row in batches[number].to_pylist())
+            edges = self.manner.edges(rows.column(TS).to_pylist())
+            if number + 1 < len(edges):
+                mine = rows.slice(edges[number], edges[number + 1] - edges[number])
+                yield from ({**marks, **row} for row in mine.to_pylist())
             else:
                 yield {**marks, HEARTBEAT: True, TS: self.end + 1}
 

@@ -3,7 +3,7 @@
 80 queries run in bundles, with 1 or with 4 partitions (in ``make long`` with both, and on the engine), each
 bundle in a session of another time zone; in further ones tables change between batches and while the bundle
 is stopped, beside streams that obey constraints; two queries run one by one, as a user would.
-``PENSTOCK_BUNDLED`` runs more.
+``PENSTOCK_BUNDLED`` runs more, ``PENSTOCK_SEED`` others.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ import penstock
 SIZE = 40
 """Cases that share one streaming query."""
 BUNDLED = int(os.environ.get("PENSTOCK_BUNDLED", "80"))
+SEEDS = int(os.environ.get("PENSTOCK_SEED", "0")) * 1_000_000_000
 ZONES = ("Europe/Berlin", "America/New_York", "UTC", "Australia/Lord_Howe", "Asia/Kolkata")
 """Time zones of sessions: no result depends on them. The data has times at which clocks of some change."""
 CHANGING, STOPPED = 16, 2
@@ -51,7 +52,7 @@ CHANGING, STOPPED = 16, 2
 def bundle(number: int) -> list[tuple[Case, list[oracle.Change]]]:
     """The cases of a bundle, the same in every run, with what the oracle says of them."""
     found: list[tuple[Case, list[oracle.Change]]] = []
-    seed = number * 1_000_000
+    seed = SEEDS + number * 1_000_000
     while len(found) < SIZE:
         seed += 1
         case = draw_case(Choices(random=Random(seed)))
@@ -79,7 +80,7 @@ def test_bundles(spark: Any, number: int, tmp_path: Path) -> None:
     with in_zone(spark, zone):
         for partitions in (1, 4) if LONG else (4 - number % 2 * 3,):
             root = tmp_path / str(partitions)
-            results = run([c for c, _ in chosen], spark, root, [Manner(partitions, (0.5,))] * SIZE)
+            results = run([c for c, _ in chosen], spark, root, [Manner(partitions, (0.5,), aligned=True)] * SIZE)
             for (case, expected), actual in zip(chosen, results, strict=True):
                 shown = without_bounds(actual, case)
                 compare(shown, expected, case, f"{case}\non Spark, {partitions} partitions, {zone}")
@@ -88,14 +89,14 @@ def test_bundles(spark: Any, number: int, tmp_path: Path) -> None:
 def changing(number: int) -> list[tuple[Case, Manner, Case]]:
     """Cases with tables that change, how they run, and with relations in place of the tables."""
     found: list[tuple[Case, Manner, Case]] = []
-    seed = number * 1_000_000
+    seed = SEEDS + number * 1_000_000
     while len(found) < CHANGING:
         seed += 1
         choices = Choices(random=Random(seed))
         case = draw_table_case(choices)
         case = obeying(choices, case) if choices.chance(2) else case
         with suppress(Skip):
-            manner = Manner(choices.pick(1, 2, 3, 4), (0.3, 0.7))
+            manner = Manner(choices.pick(1, 2, 3, 4), (0.3, 0.7), aligned=True)
             manner = replace(manner, versions=versions_of(choices, case, len(manner.cuts) + 2))
             relation = with_versions(case, manner, run_versions(case, manner)[1])
             expect_something(relation)
