@@ -80,7 +80,8 @@ def test_bundles(spark: Any, number: int, tmp_path: Path) -> None:
     with in_zone(spark, zone):
         for partitions in (1, 4) if LONG else (4 - number % 2 * 3,):
             root = tmp_path / str(partitions)
-            results = run([c for c, _ in chosen], spark, root, [Manner(partitions, (0.5,), aligned=True)] * SIZE)
+            manners = [Manner(partitions, (0.5,), aligned=True)] * SIZE
+            results = run([c for c, _ in chosen], spark, root, manners)
             for (case, expected), actual in zip(chosen, results, strict=True):
                 shown = without_bounds(actual, case)
                 compare(shown, expected, case, f"{case}\non Spark, {partitions} partitions, {zone}")
