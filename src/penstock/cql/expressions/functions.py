@@ -19,12 +19,12 @@ from penstock.schema import sql_name
 CHANGING = "its value depends on when or where it is computed"
 RECENT = f"{CHANGING}; for the rows of the last hour write FROM S [RANGE 1 HOUR]"
 REFUSED = {
+    **dict.fromkeys("now current_timestamp current_date current_time localtimestamp curdate".split(), RECENT),
     **dict.fromkeys(
         """rand random randn uuid shuffle monotonically_increasing_id spark_partition_id input_file_name
         current_user""".split(),
         CHANGING,
     ),
-    **dict.fromkeys("now current_timestamp current_date current_time localtimestamp curdate".split(), RECENT),
 }
 ABSENT = {
     "proctime": "declare the stream with TIMESTAMP BY ARRIVAL",
