@@ -186,7 +186,7 @@ def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     if any("less what leaves" in n.describe() for n in nodes(plan)):
         if manner.skew:
             raise Hasty
-        manner = dataclasses.replace(manner, aligned=True)
+        manner = dataclasses.replace(manner, aligned=not manner.times)
     stages = [
         [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
     ]
