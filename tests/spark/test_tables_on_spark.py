@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import penstock
 from penstock.errors import CatalogError, CQLError
 from penstock.spark.driver import commands
 from penstock.spark.driver.session import Session
+from penstock.spark.driver.tables import QueryTables
 
 pytestmark = pytest.mark.spark
 OLD, NEW = {"k": [1, 2], "name": ["one", "two"]}, {"k": [1, 3], "name": ["ONE", "three"]}
@@ -167,6 +169,23 @@ def test_many_refreshes_leave_few_files(
     world.table(NEW)
     world.rows((11, 1))
     assert world.run(cql) == [(11, 1, "ONE")]
+
+
+def test_a_read_that_fails_does_not_end_refreshing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, reads = QueryTables((), (), {}), list[str]()
+    commands_ = SimpleNamespace(runs=True, run_id="")
+
+    def refresh(name: str) -> bool:
+        reads.append(name)
+        commands_.runs = len(reads) < 3
+        raise FileNotFoundError("a file was replaced while it was read")
+
+    every = SimpleNamespace(table=SimpleNamespace(name="T", refresh_every=0.01))
+    monkeypatch.setattr(tables, "_inputs", {"T": every})
+    monkeypatch.setattr(tables, "_commands", commands_)
+    monkeypatch.setattr(tables, "refresh", refresh)
+    tables._refresh_every(0.01)
+    assert reads == ["T"] * 3
 
 
 def test_what_cannot_be_refreshed(session: Session) -> None:

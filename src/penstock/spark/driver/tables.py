@@ -135,6 +135,10 @@ class QueryTables:
                     self.refresh(name)
                 except PenstockError as error:
                     _log.warning("%s; it stays as it was", error)
+                except Exception as error:  # noqa: BLE001
+                    # Files that are replaced while they are read fail in many ways; the next read may not.
+                    if self.runs:
+                        _log.warning("table %r cannot be read: %s; it stays as it was", name, sentence(error))
 
 
 _running: list[QueryTables] = []
