@@ -116,6 +116,7 @@ def test_run_writes_parquet(here, program, tmp_path):
     assert "query-1: batch 0, " in log.read_text() and "query-1: ended" in log.read_text()
 
 
+@pytest.mark.apart
 def test_run_is_a_program_that_sigterm_ends_after_its_batches(program, tmp_path):
     log, state = tmp_path / "log", tmp_path / "state"
     run = subprocess.Popen(

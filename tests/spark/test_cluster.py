@@ -63,6 +63,7 @@ query.stop()
 """
 
 
+@pytest.mark.apart
 def test_measurements_come_from_every_executor(tmp_path: Path) -> None:
     for name in "AB":
         (tmp_path / name).mkdir()

@@ -33,6 +33,7 @@ print(json.dumps({"jvm": jvm, "engines": [m.value for m in ps.metrics().of(Prope
 """
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize(
     ("end", "signals"),
     [
