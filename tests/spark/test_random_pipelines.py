@@ -137,7 +137,7 @@ class Run:
         for name, query in self.asked.items():
             last = min(self.feed.now, query.until)
             rows = {n: [e for e in own if query.since <= e[0]] for n, own in self.feed.rows.items()}
-            how: dict[str, Any] = {"begins": query.since, "opens": query.begin} if query.since else {}
+            how: dict[str, Any] = {"begins": query.since, "opens": query.begin} if query.begin else {}
             expected = oracle.evaluate(query.text, rows, until=self.feed.now, **how)
             about = f"{name}: {query.text}\nsince {query.since}, from {query.begin} to {query.until}"
             shown = [c for c in found[name] if c[0] <= last]
