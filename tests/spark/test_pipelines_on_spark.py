@@ -139,7 +139,7 @@ def test_queries_come_and_go_over_a_restart(feed: Feed) -> None:
     later = 4 * feed.files - 1
     step(feed, pipeline)
     pipeline.drop("totals")
-    assert "shared with" in pipeline.explain()
+    assert "S by k: to 2 partitions by hash of S.k; read by pairs, large" in pipeline.explain()
     step(feed, pipeline)
     assert states(pipeline) == {"totals": "dropped", "pairs": "running", "large": "running"}
     pipeline.stop()
