@@ -148,8 +148,11 @@ class Packed:
 
     case: int
 
-    def __call__(self, result: Message, commands: Sequence[Command]) -> Iterator[pd.DataFrame]:
-        yield pd.DataFrame({"case": [self.case], "blob": [bytes(result.body)]})
+    def __call__(
+        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        if result is not None:
+            yield pd.DataFrame({"case": [self.case], "blob": [bytes(result.body)]})
 
 
 class Relays(StatefulProcessor):
