@@ -15,7 +15,7 @@ the whole stream, or ticks of the stream's time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Use:
     slack: float | None = None
     sample: float | None = None
     window: int | None = None
-    directory: str | None = None
+    directory: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def monitored(self) -> bool:
