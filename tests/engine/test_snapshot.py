@@ -77,6 +77,10 @@ QUERIES = {
     "ranks": "SELECT n, RANK() OVER (PARTITION BY s ORDER BY s2 DESC) AS r FROM A [ROWS 9]",
     "rollup": "SELECT s, k, COUNT(*) AS c, SUM(x) AS x FROM A [ROWS 9] GROUP BY ROLLUP (s, k)",
     "join that drops rows by constraints": "SELECT A.k, B.s FROM A, B WHERE A.n = B.n",
+    "join that finds constraints": "SET penstock.constraints = 'monitored'; "
+    "SELECT A.k, B.s FROM A, B WHERE A.n = B.n",
+    "join with rows on disk": "SET penstock.constraints = 'monitored safe'; "
+    "SELECT A.k, B.s FROM A [RANGE 20], B [RANGE 20] WHERE A.n = B.n",
     "self-join": "SELECT x.n, y.n AS m FROM A [ROWS 4] AS x, A [RANGE 3] AS y WHERE x.k = y.k",
     **{
         goal: f"SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k {goal}"
