@@ -324,8 +324,7 @@ def test_every_operator_with_state_is_among_the_queries() -> None:
     reached = {type(e.operator) for q in QUERIES.values() for e in engine_of(q).entities}
     kept = {c for c in subclasses(Operator) if c.saved and not isabstract(c)}
     missing = {c for c in kept if c.__module__.startswith("penstock")} - reached
-    # Those of pipelines are in tests/pipelines.py, that of monitored constraints in test_monitored.py.
-    assert {c.__name__ for c in missing} == {"_SinceRow", "_History", "MonitoredJoin"}
+    assert {c.__name__ for c in missing} == {"_SinceRow", "_History"}  # only in tests/pipelines.py
     assert snapshot.Stateful in Operator.__mro__
 
 
