@@ -21,6 +21,7 @@ _ICONS = {
     "w-join": "join",
     "antijoin": "join",
     "aggregate": "sum",
+    "window-aggregate": "sum",
     "rank": "sum",
     "duplicate-eliminate": "set",
     "union": "set",
