@@ -220,6 +220,20 @@ def test_a_cache_that_pays_is_found_and_kept() -> None:
 
 
 @pytest.mark.usefixtures("work_clock")
+def test_a_cache_is_not_judged_while_it_fills() -> None:
+    running = Running()
+    for _ in range(20):
+        running.step()
+    caches = running.caches
+    cache = next(c.cache for s, c in caches.caches.items() if s.inputs == (0, 1))
+    for found in (False, True):
+        cache.hits, cache.misses = (FAST.bloom_tuples if found else -(10**6)), 0
+        caches.profile[2].cached.clear()
+        running.step()
+        assert bool(caches.profile[2].cached) == found
+
+
+@pytest.mark.usefixtures("work_clock")
 def test_a_cache_of_which_too_little_is_known_stays() -> None:
     """Few slices have gone through it when the next interval is over: what it was chosen for still counts."""
     running = Running(thresholds=replace(FAST, observations=16, interval=4000))

@@ -160,9 +160,18 @@ class AdaptiveCaches(JoinCaches):
         seconds = self._clock() - began
         self.budget.busy += seconds
         if count >= self._sample(profile):
-            seen = profile.cached if pipeline.root in self._roots else profile.plain
-            seen.append(Slice(seconds, count, len(found)))
+            if pipeline.root not in self._roots:
+                profile.plain.append(Slice(seconds, count, len(found)))
+            elif self._filled(pipeline.root):
+                profile.cached.append(Slice(seconds, count, len(found)))
         return found
+
+    def _filled(self, root: int) -> bool:
+        """Whether the caches of a pipeline have been looked up often enough to have the keys that come again:
+        before that, slices tell what it takes to fill them.
+        """
+        caches = [self.caches[p.segment].cache for p in self.plan if p.root == root]
+        return all(c.hits + c.misses >= self.thresholds.bloom_tuples for c in caches)
 
     def _to_bypass(self, root: int) -> bool:
         """Whether some tuples do without the caches of their pipeline."""
