@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from local_host import Manner
 from longer import longer
 from strategies import Case
 
@@ -128,7 +129,8 @@ def test_engine(query: str, partitions: int) -> None:
 def test_on_spark(spark: Any, tmp_path: Path, partitions: int) -> None:
     from bundle import run
 
-    found = run([case(query) for query in QUERIES], spark, tmp_path, partitions, batches=2)
+    manners = [Manner(partitions, (0.5,))] * len(QUERIES)
+    found = run([case(query) for query in QUERIES], spark, tmp_path, manners)
     for query, changes in zip(QUERIES, found, strict=True):
         check(query, changes)
 

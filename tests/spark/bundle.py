@@ -105,7 +105,7 @@ class Member:
         rows = dict(self.manner.versions).get(number)
         if rows is None:
             return
-        write_table(self.root, pa.Table.from_pylist(list(rows), self.finite.tables["D"].schema))
+        write_table(self.root / "D", pa.Table.from_pylist(list(rows), self.finite.tables["D"].schema))
         if not stopped:
             assert self.tables is not None
             self.tables.refresh("D")
@@ -230,11 +230,11 @@ def run(
     return [sorted((c for c in found[m.number] if c[0] <= m.end), key=lambda c: c[0]) for m in members]
 
 
-def write_table(root: Path, rows: pa.Table) -> None:
-    """The rows that the table D of a case has from now on."""
-    (root / "D").mkdir(parents=True, exist_ok=True)
-    old = list((root / "D").iterdir())
-    pq.write_table(rows, root / "D" / f"{len(list(root.iterdir()))}-{os.urandom(4).hex()}.parquet")
+def write_table(directory: Path, rows: pa.Table) -> None:
+    """The rows that the table of a case has from now on."""
+    directory.mkdir(parents=True, exist_ok=True)
+    old = list(directory.iterdir())
+    pq.write_table(rows, directory / f"{os.urandom(8).hex()}.parquet")
     for file in old:
         file.unlink()
 
@@ -249,7 +249,7 @@ def _catalog(finite: Finite, stream: DataFrame, spark: SparkSession, root: Path)
         options = replace(finite.options(name), heartbeat=HEARTBEAT)
         catalog[name] = Input(name, schema, options, kind, source)
     for name, rows in finite.tables.items():
-        write_table(root, rows)
+        write_table(root / name, rows)
         df = spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(root / name))
         catalog[name] = TableDef(name, rows.schema, InputFrame(df))
     return catalog

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from bundle import run
 from exchange_data import SCHEMA, data
+from local_host import Manner
 from pyspark.sql import DataFrame
 from strategies import Case
 
@@ -34,7 +35,7 @@ def test_the_answer_is_the_oracles_on_spark(spark: Any, tmp_path: Path) -> None:
     schemas = dict.fromkeys(inputs, SCHEMA)
     cases = [Case(query, inputs, schemas, 20) for query in QUERIES.values()]
     with closing(penstock.connect(spark)):
-        found = run(cases, spark, tmp_path, partitions=4, batches=2)
+        found = run(cases, spark, tmp_path, [Manner(4, (0.5,))] * len(cases))
     for case, got in zip(cases, found, strict=True):
         oracle.assert_same(got, oracle.evaluate(case.cql, inputs, schemas, until=20), case.cql)
 
