@@ -107,12 +107,14 @@ def pipeline(choices: Choices, depth: int | None = None) -> PipelineTrial:
 
 
 def _resized(choices: Choices, text: str) -> str:
-    """The query, with windows of other sizes now and then: they are what shares a store."""
+    """The query, with windows of other sizes now and then: they are what shares a store.
+
+    The last row alone stays the last one: a scalar subquery may have it.
+    """
     if choices.chance(2):
         return text
-    return re.sub(
-        r"\[((?:PARTITION BY \w+ )?ROWS|RANGE) \d\]", lambda m: f"[{m[1]} {choices.pick(1, 2, 5)}]", text
-    )
+    size = r"\[(PARTITION BY \w+ ROWS|ROWS|RANGE) (?!1\])\d\]"
+    return re.sub(size, lambda m: f"[{m[1]} {choices.pick(1, 2, 5)}]", text)
 
 
 def _of_all_sizes(choices: Choices, case: Case) -> list[str]:
