@@ -235,7 +235,7 @@ class SessionBackend:
                 raise CatalogError("this is a query; register it under a name")
             listed: Any = self._session.run(statement)
             if listed is None:
-                done.append(f"{type(statement).__name__}: done")
+                done.append("done")
             else:
                 rows = [listed.columns, *(map(str, row) for row in listed.collect())]
                 done.append("\n".join("\t".join(row) for row in rows))

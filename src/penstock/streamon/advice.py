@@ -136,6 +136,6 @@ def violated(found: Measurements) -> dict[tuple[str, str], str]:
 def _violated(constraint: str, rows: int) -> str:
     times = "once" if rows == 1 else f"{rows:,} times"
     return (
-        f"a declared constraint was seen violated {times}: {constraint}. Results may be missing; declare a "
-        "larger k, or SET penstock.constraints = 'off'"
+        f"a declared constraint was seen violated {times}: {constraint}. Results may be missing; declare "
+        "what holds (a larger WITHIN, or no constraint), or SET penstock.constraints = 'off'"
     )

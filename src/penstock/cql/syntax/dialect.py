@@ -357,7 +357,9 @@ class CQLParser(PipelineParser):
         if not columns and self._match(TokenType.PARTITION_BY):
             columns = self._parse_csv(self._parse_column)
         if not self._match(TokenType.R_BRACKET):
-            raise error("a window ends with ']'", self._curr or self._prev)
+            timed = kind == "rows" and slide is None and bool(self._curr)
+            hint = "a window of time is written [RANGE 5 SECONDS]" if timed else None
+            raise error("a window ends with ']'", self._curr or self._prev, hint)
         text = " ".join(self._find_sql(start, self._prev).split())
         window = StreamWindow(kind=kind, size=size, slide=slide, partition_by=columns, text=text)
         return self.expression(window, start)

@@ -72,5 +72,7 @@ def _seconds(part: DurationPart) -> Fraction:
     if name not in SECONDS:
         units = [f"{u}s".upper() for u in SECONDS]
         hint = did_you_mean(unit.name, units, f"use one of {', '.join(units)}")
+        if name == "row":
+            hint = "a number of rows is written [ROWS 5]"
         raise error(f"unknown unit of time '{unit.name}'", unit, hint)
     return _number(part) * SECONDS[name]

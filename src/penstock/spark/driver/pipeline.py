@@ -66,6 +66,9 @@ class PipelineQuery:
     name: str
     text: str
 
+    def __repr__(self) -> str:
+        return f"PipelineQuery(name={self.name!r}, state={self.state!r}, text={self.text!r})"
+
     @property
     def state(self) -> str:
         """``registered`` until a batch has taken it in, then ``running``; or ``dropped`` or ``failed``."""
