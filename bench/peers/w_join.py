@@ -47,7 +47,7 @@ from penstock.schema import TIMESTAMP_TIME
 from penstock.settings import Settings
 from penstock.workloads.synthetic import JoinWorkload
 
-LONGER = 10
+LONGER = 4
 """How many times longer windows are in the join without an equality on Spark."""
 CHECKED_BATCHES = 2
 """Batches of which the results of all systems are compared."""
