@@ -13,7 +13,7 @@ the paper's own NLW-join compares (``letter_joins.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import thread_time
 
@@ -26,6 +26,7 @@ from penstock.catalog import Input, InputOptions
 from penstock.cql import bind
 from penstock.engine.element import Int64s
 from penstock.engine.engine import Engine
+from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.sweeps import Hash, NestedLoop, Run, Sweep
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.stage import TS, Arrival
@@ -100,7 +101,19 @@ class _Ripple(NestedLoop):
 
 
 class _XJoin(Hash):
+    """Equal keys among all rows that are kept, by the index of their store; then the period."""
+
     purged = -KEPT
+
+    def find(self, tuples: Tuples, root: int, j: int, classes: Sequence[int]) -> tuple[Int64s, Int64s]:
+        places, rows = self._equal(tuples, j, classes)[:2]
+        self._count(len(places))
+        (lows, highs), times = self.period(tuples, j), self.time(j, rows)
+        new, at = self.buffers.new[j].rows, self.time(root, tuples.rows[root])[places]
+        fresh = rows >= (new.min() if len(new) else self.inputs.stubs[j].frontier)
+        near = (lows[places] <= times) & (times <= highs[places])
+        near &= ~fresh | (times < at) | ((times == at) & (j < root))
+        return places[near], rows[near]
 
 
 def run(clause: str, streams: Streams, algorithm: str, seconds: float, equal: bool = True) -> Outcome:
@@ -139,7 +152,7 @@ def _peer(join: object, algorithm: str) -> Sweep:
     """Let a running join sweep by a peer, and keep its rows."""
     sweep = (_Ripple if algorithm == "ripple" else _XJoin)(join._inputs, join._graph)  # type: ignore[attr-defined]
     join._sweeps = {"nlw": [sweep], "hw": [sweep]}  # type: ignore[attr-defined]
-    join._spare = (0,) * len(join._inputs)  # type: ignore[attr-defined]
+    join.retention = Retention(join._inputs)  # type: ignore[attr-defined]
     return sweep
 
 
