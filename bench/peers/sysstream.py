@@ -58,8 +58,6 @@ class Watched:
     def block(self, read: bool, settle: float, seconds: float) -> tuple[float, float]:
         """CPU seconds of a block, and the mean time of the watched query's batches in it."""
         self._reader = self._started(READER, "reader") if read else None
-        while self._reader is not None and self._reader.lastProgress is None:
-            time.sleep(0.2)
         time.sleep(settle)
         before, last = cpu_seconds(), self.query.lastProgress.batchId
         time.sleep(seconds)
