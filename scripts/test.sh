@@ -1,6 +1,6 @@
 #!/bin/sh
 # All tests in two halves at once, since those with Spark mostly wait for it. Those without take what the others leave,
-# file by file in two processes, so that both cores are busy when the half with Spark has ended; with them run some that start a
+# in two processes, so that both cores are busy when the half with Spark has ended; with them run some that start a
 # Spark of their own. Their output comes one after the other.
 set -u
 bin=.venv/bin
@@ -9,7 +9,7 @@ log=$(mktemp)
 own=$(mktemp -d /tmp/t.XXXX)
 trap 'rm -rf "$log" "$own"' EXIT
 
-nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -n 2 --dist loadfile --basetemp="$own/t" \
+nice -n 5 "$bin/python" -m pytest -m "not spark or apart" -n 2 --dist worksteal --basetemp="$own/t" \
 	-p no:cacheprovider "$@" >"$log" 2>&1 &
 without=$!
 trap 'kill $without 2>/dev/null; rm -rf "$log" "$own"; exit 130' INT TERM

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     fast = "not slow" in config.option.markexpr
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "600" if LONG else "200")
+    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "600" if LONG else "120")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested

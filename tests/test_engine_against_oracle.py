@@ -1,7 +1,7 @@
 """Random queries over random inputs: the engine gives what the oracle gives, at every instant.
 
 However the rows come, on however many partitions, with whatever rebuilt. ``PENSTOCK_CASES`` says how many run
-(200 in ``make test``, 60 in ``make test-fast``), always the same; ``make fuzz MINUTES=10`` draws new ones.
+(120 in ``make test``, 60 in ``make test-fast``), always the same; ``make fuzz MINUTES=10`` draws new ones.
 A trial that fails is printed as a program that runs; put its case into ``regressions.py``.
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 import local_host
 import pytest
 from local_host import Manner
-from longer import LONG
+from longer import LONG, sized
 from strategies import Case
 
 import penstock
@@ -22,7 +22,7 @@ from penstock.schema import TimeDomain
 pytestmark = pytest.mark.slow  # many runs; the random queries of make test-fast have budgets too
 
 ROWS: dict[str, list[Any]] = {
-    n: [(t // 2, {"k": t * step % 17, n.lower(): t, "g": t % 2}) for t in range(120)]
+    n: [(t // 2, {"k": t * step % 17, n.lower(): t, "g": t % 2}) for t in range(sized(60, 120))]
     for n, step in (("A", 5), ("B", 3), ("C", 7))
 }
 ROWS["T"] = [{"k": k, "name": f"n{k}"} for k in range(6)]
@@ -65,7 +65,7 @@ PLACES = {
 
 def run(place: str, within: str, **how: Any) -> list[Any]:
     text = PLACES[place].format(pairs=PAIRS, join=JOIN, within=within)
-    return penstock.evaluate(text, ROWS, schemas=SCHEMAS, until=70, **how)
+    return penstock.evaluate(text, ROWS, schemas=SCHEMAS, until=sized(40, 70), **how)
 
 
 def bag(changes: list[Any]) -> Counter[tuple[Any, ...]]:

@@ -98,7 +98,7 @@ EARLY = Workload(rate_a=400, rate_b=200, window_a=2_000, window_b=500)
 
 
 @pytest.mark.slow
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("workload", "within"),

@@ -164,7 +164,7 @@ def test_a_restored_engine_goes_on_as_it_was(query: str) -> None:
     seed = zlib.crc32(query.encode())
     expected = outputs(query, seed)
     assert any(expected)
-    for before in MANNERS if LONG else MANNERS[:3]:
+    for before in MANNERS if LONG else MANNERS[2:3]:  # it has both kinds of snapshot, and rebuilds after each
         assert outputs(query, seed, before) == expected, before
 
 

@@ -51,13 +51,14 @@ def case(query: str, window: str, seed: int) -> Case:
     return Case(query.format(w=window), {n: rows() for n in "RT"}, dict.fromkeys("RT", SCHEMA), 50, "seconds")
 
 
+@pytest.mark.share(3)
+@pytest.mark.parametrize("seed", range(len(MANNERS)))
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_results_are_those_of_the_definition(query: str, window: str) -> None:
-    for seed, manner in enumerate(MANNERS):
-        one = case(query, window, seed)
-        check(one, partitions=1 + seed)
-        check_manner(one, manner)
+def test_results_are_those_of_the_definition(query: str, window: str, seed: int) -> None:
+    one = case(query, window, seed)
+    check(one, partitions=1 + seed)
+    check_manner(one, MANNERS[seed])
 
 
 def test_nothing_is_kept_of_a_window_that_is_over() -> None:
