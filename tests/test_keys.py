@@ -136,6 +136,7 @@ def test_on_spark(spark: Any, tmp_path: Path, partitions: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_itself_says_so(spark: Any) -> None:
     for name, table in TABLES.items():
         values = [tuple(row.values()) for row in table]

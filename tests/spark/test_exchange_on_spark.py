@@ -13,6 +13,7 @@ import pytest
 from bundle import run
 from exchange_data import SCHEMA, data
 from local_host import Manner
+from longer import sized
 from pyspark.sql import DataFrame
 from strategies import Case
 
@@ -33,7 +34,7 @@ QUERIES = {
 def test_the_answer_is_the_oracles_on_spark(spark: Any, tmp_path: Path) -> None:
     inputs = data(5)
     schemas = dict.fromkeys(inputs, SCHEMA)
-    cases = [Case(query, inputs, schemas, 20) for query in QUERIES.values()]
+    cases = [Case(query, inputs, schemas, 20) for query in list(QUERIES.values())[:: sized(2, 1)]]
     with closing(penstock.connect(spark)):
         found = run(cases, spark, tmp_path, [Manner(4, (0.5,))] * len(cases))
     for case, got in zip(cases, found, strict=True):

@@ -1,6 +1,6 @@
 """The same random queries on Spark: map side, exchange, relays, logs, resident engines; the oracle's result.
 
-80 queries run in bundles, with 1 or with 4 partitions (in ``make long`` with both, and on the engine), each
+50 queries run in bundles, with 1 or 4 partitions (in ``make long`` 80 with both, and on the engine), each
 bundle in a session of another time zone; two run one by one, as a user would.
 ``PENSTOCK_BUNDLED`` runs more, ``PENSTOCK_SEED`` others.
 """
@@ -28,14 +28,14 @@ from checking import (
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 from local_host import Manner
-from longer import LONG
+from longer import LONG, sized
 from strategies import Case, Choices, cases, draw_case
 
 import penstock
 
-SIZE = 40
+SIZE = sized(25, 40)
 """Cases that share one streaming query."""
-BUNDLED = int(os.environ.get("PENSTOCK_BUNDLED", "80"))
+BUNDLED = int(os.environ.get("PENSTOCK_BUNDLED", sized(50, 80)))
 SEEDS = int(os.environ.get("PENSTOCK_SEED", "0")) * 1_000_000_000
 ZONES = ("Europe/Berlin", "America/New_York", "UTC", "Australia/Lord_Howe", "Asia/Kolkata")
 """Time zones of sessions: no result depends on them. The data has times at which clocks of some change."""
