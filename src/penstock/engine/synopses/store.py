@@ -157,6 +157,8 @@ class Store(Stateful):
         self._columns: dict[str, RingColumn | ArrowColumn] = {}
         self.keep(schema.names if stored is None else stored)
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
+        self._indexed = 0
+        """The first row that its indexes do not have."""
         self.positions: PartitionCounts | None = None
         """The numbers of the rows of row windows, which all windows that share it have in common."""
         self._panes: dict[str, Int64s] = {}
@@ -319,8 +321,6 @@ class Store(Stateful):
         if count:
             self._note_insertion(int(starts.min()))
             self.latest = max(self.latest, int(starts.max()))
-        for index in self._indexes.values():
-            index.insert(self, first, count)
         return np.arange(first, self.next)
 
     def _note_insertion(self, start: int) -> None:
@@ -336,6 +336,7 @@ class Store(Stateful):
         self._resize(1 << int(need + need // 2).bit_length())
 
     def _resize(self, capacity: int) -> None:
+        self.take_in(self.next)
         self.lives = ring_resized(self.lives, self.base, self.next, capacity)
         self.keys = [ring_resized(k, self.base, self.next, capacity) for k in self.keys]
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]
@@ -359,12 +360,29 @@ class Store(Stateful):
         if 2 * fitting <= self.capacity:
             self._resize(fitting)
 
-    def index(self, keys: tuple[int, ...], method: str | None = None) -> AccessMethod:
-        """The index on a set of keys, built on first use; a hash index by default."""
+    def index(
+        self, keys: tuple[int, ...], method: str | None = None, until: int | None = None
+    ) -> AccessMethod:
+        """The index on a set of keys, built on first use; a hash index by default. It has the rows before
+        ``until`` at least, by default all of them.
+        """
         method = method or ("hash" if keys else "none")
-        if (keys, method) not in self._indexes:
+        if (keys, method) in self._indexes:
+            self.take_in(self.next if until is None else until)
+        else:
+            self.take_in(self.next)
             self._indexes[keys, method] = METHODS[method](self, keys)
         return self._indexes[keys, method]
+
+    def take_in(self, until: int) -> None:
+        """Insert rows into the indexes. Readers call it when they read rows: until then probes would only
+        pass over them.
+        """
+        first = max(self._indexed, self.base)
+        if until > first:
+            for index in self._indexes.values():
+                index.insert(self, first, until - first)
+            self._indexed = until
 
     def drop_index(self, keys: tuple[int, ...], method: str) -> None:
         """Drop an index that is no longer probed."""
@@ -509,7 +527,8 @@ class Store(Stateful):
 
     def _load(self, state: dict[str, State]) -> None:
         # Rows keep their ids: others may name them.
-        self.base = self.next = state["base"]
+        self.base = self.next = self._indexed = state["base"]
+        self._indexes.clear()
         starts, ends = np.ascontiguousarray(state["lives"].T)
         columns = [state["columns"][name] for name in self._columns]
         self._put(starts, ends, self._keys_of(state), columns)
@@ -570,7 +589,8 @@ class Store(Stateful):
     def key(self, key: int, rids: Int64s) -> tuple[Int64s, Bools]:
         """A key of rows, and whether it is not NULL."""
         slots = rids & self.mask
-        return self.keys[key][slots], self.key_valid[key][slots]
+        valid = self.key_valid[key][slots] if self.has_nulls[key] else np.ones(len(rids), np.bool_)
+        return self.keys[key][slots], valid
 
     def key_run(self, key: int, first: int, count: int) -> tuple[Int64s, Bools]:
         """A key of consecutive rows."""
@@ -633,6 +653,7 @@ class Stub(Stateful):
         """Read the rows that a step brought. The store may have later ones, of slices yet to come."""
         if len(rows):
             self.frontier = max(self.frontier, int(rows.max()) + 1)
+            self.store.take_in(self.frontier)
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""
