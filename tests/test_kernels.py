@@ -182,6 +182,7 @@ def run_indexes() -> None:
         for now in range(60):
             starts, keys = np.full(40, now), random.integers(100 * now, 100 * now + 150, 40)
             store.insert(starts, starts + 3, [(keys, np.ones(40, np.bool_))], [])
+            store.take_in(store.next)
             store.expire(now)
         life = np.ones(40, np.bool_), starts, starts + 1, EVERYTHING
         index.probe(store, keys, *life)

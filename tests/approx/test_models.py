@@ -47,19 +47,12 @@ def test_example_3_3_with_two_cells() -> None:
 
 
 def test_example_3_4() -> None:
-    assert EXAMPLE_3_4.has_minima
     assert EXAMPLE_3_4.best_age == 1
     cells, discards, results = run(EXAMPLE_3_4, 2, 7)
     assert cells == [[1], [1, 2], [1, 3], [3, 4], [3, 5], [5, 6], [5, 7]]
     assert discards == [None, None, 2, 1, 4, 3, 6]
     assert results == [3, 3, 5, 3, 5, 3, 5]
     assert EXAMPLE_3_4.cumulative[2] == 3  # what keeping each tuple for two units gives
-
-
-def test_curves_without_minima() -> None:
-    assert not AgeCurve((1, 2, 3)).has_minima
-    assert not AgeCurve((3, 2, 1)).has_minima
-    assert not AgeCurve((1, 3, 3, 1)).has_minima
 
 
 @pytest.mark.parametrize("memory", [1, 2, 3, 5, 8, 12])

@@ -71,6 +71,7 @@ class Run:
         valid = np.array([self.rng.random() > 0.05 for _ in range(count)], np.bool_)
         starts = np.full(count, self.now)
         rids = self.store.insert(starts, starts + life, [(keys, valid)], [])
+        self.store.take_in(self.store.next)
         entries = zip(keys.tolist(), rids.tolist(), valid.tolist(), strict=True)
         self.alive += [(key, rid) for key, rid, known in entries if known]
 

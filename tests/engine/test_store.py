@@ -13,7 +13,7 @@ from penstock.engine.element import FOREVER
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.directory import Directory
-from penstock.engine.synopses.store import Store
+from penstock.engine.synopses.store import KeyOf, Store, Stub
 
 SCHEMA = pa.schema(
     [
@@ -153,3 +153,25 @@ def test_a_directory_has_room_for_what_is_in_it_not_for_what_went_through() -> N
     many = np.arange(100_000)
     assert len(set(groups.assign([pa.array(many), pa.array(many).cast(pa.string())], len(many)))) == 100_000
     assert len(groups) == 100_000
+
+
+def test_an_index_gets_a_row_when_the_first_reader_takes_it_in() -> None:
+    """Until then, probes would walk over rows that they do not see."""
+    store = Store(pa.schema([("k", pa.int64())]), stored=())
+    stub, later = (Stub(store, {"k": "k"}, [KeyOf("value", "k")]) for _ in range(2))
+    sought, now = np.array([7]), np.array([0])
+
+    def indexed() -> list[int]:
+        index = store.index((stub.keys[0],), until=stub.frontier)
+        known = np.ones(1, np.bool_)
+        return sorted(index.probe(store, sought, known, now, now + 1, EVERYTHING)[1].tolist())
+
+    assert indexed() == []
+    first, second = (store.insert(now, now + 9, [], [pa.array([7])]) for _ in range(2))
+    assert indexed() == []
+    stub.read(first)
+    assert indexed() == [0]
+    later.read(second)
+    assert indexed() == [0, 1]
+    stub.read(second)
+    assert indexed() == [0, 1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -252,27 +252,24 @@ def _bounded(node: Node) -> Source | None:
 
 def with_history(root: Node, query: str, registered: Registered) -> Node:
     """The plan of a query that has rows from before its registration, which shares nothing."""
-    assert registered.begin is not None
-    done: dict[int, Node] = {}
-
-    def change(node: Node) -> Node:
-        if id(node) not in done:
-            new = with_inputs(node, change)
-            if isinstance(new, SeqWindow) and new.store:
-                new = replace(new, store=private_store(new.store, query))
-            elif isinstance(new, Source) and new.input in registered.history:
-                new = History(new, registered.history[new.input], begin, query)
-            elif isinstance(new, Source) and not new.table:
-                new = Since(new, registered.since)
-            done[id(node)] = new
-        return done[id(node)]
-
     begin = registered.begin
-    return begun(change(root), begin)
+    assert begin is not None
+
+    def read(source: Source) -> Node:
+        if source.input in registered.history:
+            return History(source, registered.history[source.input], begin, query)
+        return source if source.table else Since(source, registered.since)
+
+    return begun(_private(root, query, read), begin)
 
 
 def apart(root: Node, query: str) -> Node:
     """The plan of a query that shares nothing: nothing in it is equal to what another query has."""
+    return _private(root, query, lambda source: source if source.table else replace(source, reader=query))
+
+
+def _private(root: Node, query: str, read: Callable[[Source], Node]) -> Node:
+    """The plan with stores that only this query uses; ``read``: what it has in the place of a source."""
     done: dict[int, Node] = {}
 
     def change(node: Node) -> Node:
@@ -280,8 +277,8 @@ def apart(root: Node, query: str) -> Node:
             new = with_inputs(node, change)
             if isinstance(new, SeqWindow) and new.store:
                 new = replace(new, store=private_store(new.store, query))
-            elif isinstance(new, Source) and not new.table:
-                new = replace(new, reader=query)
+            elif isinstance(new, Source):
+                new = read(new)
             done[id(node)] = new
         return done[id(node)]
 

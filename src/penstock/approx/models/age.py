@@ -43,13 +43,6 @@ class AgeCurve:
         return int(ages[np.argmax(self.cumulative[1:] / ages)])
 
     @cached_property
-    def has_minima(self) -> bool:
-        """Whether the curve rises again after it fell; then keeping each tuple for M is not optimal."""
-        steps = np.sign(np.diff(self.results))
-        falls = np.flatnonzero(steps < 0)
-        return bool(falls.size and (steps[falls[0] :] > 0).any())
-
-    @cached_property
     def priorities(self) -> Floats:
         """For each age 0 ... W: the highest rate of results that a tuple can still reach (3.2.1)."""
         c, last = self.cumulative, self.window

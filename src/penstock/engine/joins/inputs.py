@@ -152,7 +152,8 @@ class JoinInputs(Stateful):
 
     def probing(self, i: int, rows: Int64s) -> Bools:
         """Which rows of input i probe the others."""
-        return self.stubs[i].store.key(_PROBES, rows)[1]
+        store = self.stubs[i].store
+        return np.asarray(store.key_valid[_PROBES][rows & store.mask])
 
     def set_probing(self, i: int, rows: Int64s, probing: Bools) -> None:
         """Record which rows of input i probe the others."""
@@ -222,7 +223,7 @@ class JoinInputs(Stateful):
             access.force(self._method)
         store = self.look(j)
         access.probed(probes, store.next - store.base)
-        return store.index(keys, access.method)
+        return store.index(keys, access.method, until=self.stubs[j].frontier)
 
     def use_method(self, name: str | None) -> None:
         """Probe by one access method wherever it finds the rows, or choose it again ("adaptive")."""

@@ -56,7 +56,7 @@ NO, YES = "no further match", "all results found"
 
 
 @dataclass
-class _Rows:
+class HeldRows:
     """The rows kept of one input, and their marks; ``alive``: those that are not dropped."""
 
     rows: Int64s
@@ -236,7 +236,7 @@ class KMon(Retention):
         self.collections += 1
         self._combine(now)
 
-    def _judge(self, held: Sequence[_Rows], now: int) -> None:
+    def _judge(self, held: Sequence[HeldRows], now: int) -> None:
         """Find the rows that are in no result to come.
 
         Most rows are dead on arrival by what is simply compared: these first, so that few are looked up.
@@ -250,7 +250,7 @@ class KMon(Retention):
         for i, of in enumerate(held):
             self._remember(i, of, held)
 
-    def _sweep(self, held: Sequence[_Rows]) -> None:
+    def _sweep(self, held: Sequence[HeldRows]) -> None:
         """Let go rows that are dead, and those that are finished."""
         self._kill(held)
         finished = self._finished(held) if not self._changing and self._of.connected else None
@@ -263,25 +263,25 @@ class KMon(Retention):
                 of.alive &= ~finished[i]
             of.gone = ~of.alive
 
-    def _held(self, i: int, now: int) -> _Rows:
+    def _held(self, i: int, now: int) -> HeldRows:
         """The rows of an input that are looked at."""
         return self._live(i, now)
 
-    def _live(self, i: int, now: int) -> _Rows:
+    def _live(self, i: int, now: int) -> HeldRows:
         """The rows of an input whose − elements, if there are such, are still to come."""
         stub = self._inputs.stubs[i]
-        rows = stub.store.alive(_before(now, stub.longer + 1))
+        rows = stub.store.alive(ticks_before(now, stub.longer + 1))
         rows = rows[rows < stub.frontier]
         starts, ends = stub.life(rows)
         alive = np.zeros(len(rows), np.bool_)
         alive[np.searchsorted(rows, self._inputs.usable(i, rows))] = True
-        return _Rows(rows, starts, ends, stub.store.marks_of(rows), alive)
+        return HeldRows(rows, starts, ends, stub.store.marks_of(rows), alive)
 
     def _keys(self, i: int, classes: Sequence[int], rows: Int64s) -> np.ndarray:
         columns = [self._inputs.key(i, c, rows)[0] for c in classes]
         return np.ascontiguousarray(np.stack(columns, axis=1))
 
-    def _find_repeats(self, held: Sequence[_Rows]) -> None:
+    def _find_repeats(self, held: Sequence[HeldRows]) -> None:
         """Count rows that have the key of another, where none may."""
         for number, key in enumerate(self._keys_of):
             of = held[key.input]
@@ -293,7 +293,7 @@ class KMon(Retention):
         for of in held:
             of.marks |= _SEEN
 
-    def _test(self, held: Sequence[_Rows]) -> None:
+    def _test(self, held: Sequence[HeldRows]) -> None:
         """Rows that fail the filters of their input are dead."""
         for i, of in enumerate(held):
             if not self._inputs.own(i):
@@ -306,14 +306,14 @@ class KMon(Retention):
             of.alive[at] = passed
             of.marks[at] |= _TESTED
 
-    def _close(self, held: Sequence[_Rows], now: int) -> None:
+    def _close(self, held: Sequence[HeldRows], now: int) -> None:
         """Mark rows with the inputs that they are closed toward."""
         over = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
         for i, j in self._of.used:
             of = held[i]
             for r in (r for r in self._of.references_of(i, j) if not r.monitored):
                 k = r.within.k
-                before = self._place(j).since(k, now) if r.within.by_rows else _before(now, k)
+                before = self._place(j).since(k, now) if r.within.by_rows else ticks_before(now, k)
                 of.close(j, of.starts < before)
             for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
@@ -331,7 +331,7 @@ class KMon(Retention):
     def _count_of(self, arrival: InputArrival) -> int:
         return self._place(arrival.input).count if arrival.within.by_rows else 0
 
-    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+    def _close_by_key(self, i: int, j: int, held: Sequence[HeldRows]) -> None:
         """The row of j with their key has arrived: no other comes."""
         key = self._of.key_of(i, j, lasting=True)
         of = held[i]
@@ -360,7 +360,7 @@ class KMon(Retention):
         """Hashed keys may be equal without the values being so: that two rows join is not certain."""
         return all(self._inputs.exact[c] for c in classes)
 
-    def _kill(self, held: Sequence[_Rows]) -> None:
+    def _kill(self, held: Sequence[HeldRows]) -> None:
         """Rows that are closed toward an input in which nothing joins them are dead, to the fixpoint."""
         pending = [p for p in self._of.used if self._of.closes(*p)]
         # Where most rows are asked about, most die, and the others have fewer to look among.
@@ -382,7 +382,7 @@ class KMon(Retention):
         classes = self._of.shared(i, j)
         return among(self._keys(j, classes, others), self._keys(i, classes, rows))
 
-    def _finished(self, held: Sequence[_Rows]) -> list[Bools]:
+    def _finished(self, held: Sequence[HeldRows]) -> list[Bools]:
         """Rows with no further result: closed along the tree in all directions."""
         away: dict[tuple[int, int], Bools] = {}
 
@@ -446,7 +446,7 @@ class KMon(Retention):
 
     # what remains
 
-    def _remember(self, j: int, of: _Rows, held: Sequence[_Rows]) -> None:
+    def _remember(self, j: int, of: HeldRows, held: Sequence[HeldRows]) -> None:
         """Keep the keys of dead rows that rows to come may have."""
         key = self._relied_on[j]
         if key is None or not self._exact(key.classes):
@@ -484,7 +484,7 @@ class KMon(Retention):
             by_rows = bool(self._of.rows) and self._of.rows[j] is not None
             no.keep(awaited, self._came[j] if by_rows else now)
 
-    def _drop(self, i: int, of: _Rows) -> None:
+    def _drop(self, i: int, of: HeldRows) -> None:
         store = self._inputs.stubs[i].store
         store.mark(of.rows, of.marks)
         gone = self._let_go(i, of)
@@ -492,7 +492,7 @@ class KMon(Retention):
             store.drop(gone)
             store.settle()  # which may move the rows
 
-    def _let_go(self, i: int, of: _Rows) -> Int64s:
+    def _let_go(self, i: int, of: HeldRows) -> Int64s:
         """Of the rows that are in no result to come, those that are dropped."""
         return of.rows[~of.alive]
 
@@ -548,6 +548,6 @@ class KMon(Retention):
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
 
-def _before(now: int, ticks: int) -> int:
+def ticks_before(now: int, ticks: int) -> int:
     """An instant some ticks before, or the first that there is."""
     return max(int(now) - ticks, int(BEFORE_TIME))

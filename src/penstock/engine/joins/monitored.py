@@ -33,7 +33,7 @@ from penstock.engine.joins.join_constraints import (
     JoinConstraints,
     Monitored,
 )
-from penstock.engine.joins.k_mon import KMon, _before, _Rows
+from penstock.engine.joins.k_mon import HeldRows, KMon, ticks_before
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
@@ -214,14 +214,14 @@ class MonitoredKMon(KMon):
         counts = isinstance(c, InputReference | InputArrival) and c.within.by_rows
         return self._place(j).count if counts else self._came[j]
 
-    def _held(self, i: int, now: int) -> _Rows:
+    def _held(self, i: int, now: int) -> HeldRows:
         of = super()._live(i, now)
         shadow = of.marks & _SHADOW > 0
         if shadow.any():
             self._expire_shadows(i, of.rows[shadow])
         return _where(of, ~shadow)
 
-    def _live(self, i: int, now: int) -> _Rows:
+    def _live(self, i: int, now: int) -> HeldRows:
         of = super()._live(i, now)
         return _where(of, of.marks & _SHADOW == 0)
 
@@ -291,13 +291,13 @@ class MonitoredKMon(KMon):
 
     def _last(self, a: InputArrival, now: int) -> int:
         """The last place, or the last instant that is complete."""
-        return self._place(a.input).count if a.within.by_rows else _before(now, 1)
+        return self._place(a.input).count if a.within.by_rows else ticks_before(now, 1)
 
-    def _close(self, held: Sequence[_Rows], now: int) -> None:
+    def _close(self, held: Sequence[HeldRows], now: int) -> None:
         super()._close(held, now)
         self._close_by_found(held, now)
 
-    def _close_by_found(self, held: Sequence[_Rows], now: int) -> None:
+    def _close_by_found(self, held: Sequence[HeldRows], now: int) -> None:
         """Close rows by the constraints that were found."""
         for of in held:
             of.closed_now |= (of.marks >> _LASTING) & ((1 << _LASTING) - 1)
@@ -324,7 +324,7 @@ class MonitoredKMon(KMon):
         return hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1))
 
     def _close_by(
-        self, c: Monitored, k: int, i: int, j: int, held: Sequence[_Rows], now: int, over: Int64s | None
+        self, c: Monitored, k: int, i: int, j: int, held: Sequence[HeldRows], now: int, over: Int64s | None
     ) -> None:
         """Close rows of i toward j by a constraint with k."""
         of = held[i]
@@ -333,7 +333,7 @@ class MonitoredKMon(KMon):
                 since = self._inputs.stubs[i].store.marks_of(of.rows, _SINCE + j)
                 of.close(j, since <= self._place(j).count - k, lasting=False)
             else:
-                of.close(j, of.starts < _before(now, k), lasting=False)
+                of.close(j, of.starts < ticks_before(now, k), lasting=False)
         elif isinstance(c, InputArrival) and c in self._of.arrivals_at(i, j):
             keys = self._inputs.key(i, c.of_class, of.rows)[0]
             if over is not None:
@@ -342,11 +342,11 @@ class MonitoredKMon(KMon):
                 number = [a for _, a in self._monitored("ordered")].index(c)
                 of.close(j, keys < self._maxima[number].least(k, self._last(c, now)), lasting=False)
 
-    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+    def _close_by_key(self, i: int, j: int, held: Sequence[HeldRows]) -> None:
         super()._close_by_key(i, j, held)
         self._close_by_found_key(i, j, held)
 
-    def _close_by_found_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+    def _close_by_found_key(self, i: int, j: int, held: Sequence[HeldRows]) -> None:
         """The row of j with their key has arrived, and probably no other comes."""
         used = [c for c, k in zip(self._constraints, self._plan, strict=True) if k == 0]
         key, of = self._of.found_key(i, j), held[i]
@@ -359,7 +359,7 @@ class MonitoredKMon(KMon):
         self._close_for_long(of, j, closed)
 
     @staticmethod
-    def _close_for_long(of: _Rows, j: int, which: Bools) -> None:
+    def _close_for_long(of: HeldRows, j: int, which: Bools) -> None:
         """What told it may be forgotten."""
         of.close(j, which, lasting=False)
         of.marks |= which.astype(np.int64) << (j + _LASTING)
@@ -371,7 +371,7 @@ class MonitoredKMon(KMon):
                 found.append((k, c.within.by_rows))
         return min((f for f in found if f is not None), default=None)
 
-    def _let_go(self, i: int, of: _Rows) -> Int64s:
+    def _let_go(self, i: int, of: HeldRows) -> Int64s:
         rows = super()._let_go(i, of)
         if not self._share or not len(rows):
             return rows
@@ -416,10 +416,10 @@ class MonitoredKMon(KMon):
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
 
-def _where(of: _Rows, some: Bools) -> _Rows:
+def _where(of: HeldRows, some: Bools) -> HeldRows:
     if some.all():
         return of
-    return _Rows(of.rows[some], of.starts[some], of.ends[some], of.marks[some], of.alive[some])
+    return HeldRows(of.rows[some], of.starts[some], of.ends[some], of.marks[some], of.alive[some])
 
 
 def _counts_rows(c: Monitored) -> bool:

@@ -20,7 +20,7 @@ from penstock.engine.element import BEFORE_TIME, Int64s
 from penstock.engine.joins.archive import Archive
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
-from penstock.engine.joins.k_mon import KMon, _Rows
+from penstock.engine.joins.k_mon import HeldRows, KMon
 from penstock.engine.joins.monitored import _LASTING, MonitoredKMon
 from penstock.engine.kernels.membership import among
 from penstock.measurement import Kind, Property, Reading, under
@@ -91,7 +91,7 @@ class SafeKMon(MonitoredKMon):
         at = np.array([self._came[key.input]])
         self._adherences.of[number].see(at, np.ones(1, np.int64), 1)
 
-    def _judge(self, held: Sequence[_Rows], now: int) -> None:
+    def _judge(self, held: Sequence[HeldRows], now: int) -> None:
         KMon._judge(self, held, now)
         self._certain = [of.gone.copy() for of in held]
         self._close_by_found(held, now)
@@ -100,13 +100,13 @@ class SafeKMon(MonitoredKMon):
             self._close_by_found_key(i, j, held)
         self._sweep(held)
 
-    def _close(self, held: Sequence[_Rows], now: int) -> None:
+    def _close(self, held: Sequence[HeldRows], now: int) -> None:
         KMon._close(self, held, now)
 
-    def _close_by_key(self, i: int, j: int, held: Sequence[_Rows]) -> None:
+    def _close_by_key(self, i: int, j: int, held: Sequence[HeldRows]) -> None:
         KMon._close_by_key(self, i, j, held)
 
-    def _let_go(self, i: int, of: _Rows) -> Int64s:
+    def _let_go(self, i: int, of: HeldRows) -> Int64s:
         doubtful = of.rows[of.gone & ~self._certain[i]]
         self.archives[i].expire(self._begin)
         if len(doubtful):

@@ -15,7 +15,7 @@ With a slide the window changes only at multiples of it; see ``sliding_window``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
@@ -195,16 +195,16 @@ class _Range(_Window):
         chunk = inputs[0].in_order()
         self._now = clock.now
         end = None if self._size is None else chunk.ts + (self._size + 1)
-        chunk = Chunk.of(chunk.ts, chunk.columns, end=end)
-        return replace(chunk, rows=self._rows(chunk)) if self._store.stubs else chunk
+        rows = self._rows(chunk, end) if self._store.stubs else None
+        return Chunk(chunk.ts, np.ones(len(chunk), np.int8), chunk.columns, end, rows=rows)
 
-    def _rows(self, chunk: Chunk) -> Int64s:
+    def _rows(self, chunk: Chunk, end: Int64s | None) -> Int64s:
         """The rows' ids in the store; inserts them unless another window over the stream did."""
         store, behind = self._store, self._store.inserted - self._inserted
         self._inserted += len(chunk)
         if behind:
             return np.arange(store.next - behind, store.next - behind + len(chunk))
-        ends = np.full(len(chunk), FOREVER) if chunk.end is None else chunk.end - self._longer
+        ends = np.full(len(chunk), FOREVER) if end is None else end - self._longer if self._longer else end
         return store.insert(chunk.ts, ends, [], chunk.columns.columns)
 
     def _own_rows(self) -> int:

@@ -11,9 +11,8 @@ that end ``longer`` after the stored end (windows of several sizes over the same
 ``advance`` which rows it no longer needs. Stubs come and go while a store is in use; one that came later sees
 only the rows that begin ``since`` a given instant.
 
-Row windows of several sizes, or with several filters, have the same rows with different lives: each such
-window has a *pane* of the store, the lives of the rows as it sees them, and a stub sees one pane. The store's
-own lives then end when the last pane's do. With a single window the two are the same, and there is no pane.
+Row windows that share a store see its rows with different lives: each has a *pane*, and a stub sees one pane
+(``panes.py``).
 """
 
 from __future__ import annotations
@@ -45,13 +44,12 @@ from penstock.engine.synopses.columns import (
 )
 from penstock.engine.synopses.invalidation import ACTIVE, Invalidation, agreed
 from penstock.engine.synopses.order_keys import IntegerKeys
+from penstock.engine.synopses.panes import NO_LIFE, Panes
 from penstock.engine.synopses.partition_counts import PartitionCounts
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
 """The access methods by name."""
-_NO_LIFE = (FOREVER, BEFORE_TIME)
-"""Marks the slot of a row that is no longer kept."""
 
 
 @dataclass
@@ -157,12 +155,11 @@ class Store(Stateful):
         self._columns: dict[str, RingColumn | ArrowColumn] = {}
         self.keep(schema.names if stored is None else stored)
         self._indexes: dict[tuple[tuple[int, ...], str], AccessMethod] = {}
+        self._indexed = 0
+        """The first row that its indexes do not have."""
         self.positions: PartitionCounts | None = None
         """The numbers of the rows of row windows, which all windows that share it have in common."""
-        self._panes: dict[str, Int64s] = {}
-        self._windows: list[str] = []
-        self._uses = np.zeros(0, np.int64)
-        """By row, how many windows have it; only if there are panes."""
+        self._panes = Panes()
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: np.ndarray | None = None
@@ -224,12 +221,7 @@ class Store(Stateful):
 
     def open_pane(self, name: str) -> None:
         """Add a window with lives of its own; all rows that come are in it until it leaves them out."""
-        self._windows.append(name)
-        if len(self._windows) == 2:
-            self._panes = {self._windows[0]: self.lives.copy()}
-            self._uses = (self.lives[:, 1] == FOREVER).astype(np.int64)
-        if len(self._windows) > 1:
-            self._panes[name] = np.full((self.capacity, 2), _NO_LIFE)
+        self._panes.open(name, self.lives)
 
     def close_pane(self, name: str) -> None:
         """Remove a window: the rows that only it has are freed."""
@@ -237,41 +229,36 @@ class Store(Stateful):
             held = np.arange(self.base, self.next)
             held = held[self.life(held, name)[1] == FOREVER]
             self.end_in(name, held, np.full(len(held), self.latest))
-            del self._panes[name]
-        self._windows.remove(name)
-        if len(self._windows) == 1:
-            self.lives, self._panes = self._panes[self._windows[0]], {}
-            self._uses = np.zeros(0, np.int64)
+        last = self._panes.close(name)
+        self.lives = self.lives if last is None else last
 
     def enter(self, pane: str, rids: Int64s, kept: Bools) -> None:
         """The rows that a window has come to; it has the kept ones."""
         if self._panes:
-            mine = rids[kept]
-            self._panes[pane][mine & self.mask] = self.lives[mine & self.mask]
-            self._panes[pane][mine & self.mask, 1] = FOREVER
-            self._release(rids[~kept], self.life(rids[~kept])[0])
+            mine, others = rids[kept], rids[~kept]
+            self._panes.enter(pane, mine & self.mask, self.life(mine)[0])
+            self._release(others, self.life(others)[0])
 
     def end_in(self, pane: str, rids: Int64s, ends: Int64s) -> None:
         """Set the end of rows in a window."""
         if self._panes:
-            self._panes[pane][rids & self.mask, 1] = ends
+            self._panes.end(pane, rids & self.mask, ends)
             self._release(rids, ends)
         else:
             self.end(rids, ends)
 
     def _release(self, rids: Int64s, ends: Int64s) -> None:
         """A window has no use for rows any more; the last one ends their lives."""
-        self._uses[rids & self.mask] -= 1
-        last = self._uses[rids & self.mask] == 0
+        last = self._panes.release(rids & self.mask)
         self.end(rids[last], ends[last])
 
     def pane_number(self, name: str) -> int:
         """The number of a window's lives in a view; 0 for the store's own."""
-        return list(self._panes).index(name) + 1 if name in self._panes else 0
+        return self._panes.number(name)
 
     def lives_in(self, view: View) -> Int64s:
         """The lives that a view is of."""
-        return list(self._panes.values())[view.pane - 1] if view.pane else self.lives
+        return self._panes.numbered(view.pane) if view.pane else self.lives
 
     def insert(
         self,
@@ -312,15 +299,11 @@ class Store(Stateful):
         if self._marks is not None:
             ring_put(self._marks, first, np.zeros((count, self._marks.shape[1]), np.int64))
         if self._panes:
-            ring_put(self._uses, first, np.full(count, len(self._windows)))
-            for pane in self._panes.values():
-                ring_put(pane, first, np.full((count, 2), _NO_LIFE))
+            self._panes.put(first, count)
         self.next += count
         if count:
             self._note_insertion(int(starts.min()))
             self.latest = max(self.latest, int(starts.max()))
-        for index in self._indexes.values():
-            index.insert(self, first, count)
         return np.arange(first, self.next)
 
     def _note_insertion(self, start: int) -> None:
@@ -336,6 +319,7 @@ class Store(Stateful):
         self._resize(1 << int(need + need // 2).bit_length())
 
     def _resize(self, capacity: int) -> None:
+        self.take_in(self.next)
         self.lives = ring_resized(self.lives, self.base, self.next, capacity)
         self.keys = [ring_resized(k, self.base, self.next, capacity) for k in self.keys]
         self.key_valid = [ring_resized(v, self.base, self.next, capacity) for v in self.key_valid]
@@ -346,9 +330,7 @@ class Store(Stateful):
         if self._marks is not None:
             self._marks = ring_resized(self._marks, self.base, self.next, capacity)
         if self._panes:
-            ring = (self.base, self.next, capacity)
-            self._panes = {name: ring_resized(pane, *ring) for name, pane in self._panes.items()}
-            self._uses = ring_resized(self._uses, *ring)
+            self._panes.resize(self.base, self.next, capacity)
         self.capacity = capacity
         for index in self._indexes.values():
             index.rebuild(self)
@@ -359,12 +341,29 @@ class Store(Stateful):
         if 2 * fitting <= self.capacity:
             self._resize(fitting)
 
-    def index(self, keys: tuple[int, ...], method: str | None = None) -> AccessMethod:
-        """The index on a set of keys, built on first use; a hash index by default."""
+    def index(
+        self, keys: tuple[int, ...], method: str | None = None, until: int | None = None
+    ) -> AccessMethod:
+        """The index on a set of keys, built on first use; a hash index by default. It has the rows before
+        ``until`` at least, by default all of them.
+        """
         method = method or ("hash" if keys else "none")
-        if (keys, method) not in self._indexes:
+        if (keys, method) in self._indexes:
+            self.take_in(self.next if until is None else until)
+        else:
+            self.take_in(self.next)
             self._indexes[keys, method] = METHODS[method](self, keys)
         return self._indexes[keys, method]
+
+    def take_in(self, until: int) -> None:
+        """Insert rows into the indexes. Readers call it when they read rows: until then probes would only
+        pass over them.
+        """
+        first = max(self._indexed, self.base)
+        if until > first:
+            for index in self._indexes.values():
+                index.insert(self, first, until - first)
+            self._indexed = until
 
     def drop_index(self, keys: tuple[int, ...], method: str) -> None:
         """Drop an index that is no longer probed."""
@@ -377,7 +376,7 @@ class Store(Stateful):
 
     def drop(self, rids: Int64s) -> None:
         """Drop these rows whatever their lives: readers no longer see them."""
-        self.lives[rids & self.mask] = _NO_LIFE
+        self.lives[rids & self.mask] = NO_LIFE
         self._leave_a_hole(rids)
 
     def taken(self, rids: Int64s) -> Kept:
@@ -477,7 +476,7 @@ class Store(Stateful):
         keys = [(k[slots], v[slots]) for k, v in zip(self.keys, self.key_valid, strict=True)]
         columns = [c.gather(live) for c in self._columns.values()]
         marks = None if self._marks is None else self.all_marks_of(live)
-        panes = {name: pane[slots] for name, pane in self._panes.items()}
+        panes = self._panes.at(slots)
         first = self.next
         self._put(np.ascontiguousarray(lives[:, 0]), np.ascontiguousarray(lives[:, 1]), keys, columns)
         if marks is not None:
@@ -504,12 +503,13 @@ class Store(Stateful):
             "ended": ring_run(self._ended_early, first, count) if self._ended else None,
             **({} if self._marks is None else {"marks": ring_run(self._marks, first, count)}),
             "positions": self.positions,
-            "panes": {name: ring_run(pane, first, count) for name, pane in self._panes.items()},
+            "panes": self._panes.state(first, count),
         }
 
     def _load(self, state: dict[str, State]) -> None:
         # Rows keep their ids: others may name them.
-        self.base = self.next = state["base"]
+        self.base = self.next = self._indexed = state["base"]
+        self._indexes.clear()
         starts, ends = np.ascontiguousarray(state["lives"].T)
         columns = [state["columns"][name] for name in self._columns]
         self._put(starts, ends, self._keys_of(state), columns)
@@ -530,16 +530,8 @@ class Store(Stateful):
 
         Rows of windows that this store does not have are ended.
         """
-        mine = {name: panes[name] for name in self._windows if name in panes}
-        if not mine:
-            return
-        uses = np.zeros(self.next - first, np.int64)
-        for name, lives in mine.items():
-            ring_put(self._panes.get(name, self.lives), first, lives)
-            uses += lives[:, 1] == FOREVER
-        if self._panes:
-            ring_put(self._uses, first, uses)
-        rids = np.arange(first, self.next)[uses == 0]
+        rids = np.arange(first, self.next)
+        rids = rids[self._panes.load(first, len(rids), panes, self.lives)]
         self.end(rids, np.minimum(self.life(rids)[1], self.latest))
 
     def _keys_of(self, state: dict[str, State]) -> list[tuple[Int64s, Bools]]:
@@ -559,18 +551,21 @@ class Store(Stateful):
 
     def rows_in(self, pane: str) -> int:
         """How many rows a window has."""
-        if not self._panes:
+        lives = self._panes.lives_of(pane)
+        if lives is None:
             return len(self)
-        return int((ring_run(self._panes[pane], self.base, self.next - self.base)[:, 1] == FOREVER).sum())
+        return int((ring_run(lives, self.base, self.next - self.base)[:, 1] == FOREVER).sum())
 
     def life(self, rids: Int64s, pane: str = "") -> tuple[Int64s, Int64s]:
         """The lives of rows, as the window of a pane sees them."""
-        return probing.lives_of(self._panes.get(pane, self.lives), self.mask, rids)
+        lives = self._panes.lives_of(pane)
+        return probing.lives_of(self.lives if lives is None else lives, self.mask, rids)
 
     def key(self, key: int, rids: Int64s) -> tuple[Int64s, Bools]:
         """A key of rows, and whether it is not NULL."""
         slots = rids & self.mask
-        return self.keys[key][slots], self.key_valid[key][slots]
+        valid = self.key_valid[key][slots] if self.has_nulls[key] else np.ones(len(rids), np.bool_)
+        return self.keys[key][slots], valid
 
     def key_run(self, key: int, first: int, count: int) -> tuple[Int64s, Bools]:
         """A key of consecutive rows."""
@@ -590,7 +585,7 @@ class Store(Stateful):
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))
         own += 0 if self._marks is None else self._marks.nbytes
         own += 0 if self.positions is None else self.positions.nbytes()
-        own += sum(pane.nbytes for pane in self._panes.values()) + self._uses.nbytes
+        own += self._panes.nbytes()
         return (
             own
             + sum(c.nbytes() for c in self._columns.values())
@@ -633,6 +628,7 @@ class Stub(Stateful):
         """Read the rows that a step brought. The store may have later ones, of slices yet to come."""
         if len(rows):
             self.frontier = max(self.frontier, int(rows.max()) + 1)
+            self.store.take_in(self.frontier)
 
     def view(self, min_end: int = int(BEFORE_TIME)) -> View:
         """Its view for probes: rows that it has read and that do not end before ``min_end``."""

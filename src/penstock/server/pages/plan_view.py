@@ -44,10 +44,6 @@ class PlanPicture(ui.element, component="plan_view.js"):
         """What is shown."""
         return None if self._drawn is None else self._drawn.scene
 
-    def clear_picture(self) -> None:
-        """Draw anew at the next plan."""
-        self._drawn = None
-
     def select(self, id: str) -> None:
         """Mark a box."""
         self.run_method("select", id)
