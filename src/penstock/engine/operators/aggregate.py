@@ -10,7 +10,7 @@ every (group, instant), and where any differs the change is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,10 +111,12 @@ class _Aggregate(Operator):
             return Chunk.empty(self._schema)
         numbers = self._groups.assign([chunk.column(k) for k in self._node.keys], len(chunk))
         order = np.argsort(numbers, kind="stable")
-        chunk, numbers = chunk.take(order), numbers[order]
-        starts = np.flatnonzero(np.r_[True, (numbers[1:] != numbers[:-1]) | (chunk.ts[1:] != chunk.ts[:-1])])
-        segments = Segments(np.r_[starts, len(chunk)], numbers[starts], chunk.sign)
-        return self._changes(chunk, segments, chunk.ts[starts])
+        ts, numbers = chunk.ts[order], numbers[order]
+        starts = np.flatnonzero(np.r_[True, (numbers[1:] != numbers[:-1]) | (ts[1:] != ts[:-1])])
+        segments = Segments(np.r_[starts, len(chunk)], numbers[starts], chunk.sign[order])
+        picks = pa.array(order)
+        arguments = {a: chunk.column(a).take(picks) for c in self._columns for a in c.arguments}
+        return self._changes(arguments, segments, ts[starts])
 
     def _with_first_instant(self, chunk: Chunk, clock: Clock) -> Chunk:
         """Add an event without effect at the first instant, for the group that exists over no rows."""
@@ -130,22 +132,40 @@ class _Aggregate(Operator):
         plain = Chunk(chunk.ts, chunk.sign, chunk.columns)
         return Chunk.concat([mark, plain], chunk.columns.schema).in_order()
 
-    def _changes(self, chunk: Chunk, segments: Segments, ts: Int64s) -> Chunk:
+    def _changes(self, arguments: Mapping[str, pa.Array], segments: Segments, ts: Int64s) -> Chunk:
         before: list[pa.Array] = []
         after: list[pa.Array] = []
         for its, column in zip(self._accumulators, self._columns, strict=True):
             its.room_for(len(self._groups))
-            old, new = its.update(segments, *map(chunk.column, column.arguments))
+            old, new = its.update(segments, *(arguments[a] for a in column.arguments))
             before.append(old)
             after.append(new)
         existed, exists = self._existence(segments, before[0], after[0])
         changed = ~same_rows(before[1:], after[1:], len(ts))
         removed = existed & (changed | ~exists)
         added = exists & (changed | ~existed)
-        keys = self._groups.rows(segments.groups)
-        out = _interleaved([*keys, *before[1:]], [*keys, *after[1:]], ts, removed, added, self._schema)
+        out = self._shown(segments, ts, removed, added, before[1:], after[1:])
         self._note(segments, after[0])
-        return out.in_order()
+        return out
+
+    def _shown(
+        self,
+        segments: Segments,
+        ts: Int64s,
+        removed: Bools,
+        added: Bools,
+        before: list[pa.Array],
+        after: list[pa.Array],
+    ) -> Chunk:
+        """In the order of time, for each segment −old then +new, where selected."""
+        order = np.argsort(ts, kind="stable")
+        wanted = np.flatnonzero(np.stack([removed[order], added[order]], axis=1).ravel())
+        rows, is_new = order[wanted >> 1], wanted & 1
+        picks = pa.array(rows + len(ts) * is_new)
+        columns = self._groups.rows(segments.groups[rows])
+        columns += [pa.concat_arrays([a, b]).take(picks) for a, b in zip(before, after, strict=True)]
+        sign = (2 * is_new - 1).astype(np.int8)
+        return Chunk(ts[rows], sign, batch_of(columns, self._schema, len(wanted)))
 
     def _existence(self, segments: Segments, before: pa.Array, after: pa.Array) -> tuple[Bools, Bools]:
         existed, exists = np.asarray(before) > 0, np.asarray(after) > 0
@@ -177,15 +197,3 @@ class _Aggregate(Operator):
 
     def bytes(self) -> int:
         return self._groups.nbytes() + sum(a.nbytes() for a in self._accumulators)
-
-
-def _interleaved(
-    old: list[pa.Array], new: list[pa.Array], ts: Int64s, removed: Bools, added: Bools, schema: pa.Schema
-) -> Chunk:
-    """For each segment −old then +new, where selected."""
-    count = len(ts)
-    wanted = np.flatnonzero(np.stack([removed, added], axis=1).ravel())
-    picks = pa.array(np.arange(2 * count).reshape(2, count).T.ravel()[wanted])
-    columns = [pa.concat_arrays([a, b]).take(picks) for a, b in zip(old, new, strict=True)]
-    sign = np.tile(np.array([-1, 1], np.int8), count)[wanted]
-    return Chunk(np.repeat(ts, 2)[wanted], sign, batch_of(columns, schema, len(wanted)))
