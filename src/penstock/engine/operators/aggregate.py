@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
+from penstock.engine.snapshot import State
 from penstock.engine.synopses.accumulators import KEEPS_VALUES, Segments, accumulator
+from penstock.engine.synopses.accumulators.base import extended
 from penstock.engine.synopses.directory import Directory, same_rows
 from penstock.expression import OwnAggregate
 
@@ -103,6 +105,8 @@ class _Aggregate(Operator):
             for c in self._columns
         ]  # fmt: skip
         self._counts = np.zeros(0, np.int64)
+        self._held = 0
+        """How many groups have rows."""
         self._begun = False
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -178,22 +182,28 @@ class _Aggregate(Operator):
 
     def _note(self, segments: Segments, after: pa.Array) -> None:
         """Record which groups have rows, and remove the empty ones once they are the majority."""
-        counts = np.zeros(len(self._groups), np.int64)
-        counts[: len(self._counts)] = self._counts
-        counts[segments.groups] = np.asarray(after)
-        self._counts = counts
-        here = np.flatnonzero(counts)
-        if self._node.keys and len(counts) > 1024 and 2 * len(here) < len(counts):
+        self._counts = extended(self._counts, len(self._groups))
+        lasts = np.flatnonzero(np.r_[segments.groups[1:] != segments.groups[:-1], True])
+        groups, counts = segments.groups[lasts], np.asarray(after)[lasts]
+        self._held += int(np.count_nonzero(counts)) - int(np.count_nonzero(self._counts[groups]))
+        self._counts[groups] = counts
+        known = len(self._groups)
+        if self._node.keys and known > 1024 and 2 * self._held < known:
+            here = np.flatnonzero(self._counts)
             self._groups.keep(here)
             for its in self._accumulators:
                 its.keep(here)
-            self._counts = counts[here]
+            self._counts = self._counts[here]
+
+    def _load(self, state: dict[str, State]) -> None:
+        super()._load(state)
+        self._held = int(np.count_nonzero(self._counts))
 
     def horizon(self) -> int:
         return int(BEFORE_TIME) if self._grows else super().horizon()
 
     def rows(self) -> int:
-        return int(np.count_nonzero(self._counts))
+        return self._held
 
     def bytes(self) -> int:
         return self._groups.nbytes() + sum(a.nbytes() for a in self._accumulators)
