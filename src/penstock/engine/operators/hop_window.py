@@ -88,11 +88,16 @@ class _Hop(Operator):
         (chunk,) = inputs
         starts = (chunk.ts // self._hop + 1) * self._hop
         ends = ((chunk.ts + self._size) // self._hop + 1) * self._hop
-        pieces.put(self._waiting, Chunk.of(starts, chunk.columns, end=ends), self._below)
+        new = Chunk.of(starts, chunk.columns, end=ends)
+        # A window that is over is taken out first: its pieces are not to be merged with tuples of the next.
         due = [c for c in self._waiting if c.ts.min() < clock.now]
+        self._waiting = [c for c in self._waiting if c.ts.min() >= clock.now]
+        if len(new) and new.ts.min() < clock.now:
+            due.append(new)
+        else:
+            pieces.put(self._waiting, new, self._below)
         if not due:
             return Chunk.empty(self._schema)
-        self._waiting = [c for c in self._waiting if c.ts.min() >= clock.now]
         every = Chunk.concat(due, self._below)
         assert every.end is not None
         if self._size == self._hop and every.ts.max() < clock.now:
