@@ -402,3 +402,19 @@ def test_no_components_are_kept_where_that_takes_less(
         if key >= 5:
             run.put("S1", key - 5)
     assert run.join.retention._no[1].is_kept == kept
+
+
+def test_evaluate_warns_of_violations(caplog: pytest.LogCaptureFixture) -> None:
+    """The third row of B comes later than A declares."""
+    inputs = {"A": [(t, {"k": t}) for t in range(3)], "B": [(t * t + 1, {"k": t}) for t in range(3)]}
+    told = {}
+    for k in (1, 5):
+        caplog.clear()
+        obeyed = {"A": f"REFERENCES B (k) WITHIN {k} SECONDS"}
+        query = "SELECT A.k FROM A [RANGE 20], B [RANGE 20] WHERE A.k = B.k"
+        penstock.evaluate(query, inputs, constraints=obeyed)
+        told[k] = caplog.messages
+    assert (
+        not told[5]
+        and "a declared constraint was seen violated once: rows of B join those of A" in told[1][0]
+    )
