@@ -446,3 +446,14 @@ def test_rows_that_are_dead_on_arrival_are_not_stored(monkeypatch: pytest.Monkey
     )
     assert some == exact and len(exact) > 50
     assert [stub.store.inserted for stub in made[0]._inputs.stubs] == [60, 60]
+
+
+def test_rows_whose_match_is_still_to_come_enter() -> None:
+    """A row of B waits for one of A for ten seconds, of which most pass in later steps."""
+    inputs = {"A": [(t, {"k": t}) for t in range(0, 900, 5)], "B": [(t, {"k": t + 10}) for t in range(900)]}
+    query = "SELECT A.k FROM A [RANGE 100], B [RANGE 100] WHERE A.k = B.k"
+    exact, some = (
+        penstock.evaluate(query, inputs, batches=300, constraints=given)
+        for given in ({}, {"B": "REFERENCES A (k) WITHIN 10 SECONDS"})
+    )
+    assert some == exact and len(exact) > 150
