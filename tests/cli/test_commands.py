@@ -196,6 +196,15 @@ def test_bench_join_compares_systems_with_equal_results():
 
 
 @pytest.mark.long
+def test_bench_start_has_the_first_batch_of_each_query():
+    result = penstock("bench", "start", "--sessions", "1", "--json")
+    assert result.returncode == 0, result.stderr
+    (session,) = json.loads(result.stdout)
+    assert session.keys() == {"session", "first", "second", "third"}
+    assert all(results >= batch > 0 for results, batch, _ in list(session.values())[1:])
+
+
+@pytest.mark.long
 def test_bench_rebuild_is_bounded_by_the_window(here):
     result = here("bench", "rebuild", "--quick", "--rows", "500")
     assert result.exit_code == 0, result.output

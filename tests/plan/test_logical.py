@@ -283,15 +283,32 @@ def test_nothing_takes_logical_operators_apart() -> None:
     assert not found
 
 
-def test_explain_asks_each_node_for_its_lines() -> None:
-    def nodes(tree: ast.Module) -> set[str]:
-        return imported(tree, "penstock.engine.operators")
+def physical_names(tree: ast.Module) -> set[str]:
+    """The names under which a module knows physical operators."""
+    return imported(tree, "penstock.engine.operators")
 
-    files = [*SOURCE.glob("plan/explain*.py"), SOURCE / "plan" / "growth.py", SOURCE / "server" / "plans.py"]
-    assert not {p.name: c for p in files if (c := case_lists(p.read_text(), nodes))}
+
+def test_nothing_takes_physical_operators_apart() -> None:
+    """The rules that rewrite a plan so that its queries share are in a file of their own."""
+    own = (SOURCE / "engine" / "operators", SOURCE / "plan" / "sharing.py")
+    files = [p for p in SOURCE.rglob("*.py") if not any(p.is_relative_to(o) for o in own)]
+    found = {str(p.relative_to(SOURCE)): c for p in files if (c := case_lists(p.read_text(), physical_names))}
+    assert not found
     of = "from penstock.engine.operators"
     text = f"{of}.select import Select\n{of}.mjoin import MJoin\n"
-    assert case_lists(f"{text}def f(node):\n    return isinstance(node, Select | MJoin)\n", nodes)
+    assert case_lists(f"{text}def f(node):\n    return isinstance(node, Select | MJoin)\n", physical_names)
+
+
+def compared_by_name(text: str) -> list[str]:
+    """Comparisons of the name of a type: a case list that no import shows."""
+    compared = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Compare)]
+    return [found for c in compared if ").__name__" in (found := ast.unparse(c))]
+
+
+def test_nothing_goes_by_the_name_of_a_type() -> None:
+    found = {p.name: c for p in SOURCE.rglob("*.py") if (c := compared_by_name(p.read_text()))}
+    assert not found
+    assert compared_by_name("if type(node).__name__ in {'Select'}: pass")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fixture_files import read_file
+from pyspark import cloudpickle
 from test_fixtures import FILES, FUNCTIONS
 
 from penstock import cql, in_process
@@ -94,8 +95,9 @@ def test_a_host_has_loaded_what_engines_need(modules: tuple[list[str], list[str]
     assert not of(("penstock",), modules[1])
 
 
-def test_tasks_load_no_compiler() -> None:
-    """What Spark unpickles in a Python worker: a stage's packers and its relay."""
+@pytest.fixture(scope="module")
+def pickled() -> tuple[list[Packer], Relay]:
+    """What Spark unpickles in its Python processes: a stage's packers and its relay."""
     streams = {n: Input(n, pa.schema([("k", pa.int64())]), InputOptions(timestamp="t")) for n in "RS"}
     plan = compile(cql.bind("SELECT R.k FROM R [RANGE 5], S [RANGE 5] WHERE R.k = S.k", streams), 2)
     (planned,) = plan.stages
@@ -106,12 +108,24 @@ def test_tasks_load_no_compiler() -> None:
         if isinstance(i, SourceInput)
     ]
     finish = Rows(result_schema(plan), plan.kind)
-    relay = Relay(pickle.dumps(Program(planned.stage)), 0, keys, fingerprint(planned, 0), finish)
+    program = pickle.dumps(Program(planned.stage))
+    return packers, Relay(program, 0, keys, fingerprint(planned, 0), finish)
+
+
+def loaded_by(value: Any) -> list[str]:
+    """The modules of an interpreter that unpickles a value as Spark's Python processes do."""
+    text = "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"],
-        input=pickle.dumps((packers, relay)),
-        capture_output=True,
-        check=True,
+        [sys.executable, "-c", text], input=cloudpickle.dumps(value), capture_output=True, check=True
     )
-    assert len(packers) == 2
-    assert not of(("penstock.cql", "penstock.plan", "sqlglot", "numba"), done.stdout.decode().split())
+    return done.stdout.decode().split()
+
+
+def test_tasks_load_no_compiler(pickled: tuple[list[Packer], Relay]) -> None:
+    assert len(pickled[0]) == 2
+    assert not of(("penstock.cql", "penstock.plan", "sqlglot", "numba"), loaded_by(pickled))
+
+
+def test_the_driver_prepares_a_stage_without_what_steps_need(pickled: tuple[list[Packer], Relay]) -> None:
+    """A query's first batch waits until a process of each stage has imported what its relay needs."""
+    assert not of(("numpy", "pyarrow", "pandas", "penstock.engine"), loaded_by(pickled[1]))

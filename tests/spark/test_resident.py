@@ -24,10 +24,10 @@ from fake_store import FakeStore
 from penstock.engine.stage import TS, Stage
 from penstock.errors import DataError, EngineError
 from penstock.measurement import Property, decode, measured
-from penstock.spark.relay import processor, state_log
+from penstock.spark.relay import state_log, visit
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.relay.processor import Visit
 from penstock.spark.relay.state_log import StateLog
+from penstock.spark.relay.visit import Visit
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket
 from penstock.spark.resident.program import Program
@@ -83,7 +83,7 @@ def fresh(
 def use(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let relays in this process find their way to the place."""
     monkeypatch.setattr(ResidentDirectory, "of_worker", staticmethod(lambda: place))
-    monkeypatch.setattr(processor, "spark_ancestors", lambda pid: (place.jvm,))
+    monkeypatch.setattr(visit, "spark_ancestors", lambda pid: (place.jvm,))
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:

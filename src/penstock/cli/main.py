@@ -228,6 +228,10 @@ BENCHMARKS = {
         "bench.peers.w_join",
         "Joins with windows between streams by every plan, and beside Spark; --help lists the options.",
     ),
+    "start": (
+        "bench.peers.start",
+        "How long a session takes to start, and the first batch of its first, second and third query.",
+    ),
     "growth": (
         "bench.peers.growth",
         "The cost of a join by number of streams, size of batches, windows and rows, and cores.",

@@ -20,12 +20,11 @@ import pyarrow as pa
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.element import BEFORE_TIME, Chunk, batch_of
 from penstock.engine.graph import Graph
-from penstock.engine.operator import Node, StartContext
-from penstock.engine.operators.project import Project
+from penstock.engine.operator import Node, StartContext, nodes
 from penstock.engine.operators.select import Select
-from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operators.seq_window import SeqWindow, private_store
 from penstock.engine.operators.source import Source
-from penstock.engine.registry import QueryPlan, Registered, private_store
+from penstock.engine.registry import QueryPlan, Registered
 from penstock.engine.stage import StageInput
 from penstock.engine.synopses.store import Store
 from penstock.expression import Expression, columns
@@ -64,7 +63,7 @@ def covered(root: Node) -> list[Covered]:
     context = StartContext()
     Graph(context).add("", root)
     found = []
-    for window in dict.fromkeys(n for n in _nodes(root) if isinstance(n, SeqWindow)):
+    for window in dict.fromkeys(n for n in nodes(root) if isinstance(n, SeqWindow)):
         by_time = window.kind == "range" or window.size is None
         source, filters = _chain(window.input)
         if source is None or window.stored is None or not by_time:
@@ -90,12 +89,7 @@ def _want(node: Node, names: set[str], found: dict[str, Wanted]) -> None:
         own = set().union(*(columns(f) for f in filters)) if filters else set()
         found.setdefault(source.input, Wanted()).add(names & set(source.schema.names) | own, filters)
         return
-    for below in node.inputs:
-        read = set(below.schema.names)
-        if isinstance(node, Project):
-            read = set().union(*(columns(e) for _, e in node.columns))
-        elif isinstance(node, SeqWindow) and _chain(below)[0] is not None:
-            read = names | set(node.partition_by).union(*(columns(k) for k in node.keep))
+    for below, read in zip(node.inputs, node.columns_read(names), strict=True):
         _want(below, read, found)
 
 
@@ -105,8 +99,8 @@ def _chain(node: Node) -> tuple[Source | None, frozenset[Expression]]:
     while isinstance(node, Select):
         filters += node.conjuncts
         node = node.input
-    stream = isinstance(node, Source) and not node.table
-    return (node, frozenset(filters)) if stream and isinstance(node, Source) else (None, frozenset())
+    stream = None if node.inputs else node.as_came
+    return stream, frozenset() if stream is None else frozenset(filters)
 
 
 @dataclass(frozen=True)
@@ -191,9 +185,3 @@ def look_back(
         return max(found[i].since if i in found else since for i in same)
 
     return {i: Past(k, first(i), streams[i].schema) for i, k in found.items() if first(i) < since}
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _nodes(below)

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from penstock.engine.knobs import Knobs
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Reading
+
+if TYPE_CHECKING:
+    from penstock.engine.operators.source import Source
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Node(ABC):
     name: ClassVar[str]
     is_plan: ClassVar[bool] = True
     """It has no state, and nothing in it goes to disk."""
+    passes_on: ClassVar[bool] = False
+    """Whether each of its rows is a row of its one input."""
 
     def __init_subclass__(cls) -> None:
         # Of its own, so that the dataclass does not make one, which would walk the whole plan every time.
@@ -167,6 +172,16 @@ class Node(ABC):
         return None
 
     @property
+    def as_came(self) -> Source | None:
+        """The stream whose rows it has as they came, some of them and other columns; None: no stream's."""
+        return self.inputs[0].as_came if self.passes_on else None
+
+    @property
+    def all_of(self) -> Source | None:
+        """The stream whose rows since any instant it has, also if it began before that instant."""
+        return None
+
+    @property
     def reads_instants(self) -> bool:
         """Whether it reads ``Clock.instants``, which are collected only if a node does."""
         return False
@@ -184,6 +199,42 @@ class Node(ABC):
     def depends_on_past(self) -> bool:
         """Whether its output depends on past states of a relation that no operator below keeps."""
         return False
+
+    @property
+    def fills(self) -> str:
+        """The name of the store that it fills, if operators above it read one."""
+        return ""
+
+    @property
+    def keeps_window(self) -> bool:
+        """Whether it keeps rows of a window, which queries may share."""
+        return False
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """The names of the inputs that it reads, tables left out."""
+        return frozenset().union(*(i.streams for i in self.inputs))
+
+    @property
+    def span(self) -> int:
+        """The ticks of the longest time window in it."""
+        return max((i.span for i in self.inputs), default=0)
+
+    def columns_read(self, needed: set[str]) -> Iterator[set[str]]:
+        """The columns that it reads of each input, if these of its own are needed."""
+        return (set(i.schema.names) for i in self.inputs)
+
+    def unnamed(self) -> Node:
+        """The node with the result's columns numbered, if its state does not depend on their names."""
+        return self
+
+    def private(self, query: str) -> Node:
+        """The node for a query that shares nothing; its inputs are private already."""
+        return self
+
+    def read_by(self, reader: str) -> Node:
+        """The node whose window, if it passes on a window's rows, has this only reader."""
+        return with_inputs(self, lambda i: i.read_by(reader)) if self.passes_on else self
 
     @abstractmethod
     def start(self, context: StartContext) -> Operator:
@@ -210,6 +261,18 @@ def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
     return replace(node, **new) if new else node
 
 
+def nodes(*roots: Node) -> Iterator[Node]:
+    """The nodes of plans, each once, above those that it reads."""
+    seen: set[int] = set()
+    left = list(reversed(roots))
+    while left:
+        node = left.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            left += reversed(node.inputs)
+
+
 @dataclass(frozen=True)
 class Unary(Node):
     """A node with one input, whose schema and update pattern it keeps unless it says otherwise."""
@@ -227,6 +290,32 @@ class Unary(Node):
     @property
     def pattern(self) -> Pattern:
         return self.input.pattern
+
+
+@dataclass(frozen=True)
+class Shows(Unary):
+    """A root: what a query shows of a relation, whose rows it passes on."""
+
+    def unnamed(self) -> Node:
+        return replace(self, input=self.input.unnamed())
+
+
+@dataclass(frozen=True)
+class ToStream(Shows):
+    """A relation-to-stream operator."""
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern.APPEND
+
+    @property
+    def accumulates(self) -> bool:
+        return True
+
+    @property
+    def depends_on_past(self) -> bool:
+        """What it shows at an instant may have arrived long before."""
+        return True
 
 
 @dataclass(frozen=True)

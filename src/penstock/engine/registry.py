@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +19,10 @@ import pyarrow as pa
 
 from penstock.engine.command import DROP, REGISTER, Command
 from penstock.engine.element import BEFORE_TIME
-from penstock.engine.operator import Node, with_inputs
+from penstock.engine.operator import Node, nodes, with_inputs
 from penstock.engine.operators.history import History, begun
-from penstock.engine.operators.project import Project
-from penstock.engine.operators.select import Select
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.since import Since
-from penstock.engine.operators.source import Source
 from penstock.engine.stage import Arrival, StageInput, waits
 from penstock.errors import EngineError
 
@@ -54,12 +51,12 @@ class QueryPlan:
     @property
     def streams(self) -> frozenset[str]:
         """The names of the stage's inputs that it reads, tables left out."""
-        return frozenset(_streams(self.root))
+        return self.root.streams
 
     @property
     def reads_windows(self) -> bool:
         """Whether it has windows that keep rows, which it could share."""
-        return _reads_windows(self.root)
+        return any(node.keeps_window for node in nodes(self.root))
 
     @property
     def waits(self) -> bool:
@@ -74,7 +71,7 @@ class QueryPlan:
     @property
     def span(self) -> int:
         """The ticks of its longest time window."""
-        return max(_spans(self.root), default=0)
+        return self.root.span
 
     def encoded(self) -> str:
         """The plan in a command."""
@@ -97,24 +94,6 @@ class QueryPlan:
 def exchange_of(query: str) -> str:
     """The name of the second stage's input that has the first one's elements of a query."""
     return f"stage 1 of {query}"
-
-
-def _reads_windows(node: Node) -> bool:
-    kept = isinstance(node, SeqWindow) and not node.is_momentary
-    return kept or any(map(_reads_windows, node.inputs))
-
-
-def _spans(node: Node) -> Iterator[int]:
-    if isinstance(node, SeqWindow) and node.kind == "range" and node.size is not None:
-        yield node.size
-    for below in node.inputs:
-        yield from _spans(below)
-
-
-def _streams(node: Node) -> set[str]:
-    if isinstance(node, Source):
-        return set() if node.table else {node.input}
-    return set().union(*(_streams(i) for i in node.inputs))
 
 
 @dataclass(frozen=True)
@@ -219,7 +198,7 @@ def since(root: Node, instants: Mapping[str, int]) -> Node:
 
     def change(node: Node) -> Node:
         if id(node) not in done:
-            source = _bounded(node)
+            source = node.all_of
             if source is None:
                 done[id(node)] = _with_own_store(with_inputs(node, change), node, instants)
             else:
@@ -238,53 +217,34 @@ def _with_own_store(new: Node, node: Node, instants: Mapping[str, int]) -> Node:
     return replace(new, store=f"{new.store} since {bounds}")
 
 
-def _bounded(node: Node) -> Source | None:
-    """The stream whose rows a node has as they came: of a stream itself, or of a window that stores them.
-
-    Not what earlier rows may have led to.
-    """
-    if isinstance(node, SeqWindow) and node.stored is not None:
-        node = node.input
-        while isinstance(node, Select | Project):
-            node = node.input
-    return node if isinstance(node, Source) and not node.table else None
-
-
 def with_history(root: Node, query: str, registered: Registered) -> Node:
     """The plan of a query that has rows from before its registration, which shares nothing."""
     begin = registered.begin
     assert begin is not None
 
-    def read(source: Source) -> Node:
+    def read(leaf: Node) -> Node:
+        source = leaf.as_came
+        if source is None:
+            return leaf
         if source.input in registered.history:
             return History(source, registered.history[source.input], begin, query)
-        return source if source.table else Since(source, registered.since)
+        return Since(source, registered.since)
 
     return begun(_private(root, query, read), begin)
 
 
 def apart(root: Node, query: str) -> Node:
     """The plan of a query that shares nothing: nothing in it is equal to what another query has."""
-    return _private(root, query, lambda source: source if source.table else replace(source, reader=query))
+    return _private(root, query, lambda leaf: leaf.private(query))
 
 
-def _private(root: Node, query: str, read: Callable[[Source], Node]) -> Node:
-    """The plan with stores that only this query uses; ``read``: what it has in the place of a source."""
+def _private(root: Node, query: str, read: Callable[[Node], Node]) -> Node:
+    """The plan with stores that only this query uses; ``read``: what it has in the place of a leaf."""
     done: dict[int, Node] = {}
 
     def change(node: Node) -> Node:
         if id(node) not in done:
-            new = with_inputs(node, change)
-            if isinstance(new, SeqWindow) and new.store:
-                new = replace(new, store=private_store(new.store, query))
-            elif isinstance(new, Source):
-                new = read(new)
-            done[id(node)] = new
+            done[id(node)] = with_inputs(node, change).private(query) if node.inputs else read(node)
         return done[id(node)]
 
     return change(root)
-
-
-def private_store(store: str, query: str) -> str:
-    """The name of a store that only one query uses."""
-    return f"{store} of {query}"

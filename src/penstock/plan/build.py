@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Pattern
 from penstock.engine.joins.join_constraints import JoinConstraints
-from penstock.engine.operator import Node, with_inputs
+from penstock.engine.operator import Node
 from penstock.engine.operators.binary_join import BinaryJoin
 from penstock.engine.operators.expire import Expire
 from penstock.engine.operators.identify import Identify
@@ -24,7 +24,6 @@ from penstock.engine.operators.look_up import LookUp
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.select import Select
-from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import SOURCE, StageInput
 from penstock.expression import Column, Expression
@@ -180,7 +179,7 @@ class Builder:
         found = with_counts(found, inputs, own)
         told = repr((join["labels"], join["classes"], join["residual"], join["output"], found))
         reader = blake2b(told.encode(), digest_size=4).hexdigest()
-        parts = tuple(_read_by(p, f"{reader}.{i}") for i, p in enumerate(join["parts"]))
+        parts = tuple(p.read_by(f"{reader}.{i}") for i, p in enumerate(join["parts"]))
         kind = BinaryJoin if len(parts) == 2 else MJoin
         counts = tuple(self.sources[n] for n in numbers.values())
         return kind(**{**join, "parts": parts}, constraints=found, counts=counts)
@@ -275,14 +274,6 @@ class Builder:
     def changing(self, node: Node) -> Node:
         """The node with − elements, for consumers that work on changes where ends are known."""
         return Expire(node) if node.pattern is Pattern.EXPIRING else node
-
-
-def _read_by(part: Node, reader: str) -> Node:
-    """An input of a join whose window only that join reads."""
-    if isinstance(part, SeqWindow):
-        return replace(part, reader=reader)
-    passed = isinstance(part, Project | Select | Expire)
-    return with_inputs(part, lambda below: _read_by(below, reader)) if passed else part
 
 
 def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:

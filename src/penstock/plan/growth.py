@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.engine.operator import Node
+from penstock.engine.operator import Node, nodes
 from penstock.engine.operators.source import Source
 from penstock.plan.physical import PhysicalPlan
 from penstock.plan.second_stage import stage_name
@@ -25,7 +24,7 @@ def growing(plan: PhysicalPlan) -> list[Growing]:
     names: dict[str, list[str]] = {}
     for number, planned in enumerate(plan.stages):
         root = planned.stage.root
-        for node in _nodes(root, set()):
+        for node in nodes(root):
             for growth in node.growth():
                 of = " and ".join(_streams(growth.input, names))
                 why = "bounded if their number is" if growth.per_group else "no window ends them"
@@ -34,16 +33,8 @@ def growing(plan: PhysicalPlan) -> list[Growing]:
     return list(found)
 
 
-def _nodes(node: Node, seen: set[int]) -> Iterator[Node]:
-    if id(node) not in seen:
-        seen.add(id(node))
-        yield node
-        for below in node.inputs:
-            yield from _nodes(below, seen)
-
-
 def _streams(node: Node, stages: dict[str, list[str]]) -> list[str]:
     """The inputs whose rows a relation accumulates; ``stages`` has those of earlier stages."""
-    sources = [n for n in _nodes(node, set()) if isinstance(n, Source) and not n.is_static]
+    sources = [n for n in nodes(node) if isinstance(n, Source) and not n.is_static]
     names = [name for s in sources for name in stages.get(s.input, [s.input])]
     return list(dict.fromkeys(names))

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.seq_window import SeqWindow
-from penstock.engine.operators.source import Source
 from penstock.plan.pipeline import Admitted, PipelinePlan, clock_of, shown_plan
 from penstock.plan.settings import ACROSS, DOWN, HEIGHT, LETTERS, MARGIN, WIDTH
 
@@ -59,17 +58,17 @@ class _Drawing:
         """Add a node and what is below it; ``first``: the root of the stage before, in place of a source."""
         if isinstance(node, Project) and node.renames is not None:
             return self._add(node.input, query, clock, first)
-        if first is not None and isinstance(node, Source):
+        if first is not None and not node.inputs:
             return first
         below = [self._add(i, query, clock, first) for i in node.inputs]
-        box = _Operator(node, None if isinstance(node, Source) else clock)
+        box = _Operator(node, clock if node.inputs else None)
         self.column[box] = max((self.column[b] + 1 for b in below), default=0)
         self.edges |= dict.fromkeys((b, box) for b in below)
         users = self.users.setdefault(box, [])
         if query not in users:
             users.append(query)
-        if isinstance(node, SeqWindow) and node.store:
-            self.stores.setdefault((clock, node.store), f"store {len(self.stores) + 1}")
+        if node.fills:
+            self.stores.setdefault((clock, node.fills), f"store {len(self.stores) + 1}")
         return box
 
     def places(self) -> dict[_Box, tuple[int, int]]:
@@ -86,8 +85,8 @@ class _Drawing:
         if isinstance(box, str):
             return "query", box, "query"
         node, clock = box
-        if isinstance(node, Source):
-            return "source", node.input, "one scan"
+        if not node.inputs:
+            return "source", node.describe(), "one scan"
         if isinstance(node, SeqWindow):
             return "window", node.describe(), f"rows in {self.stores.get((clock, node.store), 'no store')}"
         return "", node.name, node.describe()

@@ -21,8 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog import Input
-from penstock.engine.operator import Node
-from penstock.engine.operators.seq_window import SeqWindow
+from penstock.engine.operator import Node, nodes
 from penstock.engine.registry import QueryPlan, apart, exchange_of
 from penstock.engine.stage import Stage, StageInput, waits
 from penstock.errors import PipelineError
@@ -456,10 +455,10 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
     users: dict[Any, dict[str, None]] = {}
     for name, query in queries.items():
         clock = clock_of(plan, query)
-        for node in _nodes(shown_plan(name, query)):
+        for node in nodes(shown_plan(name, query)):
             users.setdefault((clock, node), {})[name] = None
-            if isinstance(node, SeqWindow) and node.store:
-                users.setdefault((clock, node.store), {})[name] = None
+            if node.fills:
+                users.setdefault((clock, node.fills), {})[name] = None
     for name, query in queries.items():
         shown = (
             "when an instant is complete" if query.plan.shows_complete else "at once, as results are found"
@@ -472,8 +471,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
         def also(node: Node, own: str = name, clock: Any = clock) -> str:
             others = [n for n in users.get((clock, node), ()) if n != own]
             told = f"  = shared with {_some(others)}" if others else ""
-            store = node.store if isinstance(node, SeqWindow) else ""
-            more = [n for n in users.get((clock, store), ()) if n not in (own, *others)]
+            more = [n for n in users.get((clock, node.fills), ()) if n not in (own, *others)]
             return f"{told}  = store shared with {_some(more)}" if more else told
 
         if query.plan.second is not None:
@@ -496,9 +494,3 @@ def shown_plan(name: str, query: Admitted) -> Node:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _nodes(below)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Operator, Shows, StartContext
 
 
 @dataclass(frozen=True)
-class Changelog(Unary):
+class Changelog(Shows):
     """The root of a query whose result is a relation."""
 
     name = "changelog"

@@ -7,33 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.engine.element import Chunk, Pattern
+from penstock.engine.element import Chunk
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Operator, StartContext, ToStream
 
 
 @dataclass(frozen=True)
-class DStream(Unary):
+class DStream(ToStream):
     """Delete stream."""
 
     name = "d-stream"
 
     @property
-    def pattern(self) -> Pattern:
-        return Pattern.APPEND
-
-    @property
     def waits(self) -> bool:
         """An instant's changes must be complete."""
-        return True
-
-    @property
-    def depends_on_past(self) -> bool:
-        """Tuples that leave may have arrived long before."""
-        return True
-
-    @property
-    def accumulates(self) -> bool:
         return True
 
     def start(self, context: StartContext) -> Operator:

@@ -25,6 +25,7 @@ class Expire(Unary):
     ids: bool = False
 
     name = "expire"
+    passes_on = True
 
     @property
     def pattern(self) -> Pattern:

@@ -16,14 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.element import FOREVER, Chunk
-from penstock.engine.operator import Clock, Node, Operator, StartContext, Unary, with_inputs
-from penstock.engine.operators.changelog import Changelog
-from penstock.engine.operators.d_stream import DStream
-from penstock.engine.operators.i_stream import IStream
-from penstock.engine.operators.r_stream import RStream
+from penstock.engine.operator import Clock, Node, Operator, Shows, StartContext, Unary, with_inputs
 from penstock.engine.operators.source import Source
-
-_SHOWS = (Changelog, IStream, DStream, RStream)
 
 
 @dataclass(frozen=True)
@@ -107,8 +101,6 @@ class _Begin(Operator):
 
 def begun(node: Node, instant: int) -> Node:
     """A plan whose result begins at an instant, with all that is there then."""
-    if isinstance(node, _SHOWS):
+    if isinstance(node, Shows):
         return replace(node, input=Begin(node.input, instant))
-    if not isinstance(node, Source):
-        return with_inputs(node, lambda i: begun(i, instant))
-    return node
+    return with_inputs(node, lambda i: begun(i, instant))

@@ -14,21 +14,17 @@ from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Operator, StartContext, ToStream
 from penstock.engine.synopses.leaving import Leaving
 
 
 @dataclass(frozen=True)
-class IStream(Unary):
+class IStream(ToStream):
     """Insert stream."""
 
     distinct_lives: bool = False
 
     name = "i-stream"
-
-    @property
-    def pattern(self) -> Pattern:
-        return Pattern.APPEND
 
     def describe(self) -> str:
         if self.input.pattern is Pattern.APPEND or self.distinct_lives:
@@ -47,10 +43,6 @@ class IStream(Unary):
     def depends_on_past(self) -> bool:
         """Not if each insertion is a row that arrived at that instant."""
         return self.input.pattern is not Pattern.APPEND
-
-    @property
-    def accumulates(self) -> bool:
-        return True
 
     def start(self, context: StartContext) -> Operator:
         """The simplest operator for the input's pattern."""

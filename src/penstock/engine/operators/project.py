@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, batch_of
 from penstock.engine.evaluate import evaluate
-from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
-from penstock.expression import Column, Expression
+from penstock.engine.operator import Clock, Node, Operator, StartContext, Stored, Unary
+from penstock.expression import Column, Expression, columns
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Project(Unary):
     columns: tuple[tuple[str, Expression], ...]
 
     name = "project"
+    passes_on = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -33,6 +34,12 @@ class Project(Unary):
         """Its columns mapped to input columns, if it only drops and renames columns."""
         plain = [(name, e.name) for name, e in self.columns if isinstance(e, Column)]
         return dict(plain) if len(plain) == len(self.columns) else None
+
+    def columns_read(self, needed: set[str]) -> Iterator[set[str]]:
+        yield set().union(*(columns(e) for _, e in self.columns))
+
+    def unnamed(self) -> Node:
+        return replace(self, columns=tuple((str(n), e) for n, (_, e) in enumerate(self.columns)))
 
     @property
     def stored(self) -> Stored | None:

@@ -19,7 +19,7 @@ import numpy as np
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.kernels.reporting import report
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
+from penstock.engine.operator import Clock, Growth, Operator, StartContext, ToStream
 from penstock.engine.settings import MOST_RSTREAM_ROWS
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
@@ -28,17 +28,13 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class RStream(Unary):
+class RStream(ToStream):
     """Relation stream. ``every`` None: at instants with input."""
 
     every: int | None = 1
     momentary: bool = False
 
     name = "r-stream"
-
-    @property
-    def pattern(self) -> Pattern:
-        return Pattern.APPEND
 
     def describe(self) -> str:
         if self.momentary:
@@ -56,15 +52,6 @@ class RStream(Unary):
     def reads_instants(self) -> bool:
         """If they are its clock."""
         return self.every is None
-
-    @property
-    def depends_on_past(self) -> bool:
-        """Tuples output at a tick may be gone at the next."""
-        return True
-
-    @property
-    def accumulates(self) -> bool:
-        return True
 
     def growth(self) -> Iterator[Growth]:
         if self.input.accumulates:

@@ -24,6 +24,7 @@ class Select(Unary):
     filters: str = field(default="a-greedy", repr=False)
 
     name = "select"
+    passes_on = True
 
     def describe(self) -> str:
         return " AND ".join(str(c) for c in self.conjuncts)

@@ -15,7 +15,7 @@ With a slide the window changes only at multiples of it; see ``sliding_window``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -23,12 +23,13 @@ import numpy as np
 from penstock.engine.conjunction import Conjunction
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s, Pattern
 from penstock.engine.knobs import Knobs
-from penstock.engine.operator import Clock, Growth, Operator, StartContext, Stored, Unary
+from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext, Stored, Unary
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
+from penstock.engine.operators.source import Source
 from penstock.engine.settings import ROW_NUMBER_BITS
 from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store, Stores, Stub
-from penstock.expression import Expression
+from penstock.expression import Expression, columns
 from penstock.measurement import Reading
 
 
@@ -64,6 +65,32 @@ class SeqWindow(Unary):
     @property
     def is_momentary(self) -> bool:
         return self.kind == "range" and self.size == 0 and self.slide is None
+
+    @property
+    def keeps_window(self) -> bool:
+        return not self.is_momentary
+
+    @property
+    def span(self) -> int:
+        own = self.size if self.kind == "range" else None
+        return max(own or 0, self.input.span)
+
+    @property
+    def fills(self) -> str:
+        return self.store
+
+    @property
+    def all_of(self) -> Source | None:
+        return None if self.stored is None else self.input.as_came
+
+    def columns_read(self, needed: set[str]) -> Iterator[set[str]]:
+        yield needed.union(self.partition_by, *(columns(k) for k in self.keep))
+
+    def private(self, query: str) -> Node:
+        return replace(self, store=private_store(self.store, query)) if self.store else self
+
+    def read_by(self, reader: str) -> Node:
+        return replace(self, reader=reader)
 
     @property
     def accumulates(self) -> bool:
@@ -135,6 +162,11 @@ class SeqWindow(Unary):
         """The name of a row window's lives in a store."""
         told = repr((self.size, self.keep, self.text, self.filters, self.first))
         return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def private_store(store: str, query: str) -> str:
+    """The name of a store that only one query uses."""
+    return f"{store} of {query}"
 
 
 def _longer(node: SeqWindow) -> int:

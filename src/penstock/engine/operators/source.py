@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,6 +41,21 @@ class Source(Node):
     @property
     def pattern(self) -> Pattern:
         return self.changes
+
+    @property
+    def streams(self) -> frozenset[str]:
+        return frozenset(() if self.table else (self.input,))
+
+    @property
+    def as_came(self) -> Source | None:
+        return None if self.table else self
+
+    @property
+    def all_of(self) -> Source | None:
+        return self.as_came
+
+    def private(self, query: str) -> Node:
+        return self if self.table else replace(self, reader=query)
 
     @property
     def is_static(self) -> bool:

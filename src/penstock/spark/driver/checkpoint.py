@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,8 +18,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import __version__
 from penstock.catalog import Input
-from penstock.engine.operator import Node
-from penstock.engine.operators.project import Project
 from penstock.errors import CatalogError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
@@ -124,7 +122,7 @@ def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
     """The fingerprint of a planned stage."""
     stage = planned.stage
     parts = [
-        *map(_unnamed, stage.roots.values()),
+        *(root.unnamed() for root in stage.roots.values()),
         stage.inputs,
         stage.waits,
         [_input(i) for i in planned.inputs],
@@ -144,20 +142,6 @@ def _declared(stream: Input) -> str:
     disorder = "DISORDER AUTO UP TO" if options.adaptive else "DISORDER"
     ticks = {disorder: options.skew, "IDLE AFTER": options.idle_after}
     return " ".join([time, *(f"{what} {value} {unit}" for what, value in ticks.items() if value)])
-
-
-def _unnamed(root: Any) -> Any:
-    """The root with its result's columns numbered instead of named."""
-    if isinstance(root, Project):
-        return replace(root, columns=tuple((str(n), e) for n, (_, e) in enumerate(root.columns)))
-    below = getattr(root, "input", None)
-    if isinstance(below, Node) and type(root).__name__ in _PASS:
-        return replace(root, input=_unnamed(below))
-    return root
-
-
-_PASS = frozenset({"IStream", "DStream", "RStream", "Changelog"})
-"""Operators that pass the rows of their input on unchanged."""
 
 
 def _input(source: Any) -> Any:

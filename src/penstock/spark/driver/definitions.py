@@ -79,22 +79,7 @@ class Definitions:
         of a column are ``clustered_by``, and values are ``ordered_by``, at most as far from it as given:
         ``{"pid": "500 rows"}``.
         """
-        options = {
-            "timestamp": timestamp,
-            "unit": unit,
-            "skew": _only(disorder, skew),
-            "idle_after": idle_after,
-            "heartbeat": heartbeat,
-            "bad_rows": bad_rows,
-            "rate": rate,
-            "partitioned_by": partitioned_by,
-            "heavy": heavy,
-            "primary_key": primary_key,
-            "references": references,
-            "clustered_by": clustered_by,
-            "ordered_by": ordered_by,
-        }
-        self._catalog.add(sources.create_input("stream", name, df, **options), _if_taken(replace))
+        self._create("stream", locals())
 
     def create_relation(
         self,
@@ -120,20 +105,7 @@ class Definitions:
         are as for a stream. The relation's columns are all but the timestamp and the change. No two of its
         rows share a ``primary_key`` at any instant.
         """
-        options = {
-            "timestamp": timestamp,
-            "change": change,
-            "unit": unit,
-            "skew": _only(disorder, skew),
-            "idle_after": idle_after,
-            "heartbeat": heartbeat,
-            "bad_rows": bad_rows,
-            "rate": rate,
-            "partitioned_by": partitioned_by,
-            "heavy": heavy,
-            "primary_key": primary_key,
-        }
-        self._catalog.add(sources.create_input("relation", name, df, **options), _if_taken(replace))
+        self._create("relation", locals())
 
     def create_function(
         self,
@@ -219,6 +191,13 @@ class Definitions:
     def drop(self, name: str) -> None:
         """Remove a stream or table; running queries continue."""
         self._catalog.drop(name)
+
+    def _create(self, kind: str, given: dict[str, Any]) -> None:
+        """Register an input; ``given``: all arguments of a method whose further ones are the options."""
+        options = {n: value for n, value in given.items() if n not in ("self", "name", "df", "replace")}
+        options["skew"] = _only(options.pop("disorder"), options["skew"])
+        definition = sources.create_input(kind, given["name"], given["df"], **options)
+        self._catalog.add(definition, _if_taken(given["replace"]))
 
     def _define(self, statement: cql.Create) -> None:
         """Register what a CREATE statement defines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.command import SETTING
 from penstock.engine.knobs import OF_OPERATORS
-from penstock.engine.operator import Node
+from penstock.engine.operator import Node, nodes
 from penstock.errors import CatalogError
 from penstock.measurement import Kind, Measurements
 from penstock.plan.physical import PlannedStage
@@ -133,7 +133,7 @@ def send(
         raise CatalogError(f"the query has no operator {operator!r}; it has: {', '.join(sorted(found))}")
     if key in OF_PIPELINES and stages is not None:
         raise CatalogError(f"{key} is a setting of pipelines; this is a query by itself")
-    if key == "budget" and stages is not None and not any(_has_budget(n) for n in _nodes(stages)):
+    if key == "budget" and stages is not None and not any(map(_has_budget, nodes(*_roots(stages)))):
         raise CatalogError("the query has no budget to change; write one with WITHIN")
     commands.append(query, SETTING, {"name": key, "value": read})
     if key == "publish_every":
@@ -142,12 +142,8 @@ def send(
         Publishers.of(context).set_period(str(query.runId), read)
 
 
-def _nodes(stages: Sequence[PlannedStage]) -> Iterator[Node]:
-    waiting = [root for planned in stages for root in planned.stage.roots.values()]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.inputs
-        yield node
+def _roots(stages: Sequence[PlannedStage]) -> list[Node]:
+    return [root for planned in stages for root in planned.stage.roots.values()]
 
 
 def _has_budget(node: Node) -> bool:

@@ -8,12 +8,12 @@ durable before Spark commits the batch, so the relay rebuilds the engine and rep
 
 from __future__ import annotations
 
-import os
+import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pyspark import Accumulator, AccumulatorParam, TaskContext
+from pyspark import Accumulator, AccumulatorParam, TaskContext, cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import (
     BinaryType,
@@ -24,9 +24,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.engine.command import Command
-from penstock.errors import EngineError
-from penstock.measurement import together
 from penstock.spark.process import (
     freeze_loaded_objects,
     generator_without_traceback,
@@ -34,16 +31,13 @@ from penstock.spark.process import (
     quiet_worker,
 )
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.relay.result import TOLD
-from penstock.spark.relay.state_log import StateLog
-from penstock.spark.resident import connection
-from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
-from penstock.spark.settings import STEP_ATTEMPTS, STEP_RETRY_S
-from penstock.spark.wire.protocol import Kind, Message, send
-from penstock.spark.wire.record import Envelope, Record, command_from_json, is_command
+from penstock.spark.resident.directory import EngineId
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from penstock.engine.command import Command
+    from penstock.spark.wire.protocol import Message
 
 
 def _row(**types: DataType) -> StructType:
@@ -83,6 +77,9 @@ class Finish(Protocol):
 class Relay(StatefulProcessor):
     """One stage's processor. Pickled into every task, so the program stays packed until it is needed.
 
+    Before a query's first batch Spark starts a process in the driver for each stage, which only calls
+    ``init``, while everything waits. So what a step needs, Arrow and NumPy with it, is imported by a step.
+
     ``measurements`` takes what its engines publish to the driver; ``memory`` limits each of them, in bytes.
     """
 
@@ -100,7 +97,7 @@ class Relay(StatefulProcessor):
         self.stage = stage
         self.keys = keys
         self.fingerprint = fingerprint
-        self.finish = finish
+        self._finish = cloudpickle.dumps(finish)
         self.measurements = measurements
         self.memory = memory
 
@@ -118,16 +115,22 @@ class Relay(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         partition = self.keys.index(key[0])
-        items, commands, told = _received(rows)
+        from penstock.measurement import together
+        from penstock.spark.relay.state_log import StateLog
+        from penstock.spark.relay.visit import Visit, received
+        from penstock.spark.wire.record import Record
+
+        finish = cast(Finish, pickle.loads(self._finish))
+        items, commands, told = received(rows)
         if told and not items and not commands:
-            yield from self.finish(None, (), told)
+            yield from finish(None, (), told)
             return
         log, engine_id = StateLog(self.entries, self.fingerprint), self._engine_id(partition)
         visit = Visit(log, self.program, engine_id, self.memory)
         result = visit.step(Record.of(items, commands))
         self._publish(visit.engine_id, together(result.head["measured"], visit.log.measured()))
         # All partitions of a stage get the same commands, so one of them passes them on.
-        yield from self.finish(result, () if partition else commands, told)
+        yield from finish(result, () if partition else commands, told)
         freeze_loaded_objects()
 
     def _publish(self, engine: EngineId, readings: bytes) -> None:
@@ -144,80 +147,3 @@ class Relay(StatefulProcessor):
         run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
         query_id = context.getLocalProperty("sql.streaming.queryId") or "batch"
         return EngineId(run_id, self.stage, partition, query_id)
-
-
-def _received(
-    frames: Iterable[pd.DataFrame],
-) -> tuple[list[tuple[Envelope, bytes]], list[Command], list[str]]:
-    """The blobs of a batch, its commands, and what is to be passed on."""
-    items, commands, told = [], [], []
-    for frame in frames:
-        for envelope, data in zip(frame["envelope"], frame["blob"], strict=True):
-            if envelope.startswith(TOLD):
-                told.append(envelope)
-            elif is_command(envelope):
-                commands.append(command_from_json(envelope))
-            else:
-                items.append((Envelope.from_json(envelope), data))
-    return items, commands, told
-
-
-class Visit:
-    """One step of one partition: the conversation with its engine and the changes to its log."""
-
-    def __init__(self, log: StateLog, program: bytes, engine_id: EngineId, memory: int | None = None) -> None:
-        self.log = log
-        self.program = program
-        self.engine_id = engine_id
-        self.memory = memory
-        self.home = ResidentDirectory.of_worker()
-        self.logged = False
-
-    def step(self, record: Record) -> Message:
-        """Take the step; if the engine dies meanwhile, rebuild it and take the step again."""
-        parts = record.parts()
-        for attempt in range(1, STEP_ATTEMPTS + 1):
-            try:
-                return self._attempt(parts)
-            except (ConnectionError, FileNotFoundError) as error:
-                if attempt == STEP_ATTEMPTS:
-                    lost = f"the engine of {self.engine_id} was lost {attempt} times in one step"
-                    raise EngineError(lost) from error
-                time.sleep(STEP_RETRY_S * attempt)
-        raise AssertionError("unreachable")
-
-    def _attempt(self, parts: list[bytes | memoryview]) -> Message:
-        version = self.log.control.version
-        with connection.connect(self.home, self.engine_id, self.memory) as sock:
-            watch = spark_ancestors(os.getpid())
-            hello = connection.ask(sock, Kind.HELLO, {"version": version, "watch": watch})
-            if hello.head["version"] != version:
-                self._rebuild(sock)
-            send(sock, Kind.STEP, {"version": version, "query": self.engine_id.query_id}, parts)
-            if not self.logged:
-                self.log.append(parts)
-                self.logged = True
-            result = connection.answer(sock)
-            if result.head["tables"] != self.log.control.tables_version:
-                # Before a snapshot, which moves the engine's own header on and has its own tables.
-                self.log.put_tables(result.head["tables"], connection.ask(sock, Kind.TABLES, {}).body)
-            snapshot = self._snapshot(sock, result)
-        self.log.commit(result.head["header"], result.head["needs_from"])
-        if snapshot is not None:
-            self.log.put_snapshot(snapshot.body, snapshot.head["size"], snapshot.head["start"])
-        return result
-
-    def _snapshot(self, sock: Any, result: Message) -> Message | None:
-        head = result.head
-        wanted = self.log.wanted_snapshot(head["needs_from"], head["replay_from"], head["state_bytes"])
-        return None if wanted is None else connection.ask(sock, Kind.SNAPSHOT, {"whole": wanted == "whole"})
-
-    def _rebuild(self, sock: Any) -> None:
-        """Bring the engine to the version of the log: the base, then every step since."""
-        log = self.log
-        version, header, snapshot = log.base()
-        tables = log.tables() if header else b""
-        head = {"program": self.program, "version": version, "header": header, "tables": tables}
-        send(sock, Kind.BUILD, {**head, "snapshot_size": log.control.snapshot_raw}, [snapshot])
-        for entry in log.entries():
-            send(sock, Kind.REPLAY, {"version": entry.step}, [entry.record])
