@@ -33,8 +33,9 @@ from penstock.engine.command import Command
 from penstock.engine.element import BEFORE_TIME
 from penstock.errors import PenstockError, PipelineError
 from penstock.in_process import onward
+from penstock.plan.admission import Admitted, admit
 from penstock.plan.logical import Query
-from penstock.plan.pipeline import Admitted, PipelinePlan, admit, plan_pipeline
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.stage import TS, Arrival, StepOutput
 from penstock.errors import PipelineError
 from penstock.measurement import Property, measured
-from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
+from penstock.plan.admission import admit, explain_pipeline
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
 
