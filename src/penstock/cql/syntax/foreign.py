@@ -52,8 +52,14 @@ def suggestion(text: str) -> CQLError | None:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
+    between = False  # whether a WINDOW clause has begun
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
-        found = _suggestion(tokens[place - 1] if place else None, token, following)
+        before = tokens[place - 1] if place else None
+        if token.token_type == TokenType.WINDOW:
+            between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
+            if between and following.text.upper() not in _KSQL:
+                continue
+        found = _suggestion(before, token, following)
         if found is not None:
             return found
     return None
@@ -63,8 +69,7 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
     word, next_word = token.text.upper(), following.text.upper()
     called = following.token_type == TokenType.L_PAREN
     if is_window_function(word) and called:
-        clause = token.token_type == TokenType.WINDOW and before and before.token_type in _BEFORE_CLAUSE
-        return None if clause else window_function(word, token)
+        return window_function(word, token)
     if word == "WINDOW" and next_word in _KSQL:
         return window_function(_KSQL[next_word], following)
     if word == "MATCH_RECOGNIZE":

@@ -24,6 +24,7 @@ from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.invalidation import INVALIDATIONS
 from penstock.engine.synopses.store import KeyOf, Store, Stores, Stub
 from penstock.expression import Expression, columns
+from penstock.functions import may_raise
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.access import AdaptiveAccess, Chooser
 from penstock.streamon.invalidation import AdaptiveInvalidation
@@ -71,6 +72,7 @@ class JoinInputs(Stateful):
         self.matches = [0] * len(parts)
         self._owner = {f.name: i for i, p in enumerate(parts) for f in p.schema}
         self.residual = [(r, {self._owner[c] for c in columns(r)}) for r in residual]
+        self.fails = [may_raise(r) for r in residual]
         self.column = [dict(c) for c in classes]
         self.exact = [_fits_integer(parts, c) for c in classes]
         self.classes_of = [

@@ -210,3 +210,6 @@ class JoinOperator(Operator):
         if pipeline.filters.drops:
             own += pipeline.filters.filters.measure(pipeline.filters.names(labels))
         yield from under("order", Kind.ADAPTIVE, own)
+        if pipeline.filters.drops:
+            joins = pipeline.filters.names(labels)[: len(pipeline.filters.ends)]
+            yield from under("matches", Kind.ADAPTIVE, pipeline.filters.matching.measure(joins))
