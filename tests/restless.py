@@ -24,9 +24,10 @@ from penstock.plan.build import Builder
 from penstock.plan.join_trees import Tree, divisions
 from penstock.settings import Settings
 from penstock.streamon.access import AdaptiveAccess
+from penstock.streamon.matching import AdaptiveMatching
 from penstock.streamon.orderings import ALGORITHMS
 from penstock.streamon.pipelined_filters import Evaluate, PipelinedFilters
-from penstock.streamon.settings import ADHERENCE, W_JOINS, CacheThresholds, Thresholds
+from penstock.streamon.settings import ADHERENCE, MATCHING, W_JOINS, CacheThresholds, Thresholds
 from penstock.streamon.w_join import AdaptiveWJoin
 
 PLANNERS = ("as set", "restless", *ALGORITHMS)
@@ -78,13 +79,31 @@ class Restless(PipelinedFilters):
         super().__init__(n, "static")
         self._die = Random(n)
 
-    def run(self, count: int, evaluate: Evaluate, alone: Evaluate | None = None, keep: Any = None) -> Any:
-        kept = []
+    def run(
+        self,
+        count: int,
+        evaluate: Evaluate,
+        alone: Evaluate | None = None,
+        keep: Any = None,
+        process: Evaluate | None = None,
+    ) -> Any:
+        kept, go_on = [], process or evaluate
         for at in range(0, count, SLICE):
             self._die.shuffle(self.ordering.order)
             rows = min(SLICE, count - at)
-            kept.append(at + super().run(rows, lambda f, some, at=at: evaluate(f, some + at)))
+            kept.append(at + super().run(rows, lambda f, some, at=at: go_on(f, some + at)))
         return np.concatenate(kept) if kept else np.empty(0, np.int64)
+
+
+class RestlessMatching(AdaptiveMatching):
+    """A first match or all matches, at random, for every few rows."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, replace(MATCHING, sample=1))
+        self._die = Random(n)
+
+    def asks_first(self, *_: int) -> bool:
+        return self._die.random() < 0.5
 
 
 class RestlessWJoin(AdaptiveWJoin):
@@ -162,7 +181,7 @@ def collecting_always() -> Iterator[None]:
         patch.object(k_mon, "COLLECT_ROWS", 0),
         patch.object(k_mon, "COLLECT_SHARE", 0.0),
         patch.object(monitored, "MONITORED_ROWS", 1),
-        patch.object(monitored, "COLLECT_SHARE", 0.0),
+        patch.object(monitored, "MONITORED_SHARE", 0.0),
         patch.object(monitored, "ADHERENCE", eager),
     ):
         yield
@@ -180,6 +199,7 @@ def _ordered_by(planner: str) -> Iterator[None]:
     with (
         patch.object(conjunction, "PipelinedFilters", filters),
         patch.object(drop_probing, "PipelinedFilters", filters),
+        patch.object(drop_probing, "AdaptiveMatching", RestlessMatching),
         patch.object(pipeline, "SLICE", SLICE),
         patch.object(inputs, "AdaptiveAccess", RestlessAccess),
         patch.object(w_join, "AdaptiveWJoin", RestlessWJoin),

@@ -29,7 +29,7 @@ from bench.paper.figure import Row
 from penstock.catalog import Input
 from penstock.cql import bind
 from penstock.engine.engine import Engine
-from penstock.engine.joins import operator
+from penstock.engine.joins import drop_probing, operator
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.joins.caching import JoinCaches, Placement, segment_of
 from penstock.engine.joins.inputs import JoinInputs
@@ -39,6 +39,7 @@ from penstock.plan import compile
 from penstock.plan.build import Builder
 from penstock.plan.join_trees import Tree
 from penstock.settings import Settings
+from penstock.streamon.matching import AdaptiveMatching
 from penstock.streamon.settings import CACHES, CacheThresholds
 
 Batch = Mapping[str, Mapping[str, np.ndarray]]
@@ -134,13 +135,26 @@ def forced(name: str, placements: Sequence[tuple[int, set[int]]], memory: int = 
 
 
 def plain_probes(name: str = "probes") -> Plan:
-    """All probes one after the other: no drop probing, as in a pipeline with caches, and no caches."""
+    """All probes one after the other, in A-Greedy's order: no first matches and no caches."""
+    return Plan(name, "mjoin", [lambda: patch.object(drop_probing, "AdaptiveMatching", Always)])
 
-    class Plain(JoinCaches):
-        def run(self, pipeline: Any, tuples: Any) -> Any:
-            return [pipeline.through(pipeline.cached_steps(pipeline.order()), tuples)]
 
-    return Plan(name, "adaptive", [lambda: patch.object(operator, "AdaptiveCaches", Plain)])
+def drop_probes(name: str = "drop probing") -> Plan:
+    """Every probe asks for a first match before all are taken, and no caches."""
+    every = partial(Always, True)
+    return Plan(name, "mjoin", [lambda: patch.object(drop_probing, "AdaptiveMatching", every)])
+
+
+class Always(AdaptiveMatching):
+    """Asks every filter for a first match, or none."""
+
+    def __init__(self, *given: Any) -> None:
+        *first, n = given
+        super().__init__(n)
+        self.all = bool(first)
+
+    def asks_first(self, f: int, rows: int, tuples: int, length: int = 1) -> bool:
+        return self.all
 
 
 def without_index(plan: Plan) -> Plan:

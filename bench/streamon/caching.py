@@ -5,11 +5,10 @@ python -m bench.streamon.caching --loss     # only where caches must cost nothin
 python -m bench.streamon.caching --spark    # on Spark with 2 partitions: rows/s of the chain with fan-out
 python -m bench.streamon.caching --explain  # what explain says of the first workload while it runs
 
-Each workload runs in three plans in turns on the same steps: ``mjoin``; ``adaptive``, the default; and plain
-probes, one after the other, without caches and without the drop probing that a pipeline with caches does not
-have either, so that what caches save is not taken for what drop probing costs. A ratio is that of the CPU
-seconds of all steps after the first third; its 95 % interval is by groups of steps in which each plan was
-first, second and third once.
+Each workload runs in four plans in turns on the same steps: ``mjoin``; ``adaptive``, the default; plain
+probes, which take all matches at once; and drop probing throughout, which asks for first matches before that,
+where ``mjoin`` does what it finds cheaper. A ratio is that of the CPU seconds of all steps after the first
+third; its 95 % interval is by groups of steps in which each plan was first, second, third and fourth once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from bench.paper.caching_joins import Plan, Run, arrivals, compared, engine, plain_probes
+from bench.paper.caching_joins import Plan, Run, arrivals, compared, drop_probes, engine, plain_probes
 from bench.streamon.caching_workloads import CHAIN, TIMES_FASTER, WORKLOADS, Workload, chain, keyed
 from penstock.measurement import Kind, Measurements, Property
 from penstock.measurement import measured as measurements
@@ -58,6 +57,7 @@ class Compared:
 
     adaptive: Ratio
     probes: Ratio | None
+    drops: Ratio | None
     work: float
     caches: int
 
@@ -80,12 +80,13 @@ def judge(runs: Mapping[str, Run]) -> Compared:
     used = sum(len(o.caches.plan) for o in cached.operators if o.caches)
     work = sum(cached.work()) / max(plain.work()[0], 1)
     count = len(runs)
-    probes = ratio(runs["probes"], plain, count) if "probes" in runs else None
-    return Compared(ratio(cached, plain, count), probes, work, used)
+    probes, drops = (ratio(runs[p], plain, count) if p in runs else None for p in ("probes", "drop probing"))
+    return Compared(ratio(cached, plain, count), probes, drops, work, used)
 
 
 def measured(workload: Workload, steps: int, probes: bool = True) -> Compared:
-    plans = [Plan("mjoin"), Plan("adaptive", "adaptive"), *([plain_probes()] if probes else [])]
+    plans = [Plan("mjoin"), Plan("adaptive", "adaptive")]
+    plans += [plain_probes(), drop_probes()] if probes else []
     count = max(round(steps * workload.steps), 12)
     batches = workload.batches(count)
     changed = [workload.change(p) for p in plans]
@@ -95,7 +96,8 @@ def measured(workload: Workload, steps: int, probes: bool = True) -> Compared:
 def on_engine(steps: int, only: str | None, loss: bool) -> None:
     """``loss``: only workloads where caches do not pay, without plain probes: more steps in the same time."""
     table = Table(
-        "workload", "adaptive / mjoin", "plain probes / mjoin", "probes and look-ups", "caches", "to reach",
+        "workload", "adaptive / mjoin", "plain probes / mjoin", "drop probing / mjoin", "probes and look-ups",
+        "caches", "to reach",
         title="CPU seconds; probes and look-ups of adaptive over probes of mjoin",
     )  # fmt: skip
     for workload in (w for w in WORKLOADS if (only or "") in w.name and not (loss and w.pays)):
@@ -103,10 +105,11 @@ def on_engine(steps: int, only: str | None, loss: bool) -> None:
         most = NO_LOSS if workload.pays is None else 1 / workload.pays
         reached = found.adaptive.mean + found.adaptive.half < most
         goal = f"interval below {most:.2f}"
-        print(f"{workload.name}: {found.adaptive}", file=sys.stderr, flush=True)  # a long run may be ended
+        shown = f"{found.adaptive}; plain probes {found.probes}, drop probing {found.drops}"
+        print(f"{workload.name}: {shown}", file=sys.stderr, flush=True)  # a long run may be ended
         table.add_row(
-            workload.name, str(found.adaptive), str(found.probes or ""), f"{found.work:.2f}",
-            str(found.caches), f"{goal}: {'yes' if reached else 'NO'}",
+            workload.name, str(found.adaptive), str(found.probes or ""), str(found.drops or ""),
+            f"{found.work:.2f}", str(found.caches), f"{goal}: {'yes' if reached else 'NO'}",
         )  # fmt: skip
     Console(width=150).print(table)
 

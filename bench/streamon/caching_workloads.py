@@ -92,6 +92,17 @@ def wide(probing: int, each: int, keys: int) -> Callable[[int], Batch]:
     return rows
 
 
+def fanning(number: int) -> Batch:
+    """Rows of O have one of 20,000 keys. F has 40 rows of one key in ten, G and H one of every second key."""
+    random = np.random.default_rng((10, number))
+    others = {n: random.choice(np.arange(0, 20_000, 2), 400) for n in ("G", "H")}
+    return {
+        "O": {"k": random.integers(0, 20_000, 20_000)},
+        "F": {"k": np.repeat(random.choice(np.arange(0, 20_000, 10), 50), 40)},
+        **{n: {"k": keys + (n == "H") * random.integers(0, 2, 400)} for n, keys in others.items()},
+    }
+
+
 def of_tables(tables: Mapping[str, pa.Table]) -> Batch:
     """Tables with TIMESTAMPs, as integers from 0."""
 
@@ -167,6 +178,12 @@ WORKLOADS = (
     Workload("4 streams, one key", *one_key(4, "ROWS 10000"), star(4, 20_000, 10_000)),
     Workload("8 streams, few joins", *one_key(8, "ROWS 10000"), star(8, 40_000, 8_000)),
     Workload("3 streams, steps of 300 rows", *one_key(3, "ROWS 1000"), star(3, 1_000, 100), steps=4),
+    Workload(
+        "star, what drops most has 40 rows of a key",
+        "SELECT O.k FROM O [ROWS 1000], F [ROWS 80000], G [ROWS 8000], H [ROWS 8000] "
+        "WHERE O.k = F.k AND O.k = G.k AND O.k = H.k",
+        {n: ("k",) for n in "OFGH"}, fanning,
+    ),
     as_in_join(3),
     as_in_join(5),
     as_in_network(4, 5_000, 4, steps=4),

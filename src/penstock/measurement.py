@@ -127,6 +127,7 @@ class Property(StrEnum):
     RECALLED = "recalled", "decisions", "How often a plan was found in the plan log"
     DRIFTS = "drifts", "times", "How often the stream changed abruptly"
     STEADY = "steady", "", "A filter that is tracked less because no change moved it", "the filter"
+    FIRST_MATCH = "first_match", "", "A filter that probes for a first match, then for all", "the filter"
     TUPLES = "tuples", "tuples", "Tuples processed"
     EVALUATIONS = "evaluations", "filters", "Filters evaluated on tuples"
     PROFILED = "profiled", "tuples", "Tuples on which every filter was evaluated, to learn"

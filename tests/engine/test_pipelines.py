@@ -18,7 +18,8 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.stage import TS, Arrival, StepOutput
 from penstock.errors import PipelineError
 from penstock.measurement import Property, measured
-from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
+from penstock.plan.admission import admit, explain_pipeline
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
 
@@ -358,7 +359,7 @@ def test_a_query_with_history_begins_with_what_the_windows_of_others_have() -> N
     pipeline.register("other", "SELECT k, COUNT(*) AS n FROM S [RANGE 20] GROUP BY k", history=True)
     pipeline.register("rows", "SELECT ISTREAM(v) FROM S [ROWS 2]", history=True)
     out = pipeline.step(S=[(21, 1, 21)])
-    history = pipeline.engine._registry.queries
+    history = pipeline.engine.queries.registry.queries
     assert (history["b"].history, history["b"].begin) == ({"S whole": 9}, 19)
     assert history["plain"].history == {} and history["plain"].since == 20
     assert history["other"].history == {}  # nobody keeps k

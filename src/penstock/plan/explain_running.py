@@ -105,6 +105,7 @@ def _operator(entity: str, found: Measurements) -> Iterator[str]:
         label = name_of(path) if parent_of(path) == entity else name_of(parent_of(path))
         yield f"    {label}: {', '.join(order.texts(Property.ORDER))}"
         yield from _why(order, found.parts(path).of_kind(Kind.DECISION))
+        yield from _matching(adaptive.get(f"{parent_of(path)}/matches", Measurements()))
     yield from (f"    index on {_index(own)}" for own in indexes)
     for path, own in adaptive.items():
         if own.has(Property.INVALIDATION) and own.text(Property.INVALIDATION) == "lazy":
@@ -167,6 +168,13 @@ def _why(order: Measurements, decisions: Measurements) -> Iterator[str]:
         plan = made.text(Property.DECIDED_AT) + (" (recalled)" if made.value(Property.FROM_LOG) else "")
         yield f"      tuple {made.value(Property.DECIDED_AT):,.0f}: dropped by {drops} -> {plan}"
     yield from _what_if(order)
+
+
+def _matching(found: Measurements) -> Iterator[str]:
+    """The filters that probe for a first match before all matches are taken, and since when."""
+    if found.has(Property.FIRST_MATCH):
+        asked, changes = ", ".join(found.texts(Property.FIRST_MATCH)), found.value(Property.CHANGES)
+        yield f"      first matches of {asked}, then all; {changes:.0f} change{'s' * (changes != 1)} of that"
 
 
 def _what_if(chosen: Measurements) -> Iterator[str]:

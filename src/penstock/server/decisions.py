@@ -14,7 +14,13 @@ from penstock.server.plans import node_id
 from penstock.server.settings import MOST_DECISIONS
 from penstock.server.views import DecisionView
 
-_KINDS = {"order": "order", "filters": "order", "caches": "caches", "budget": "budget"}
+_KINDS = {
+    "order": "order",
+    "filters": "order",
+    "matches": "first matches",
+    "caches": "caches",
+    "budget": "budget",
+}
 
 
 class Decisions:

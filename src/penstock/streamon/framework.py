@@ -11,6 +11,7 @@ An instance chooses the types of its plans and of its evidence:
 | `pipelined_filters` | an order of the filters    | profile tuples                    |
 | `access`            | the name of a method       | probes and updates of the window  |
 | `invalidation`      | active or lazy             | steps, and those that probe       |
+| `matching`          | filters of first matches   | what all matches waste            |
 | `w_join`            | the name of an algorithm   | rows in buffers, shares of them   |
 | `a_caching`         | a set of caches            | benefits and costs of caches      |
 | `k_mon`             | k of each constraint       | distances of rows                 |

@@ -40,6 +40,7 @@ class PipelinedFilters:
         self._stopwatch = self.ordering.stopwatch
         self._slice_rows = self.thresholds.slice_tuples
         self._first_sample = 0
+        self._process: Evaluate
 
     def _pricing(self, shares: Statistics, _: Bits) -> Price[Order]:
         """What a dropped tuple takes in an order, if filters drop independently of each other."""
@@ -93,13 +94,20 @@ class PipelinedFilters:
         self.profiler.expect()
 
     def run(
-        self, count: int, evaluate: Evaluate, alone: Evaluate | None = None, keep: Keep | None = None
+        self,
+        count: int,
+        evaluate: Evaluate,
+        alone: Evaluate | None = None,
+        keep: Keep | None = None,
+        process: Evaluate | None = None,
     ) -> Rows:
         """The rows 0 .. count-1 that pass every filter.
 
         ``alone``: how a filter that shares work with others is evaluated if it is the first; this is timed.
-        ``keep``: how rows are kept after their run.
+        ``keep``: how rows are kept after their run. ``process``: how a filter is evaluated by the executor,
+        on rows that go on if they pass, where that differs from evaluating it to learn about it.
         """
+        self._process = process or evaluate
         self._stopwatch.start()
         self.profiler.begin(self.tuples)
         passed = []
@@ -118,11 +126,12 @@ class PipelinedFilters:
         self._end(evaluate, keep)
         kept = np.concatenate(passed) if passed else np.empty(0, np.int64)
         self._stopwatch.lap(PROCESSING)
+        del self._process  # it may hold what it found of these rows
         return kept
 
     def _slice(self, rows: Rows, evaluate: Evaluate) -> Rows:
         began = time.perf_counter()
-        passes = self._first(rows, evaluate)
+        passes = self._first(rows)
         if passes is None:
             return self._relearn(rows, rows, [], evaluate)
         # A change within the slice shows at its end.
@@ -131,7 +140,7 @@ class PipelinedFilters:
         drifted |= changed
         position = 1
         while len(left) and position < self.ordering.n and not drifted:
-            passes = self._passes(self.order[position], left, evaluate)
+            passes = self._passes(self.order[position], left)
             left, drifted = self.profiler.split(position, left, passes)
             position += 1
         if drifted:
@@ -141,23 +150,23 @@ class PipelinedFilters:
         self.profiler.add_passing(len(rows), len(left))
         return left
 
-    def _first(self, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_] | None:
+    def _first(self, rows: Rows) -> npt.NDArray[np.bool_] | None:
         """Which rows pass the first filter; None if the first rows of a run show that the stream changed."""
         first, sample = self.order[0], self._first_sample
         if rows[0] > 0 or not 0 < 2 * sample < len(rows):
-            return self._passes(first, rows, evaluate)
-        passes = self._passes(first, rows[:sample], evaluate)
+            return self._passes(first, rows)
+        passes = self._passes(first, rows[:sample])
         if self._drifted(passes):
             return None
-        return np.concatenate((passes, self._passes(first, rows[sample:], evaluate)))
+        return np.concatenate((passes, self._passes(first, rows[sample:])))
 
     def _drifted(self, passes: npt.NDArray[np.bool_]) -> bool:
         """Whether some tuples show that the selectivity of the first filter has changed."""
         return self.profiler.drifted(0, len(passes), int(np.count_nonzero(passes)))
 
-    def _passes(self, f: int, rows: Rows, evaluate: Evaluate) -> npt.NDArray[np.bool_]:
+    def _passes(self, f: int, rows: Rows) -> npt.NDArray[np.bool_]:
         self.evaluations += len(rows)
-        return evaluate(f, rows)
+        return self._process(f, rows)
 
     def _fit_slice(self, rows: int, seconds: float) -> None:
         """Make slices as long as they should take; test the first rows of a run alone where that is cheap."""
@@ -184,7 +193,7 @@ class PipelinedFilters:
             # Tuples that passed a filter say nothing about it.
             sample = rows[-size:]
             order, _ = self.profiler.sample(burst, first, sample, len(rows) / len(sample), evaluate)
-            left = self._through([f for f in order if f not in done], left, evaluate)
+            left = self._through([f for f in order if f not in done], left)
         else:
             left = self._through_class(burst, first, rows, size, evaluate)
         for some, size in expensive:
@@ -202,15 +211,15 @@ class PipelinedFilters:
         """What is left of some rows after the filters of a class, in the best order for the last of them."""
         rest, sample = left[:-size], left[-size:]
         order, passing = self.profiler.sample(burst, some, sample, len(left) / len(sample), evaluate)
-        rest = self._through(order, rest, evaluate)
+        rest = self._through(order, rest)
         return np.concatenate((rest, kernels.kept(sample, passing)))
 
-    def _through(self, order: list[int], left: Rows, evaluate: Evaluate) -> Rows:
+    def _through(self, order: list[int], left: Rows) -> Rows:
         """What is left of some rows after some filters."""
         self._stopwatch.lap(PROFILING)
         for f in order:
             if len(left):
-                left = kernels.kept(left, self._passes(f, left, evaluate))
+                left = kernels.kept(left, self._passes(f, left))
         self._stopwatch.lap(PROCESSING)
         return left
 

@@ -308,6 +308,43 @@ CACHES = CacheThresholds()
 
 
 @dataclass(frozen=True)
+class MatchingThresholds:
+    """Settings of the choice between first matches and all matches of a probe.
+
+    period
+        Rows between two comparisons.
+    memory
+        Rows or tuples seen before that count as much as as many that are seen now.
+    match
+        Cost of a match in probes: both wait for memory. Where a probe looks through all rows, matches cost
+        nothing.
+    first
+        Cost of a first match in probes: the probe, and that what it found is found again.
+    margin
+        How many times more than a first match all matches must waste, so that plans do not alternate.
+    sample
+        Tuples that are joined first as long as it is not known how many rows a probe finds.
+    most_tuples
+        Tuples per row, for each input on the path of a filter, from which on a row is asked for a first match
+        whatever was counted before: all matches of several inputs multiply.
+    plan_log_size
+        Decisions that are kept (thesis 7.1).
+    """
+
+    period: int = 4096
+    memory: int = 4096
+    match: float = 1.0
+    first: float = 2.0
+    margin: float = 1.2
+    sample: int = 64
+    most_tuples: float = 16.0
+    plan_log_size: int = 256
+
+
+MATCHING = MatchingThresholds()
+
+
+@dataclass(frozen=True)
 class AdherenceThresholds:
     """Settings of finding the k of a constraint (6.6.3).
 

@@ -9,8 +9,8 @@ A join is in one of four phases:
   ever spend on caches.
 * *counting*: for the others whose key the rows of a pipeline have, a Bloom filter counts the keys that come
   again. Again those are left out that cannot pay.
-* *profiling*: some tuples of a slice go through all probes one after the other, without caches and without
-  drop probing, each probe timed, until there are enough observations. Then the caches are chosen.
+* *profiling*: some tuples of a slice go through all probes one after the other, without caches, each probe
+  timed, until there are enough observations. Then the caches are chosen.
 
 While there are caches some tuples bypass them, to know what they save. Profiled and bypassing tuples give the
 same results as others and take longer: what they take more is kept within a share of the join's time.

@@ -1,7 +1,7 @@
 """What A-Caching knows of the pipelines of a join (thesis 5.5.3), and what caches would save by that (5.5.1).
 
 Of each pipeline there are three kinds of slices whose time is known: *plain* ones, processed as without
-caches, by drop probing; *cached* ones; and *profiled* ones, which take all probes one after the other, each
+caches; *cached* ones; and *profiled* ones, which take all probes one after the other, each
 of them timed: that gives the tuples d and the cost c of each join. Plain slices are what a join without
 caches does anyway, so they are looked at first, and most joins are left alone after that: a cache cannot save
 more than its pipeline takes, and not for keys that do not come again (``JoinProfile.bound``).
@@ -175,7 +175,8 @@ class JoinProfile:
         probe = t.probe_s + t.read_s * entry + t.call_s / max(p.slice_size * tuples[at], 1.0)
         joins = tuples[at:stop].tolist(), seconds[at:stop].tolist()
         saved = benefit(*joins, tuples[stop], probe, t.update_s, miss)
-        # Caches are in the place of drop probing too, which takes more or less than all probes do.
+        # Without caches, first matches may be asked for, and rows profiled: that takes more or less than
+        # all probes do.
         dearer = float(tuples[:-1] @ seconds[:-1]) - p.uncached
         return Value(self.rate(c.root) * (saved - dearer), self.cost(c, orders))
 

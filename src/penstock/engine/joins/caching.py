@@ -8,9 +8,9 @@ rows become values of the cache; then all tuples of the slice read their values,
 
 ``CacheUpdate`` keeps the values complete. A new row of an input of the segment is joined with the others of
 the segment, and the joined rows are added where the cache has their key; as soon as the key is known, rows
-whose key it does not have are left out. These probes are apart from the row's own pipeline, since that starts
-with drop probing, which lets only those rows pass that are in some result: so drop probing stays as it is,
-and caches need no particular order in the pipelines that feed them. Rows that leave need no update, because
+whose key it does not have are left out. These probes are apart from the row's own pipeline, since that drops
+rows at the first input that they do not join, in A-Greedy's order: so it stays as it is, and caches need no
+particular order in the pipelines that feed them. Rows that leave need no update, because
 who reads a value intersects the lives of its rows with the tuple's.
 
 A segment X may have inputs Y *beside* it (5.7): then a value has only those joined rows of X that join some

@@ -7,6 +7,9 @@ For the current tuples a tree of *entries* grows from the root. An entry of an i
 entry of the input before it on the path. At first only the first match of each entry is looked up; the others
 are found, from there on, when an input further along the path is probed. Nothing is looked up twice, whatever
 the order of probes, and output generation continues from these entries.
+
+The executor asks for first matches where that is cheaper than to take all matches at once (``growing.py``);
+profiling always does.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.knobs import Knobs
 from penstock.expression import Expression
 from penstock.streamon.logical_filters import Parents, join_order, path, spanning_tree
+from penstock.streamon.matching import AdaptiveMatching
 from penstock.streamon.pipelined_filters import PipelinedFilters
+from penstock.streamon.profiler import Evaluate
 
 _UNSEEN = -2
 """As a first match: not looked up yet. -1: looked up, there is none."""
@@ -145,6 +150,12 @@ class DropProbing:
         store, view = self._inputs.seen(j, self._min_ends)
         return index.probe_from(store, chains, keys, starts, ends, view)
 
+    def knows(self, j: int, at: Int64s) -> bool:
+        """Whether these entries of the input before j have been asked for what ``matches`` goes on from."""
+        if j in self._entries:
+            return bool(self._expanded[j][self._entries[self._parents[j]].places[at]].all())
+        return bool((self._firsts[j][at] != _UNSEEN).all())
+
     def matches(
         self, j: int, at: Int64s, starts: Int64s, ends: Int64s
     ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s | None]:
@@ -182,6 +193,7 @@ class LogicalFilters:
         self.predicates = Predicates(inputs.own(root))
         self._algorithm, self._knobs = algorithm, Knobs()
         self.filters = self._new_filters()
+        self.matching = AdaptiveMatching(len(self.ends))
 
     def _new_filters(self) -> PipelinedFilters:
         made = PipelinedFilters(len(self.ends) + len(self.predicates.free), self._algorithm)
@@ -217,20 +229,26 @@ class LogicalFilters:
         paths = [" ⋈ ".join(labels[k] for k in path(self.parents, j)) for j in self.ends]
         return [*paths, *map(str, self.predicates.free)]
 
-    def survivors(self, probing: DropProbing, count: int, read: Read) -> Int64s:
-        """The tuples that pass every logical filter and every predicate."""
+    def survivors(self, probing: DropProbing, joins: Evaluate, count: int, read: Read) -> Int64s:
+        """The tuples that pass every logical filter and every predicate.
+
+        ``joins``: how the executor evaluates a logical filter; ``probing`` is for profiling.
+        """
 
         def passes(f: int, places: Int64s) -> Bools:
             if f < len(self.ends):
                 return probing.joins(self.ends[f], places)
             return self.predicates.passes(f - len(self.ends), read, places)
 
+        def process(f: int, places: Int64s) -> Bools:
+            return joins(f, places) if f < len(self.ends) else passes(f, places)
+
         def alone(f: int, places: Int64s) -> Bools:
             return probing.joins_alone(self.ends[f], places) if f < len(self.ends) else passes(f, places)
 
         while True:
             try:
-                kept = self.filters.run(count, passes, alone)
+                kept = self.filters.run(count, passes, alone, process=process)
                 break
             except Failed as failed:
                 self.predicates.guard(failed.predicate)

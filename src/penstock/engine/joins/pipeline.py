@@ -1,8 +1,8 @@
 """The probe pipeline of one input of a join: an order of steps that its new rows go through.
 
 Inputs reachable by equalities are probed in StreaMon's order, the others after them. If there is an order to
-choose, drop probing comes first, and the order may change after each slice of rows. A pipeline with caches
-has look-ups in the place of probes, and no drop probing: that would make the probes which they save.
+choose, one step joins all that paths lead to, and the order may change after each slice of rows. A pipeline
+with caches has look-ups in the place of probes, in the last order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 from penstock.engine.element import Int64s
 from penstock.engine.joins.caching import Element, JoinCaches
 from penstock.engine.joins.drop_probing import LogicalFilters
+from penstock.engine.joins.growing import DropProbe
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.joins.steps import DropProbe, Filter, PipelineStep, Probe, Verify
+from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
 from penstock.engine.joins.tuples import Tuples
 from penstock.streamon.settings import SLICE_TUPLES as SLICE
 
@@ -68,8 +69,10 @@ class Pipeline:
         yield Filter(self._inputs, {self.root} if drops else ())
         if drops:
             yield DropProbe(self._inputs, self.filters)
-        bound = {self.root}
-        for j in self.order():
+            yield Filter(self._inputs, {self.root}, fails=True)
+        joined = {self.root, *(parents if drops else ())}
+        bound = joined
+        for j in (j for j in self.order() if j not in joined):
             yield Probe(self._inputs, self.root, j, parents.get(j))
             yield Filter(self._inputs, bound)
             bound = {*bound, j}

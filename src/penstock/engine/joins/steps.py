@@ -1,8 +1,8 @@
 """The steps of a probe pipeline: each takes a slice of tuples and returns a slice of tuples.
 
 A pipeline starts with rows of one input. ``Probe`` joins the tuples with one more input, ``Filter`` evaluates
-the predicates whose columns have just become available, ``DropProbe`` drops tuples that join nothing (thesis
-5.2.2), ``Verify`` compares the real columns where keys are hashes.
+the predicates whose columns have just become available, ``DropProbe`` (``growing.py``) drops tuples that join
+nothing (thesis 5.2.2), ``Verify`` compares the real columns where keys are hashes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.conjunction import passes_all
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.evaluate import true_mask
 from penstock.engine.indexes.index import Matches
 from penstock.engine.joins.bands import Band
-from penstock.engine.joins.drop_probing import DropProbing, LogicalFilters
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.synopses.directory import same_rows
@@ -39,14 +37,19 @@ class PipelineStep(ABC):
 
 
 class Filter(PipelineStep):
-    """Applies the predicates that can be evaluated now and could not when only ``before`` was bound."""
+    """Applies the predicates that can be evaluated now and could not when only ``before`` was bound.
 
-    def __init__(self, inputs: JoinInputs, before: Collection[int]) -> None:
+    ``fails``: only those that may fail on some tuple, or only those that never do.
+    """
+
+    def __init__(self, inputs: JoinInputs, before: Collection[int], fails: bool | None = None) -> None:
         super().__init__(inputs)
-        self._before = set(before)
+        self._before, self._fails = set(before), fails
 
     def run(self, tuples: Tuples) -> Tuples:
-        for predicate, reads in self.inputs.residual:
+        for (predicate, reads), fails in zip(self.inputs.residual, self.inputs.fails, strict=True):
+            if self._fails not in (None, fails):
+                continue
             if reads <= tuples.rows.keys() and not (reads and reads <= self._before):
                 known = {c: self.inputs.gather(tuples, c) for c in columns(predicate)}
                 try:
@@ -56,26 +59,6 @@ class Filter(PipelineStep):
                         raise
                     tuples = replace(tuples, unsure=tuples.unsure | reads)
         return tuples
-
-
-class DropProbe(PipelineStep):
-    """Keeps the tuples that join along every path and pass their own predicates, in StreaMon's order."""
-
-    def __init__(self, inputs: JoinInputs, filters: LogicalFilters) -> None:
-        super().__init__(inputs)
-        self._filters = filters
-
-    def run(self, tuples: Tuples) -> Tuples:
-        root = self._filters.root
-        lives = tuples.rows[root], tuples.starts, tuples.ends
-        paths = DropProbing(self.inputs, root, self._filters.parents, lives, tuples.min_ends)
-
-        def read(column: str, places: Int64s) -> pa.Array:
-            return self.inputs.gather(tuples, column, places)
-
-        kept = self._filters.survivors(paths, len(tuples), read)
-        self.inputs.probes[root] += paths.probes
-        return replace(tuples, paths=paths, at={root: np.arange(len(tuples))}).take(kept)
 
 
 class Probe(PipelineStep):
@@ -90,10 +73,9 @@ class Probe(PipelineStep):
         j, bound = self._j, set(tuples.rows)
         classes = self.inputs.shared(j, bound)
         entries = None
-        if tuples.paths is not None and self._before is not None:
-            above = tuples.at[self._before]
-            *found, entries = tuples.paths.matches(j, above, tuples.starts, tuples.ends)
-            places, rows, starts, ends = found
+        paths, above = tuples.paths, None if self._before is None else tuples.at.get(self._before)
+        if paths is not None and above is not None and paths.knows(j, above):
+            places, rows, starts, ends, entries = paths.matches(j, above, tuples.starts, tuples.ends)
         elif classes:
             places, rows, starts, ends = self._by_keys(tuples, classes)
         else:

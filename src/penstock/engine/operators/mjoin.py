@@ -13,9 +13,9 @@ this step probe for the combinations they end: those in which they are the first
 Keys are equivalence classes of columns, so that C.pid = B.pid AND B.pid = O.pid lets C probe O. A probe
 uses all classes that join the next input to the parts found so far. A NULL key joins nothing.
 
-If equalities lead from an input to two or more others, its rows first pass drop probing, which checks for
-each of those whether the path to it has a match, in an order that adapts to the stream (thesis 5.2). Output
-generation continues from the matches that drop probing found.
+If equalities lead from an input to two or more others, its rows are tried on the path to each of those in an
+order that adapts to the stream (thesis 5.2), by all matches at once or, where that would waste more, by drop
+probing: then a first match is asked for, and output generation continues from it for rows that have them all.
 
 Inputs made of tables alone come first in a step, so that the rows of the others find them whole. A table may
 change at some instant. If rows of the others leave, the result is again the join at every instant: rows that
@@ -38,6 +38,7 @@ from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
+from penstock.engine.joins.constrained_join import ConstrainedJoin
 from penstock.engine.joins.explain_constraints import explain_constraints
 from penstock.engine.joins.inputs import BY_EQUALITY, KeyClass
 from penstock.engine.joins.join_constraints import JoinConstraints
@@ -203,8 +204,9 @@ class MJoin(Node):
         return f"range of {near[0]}" if near else "scan"
 
     def start(self, context: StartContext) -> Operator:
-        if self.constraints is not None and self.constraints.use.monitored and self.obeys:
-            return MonitoredJoin(self, context.stores)
+        if self.constraints is not None and self.obeys:
+            kind = MonitoredJoin if self.constraints.use.monitored else ConstrainedJoin
+            return kind(self, context.stores)
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self)
 
 
