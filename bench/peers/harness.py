@@ -130,11 +130,12 @@ def measure(
     engines: Callable[[], int] | None = None,
     mode: str = "append",
     watch: Callable[[int], None] | None = None,
+    every: float = 0.5,
 ) -> Measured:
     """Run into a sink that discards, and take so many batches after those that warm up.
 
-    ``engines`` says how many bytes are held outside of state stores; ``watch`` is told again and again
-    how many batches have ended.
+    ``engines`` says how many bytes are held outside of state stores; ``watch`` is told again and again,
+    after so many seconds, how many batches have ended.
     """
     query = (
         frame.writeStream.format("noop")
@@ -144,7 +145,7 @@ def measure(
         .start()
     )
     held = 0
-    while not _ended(query, warmup + batches):
+    while not _ended(query, warmup + batches, every):
         held = max(held, engines() if engines else 0)
         ended = len(_with_input(query))
         if watch:
@@ -167,10 +168,10 @@ def measure(
     )
 
 
-def _ended(query: StreamingQuery, enough: int) -> bool:
-    """Whether it is over, after half a second at most; Spark's joins may fail when they are stopped."""
+def _ended(query: StreamingQuery, enough: int, after: float) -> bool:
+    """Whether it is over, after so many seconds at most; Spark's joins may fail when they are stopped."""
     try:
-        return bool(query.awaitTermination(0.5))
+        return bool(query.awaitTermination(after))
     except StreamingQueryException:
         if len(_with_input(query)) >= enough:
             return True

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
+from bench.nexmark.__main__ import Spent
 from bench.nexmark.answers import BY_ARRIVAL, EXAMPLES, QUERIES, SQL, answer, cql, net
 from bench.nexmark.document import PAGE, kept, page
 from bench.nexmark.spark_frames import FRAMES, WITHOUT
@@ -104,3 +105,17 @@ def test_the_page_shows_the_queries_that_run() -> None:
 @pytest.mark.parametrize("query", sorted(SQL))
 def test_spark_has_the_query_or_a_reason(query: str) -> None:
     assert (query in FRAMES) != (query in WITHOUT)
+
+
+def test_cpu_is_told_of_the_batches_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look may come late, and a fast query may be over before the second one."""
+    looks = iter([10.0, 12.0, 18.0, 20.0])
+    monkeypatch.setattr("bench.nexmark.__main__.cpu_seconds", lambda: next(looks))
+    spent = Spent(warmup=2)
+    for ended in (1, 1, 3, 5, 5):
+        spent.note(ended)
+    assert spent.per_batch() == (20.0 - 18.0) / (5 - 3)
+    looks = iter([10.0, 40.0])
+    spent = Spent(warmup=2)
+    spent.note(6)
+    assert spent.per_batch() == (40.0 - 10.0) / 6
