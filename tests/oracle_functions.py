@@ -12,7 +12,8 @@ from collections.abc import Iterator
 TIME = "time__"
 """The time of a row, which the scanner of FROM knows."""
 _SPREAD = "VAR_POP ( {x} ) {filter}"
-_MEANS = "AVG ( {x} ) {filter}", "AVG ( {x} * {x} ) {filter}", "AVG ( {x} * {x} * {x} ) {filter}"
+_POWERS = "v", "v * v", "v * v * v"  # AVG(DISTINCT v * v) would count 1 and -1 once
+_MEANS = [f"LIST_AVG ( LIST_TRANSFORM ( LIST ( {{x}} ) {{filter}} , lambda v : {p} ) )" for p in _POWERS]
 _THIRD = "( {2} - 3 * {0} * {1} + 2 * {0} * {0} * {0} )".format(*_MEANS)
 _SKEWNESS = f"CASE WHEN {_SPREAD} > 0 THEN {_THIRD} / POWER ( {_SPREAD} , 1.5 ) END"
 _KURTOSIS = f"CASE WHEN {_SPREAD} > 0 THEN KURTOSIS_POP ( {{x}} ) {{filter}} END"

@@ -75,6 +75,13 @@ def test_so_it_has_if_it_is_distinct() -> None:
     assert changes("SELECT DISTINCT SUM(A) FROM S [NOW] WHERE A > 1", S=rows) == "+None@3 +2@4 -None@4"
 
 
+def test_moments_of_distinct_values_are_not_of_distinct_powers() -> None:
+    """Of -1, 0, 1, 3: the third moment 45/32, the second 35/16."""
+    inputs = {"S": [(1, {"A": a}) for a in (-1, 1, 0, 1, 3, -1)]}
+    ((_, _, row),) = oracle.evaluate("SELECT SKEWNESS(DISTINCT A) AS s FROM S", inputs)
+    assert row["s"] == pytest.approx(45 / 32 / (35 / 16) ** 1.5)
+
+
 def test_istream_and_dstream_are_bag_differences() -> None:
     rows = stream((1, 7), (2, 7), (3, 8))
     assert changes("SELECT ISTREAM(A) FROM S [ROWS 1]", S=rows) == "+7@1 +8@3"

@@ -12,6 +12,7 @@ from penstock.catalog import SinkDef
 from penstock.cli.main import app
 from penstock.cli.run import Program
 from penstock.cli.script import bound_queries
+from penstock.cli.serve import statements_of as served
 from penstock.cli.session import user_error
 from penstock.errors import PenstockError
 
@@ -35,6 +36,18 @@ def test_run_wants_a_directory_for_parquet(tmp_path):
     path.write_text("SELECT 1")
     result = invoke("run", str(path), "--sink", "parquet")
     assert result.exit_code == 2 and "--out" in result.stderr
+
+
+def test_serve_names_queries_that_it_does_not_start(tmp_path, capsys):
+    path = tmp_path / "q.cql"
+    definition = "CREATE STREAM S (a INT, t BIGINT) TIMESTAMP BY t FROM CSV 'S';\n"
+    path.write_text(f"{definition}SELECT a FROM S;\nCREATE VIEW v AS SELECT a FROM S")
+    kinds = [type(statement).__name__ for statement in served(path)]
+    assert kinds == ["CreateInput", "CreateView"]
+    assert f"{path}, line 2: this SELECT is not started; write INSERT INTO" in capsys.readouterr().err
+    path.write_text(f"{definition}SELECT b FROM S")
+    result = invoke("serve", str(path))  # before Spark starts
+    assert result.exit_code == 2 and "line 2, column 8: unknown column 'b'" in result.stderr
 
 
 def test_mistakes_show_before_spark_starts(tmp_path):

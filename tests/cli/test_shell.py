@@ -57,6 +57,8 @@ def test_commands(server: Server) -> None:
     shown = said(server, r"\d", r"\d C", r"\queries", r"\watch", r"\plan q", rf"\plan {JOIN}", r"\?")
     for word in ("stream", "pid", "int64", "running", "mjoin", "[RANGE 10]", "by hash of C.pid", "Ctrl-C"):
         assert word in shown, word
+    assert "\t" in shown and "┃" not in shown, "for a pipe no table is drawn"
+    assert said(server, r"\d").splitlines()[0] == "name\tkind\tcolumns"
     said(server, r"\stop q")
     assert server.model.query("q").state == "stopped"
     with pytest.raises(PenstockError, match=r"there is no command \\x"):

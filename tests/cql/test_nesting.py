@@ -9,6 +9,7 @@ from longer import sized
 
 import penstock
 from penstock.errors import CQLError
+from penstock.functions import types
 
 S = [(1, {"a": 1, "s": "x"}), (2, {"a": 2, "s": "y"}), (4, {"a": 3, "s": "z"})]
 MANY = 1_500
@@ -22,6 +23,25 @@ def test_thousands_of_or_terms() -> None:
     terms = " OR ".join(f"a = {n} AND s = 'x'" for n in range(MANY))
     assert rows(f"SELECT a FROM S WHERE {terms}") == [(1,)]
     assert rows(f"SELECT {terms} AS found FROM S") == [(True,), (False,), (False,)]
+
+
+def test_a_long_in_list_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work follows the length of the list: each item is not compared with each other one."""
+    asked, temporal = [], types.is_temporal
+    monkeypatch.setattr(types, "is_temporal", lambda type_: asked.append(1) or temporal(type_))
+    items = ", ".join(map(str, range(2, 3_000)))
+    assert rows(f"SELECT a FROM S WHERE a IN ({items})") == [(2,), (3,)]
+    assert len(asked) < 10_000
+
+
+def test_grouping_sets_of_many_keys() -> None:
+    wide = {"W": [(1, {f"c{n}": n for n in range(64)})]}
+    keys = [f"c{n}" for n in range(64)]
+    query = "SELECT COUNT(*) AS n FROM W GROUP BY GROUPING SETS (({}), (c0))"
+    found = penstock.evaluate(query.format(", ".join(keys[:63])), wide)
+    assert [row for _, _, row in found] == [{"n": 1}] * 2
+    with pytest.raises(CQLError, match="the sets of GROUP BY have 64 keys; at most 63"):
+        penstock.evaluate(query.format(", ".join(keys)), wide)
 
 
 @pytest.mark.slow

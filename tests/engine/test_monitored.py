@@ -20,6 +20,7 @@ from trials import manner_of
 
 import penstock
 from penstock.constraint import Within
+from penstock.engine.joins import monitored
 from penstock.engine.joins.archive import Archive
 from penstock.engine.joins.closing import Clusters, Maxima
 from penstock.engine.joins.monitored_join import MonitoredJoin
@@ -31,6 +32,12 @@ from penstock.streamon.k_mon import Adherence
 from penstock.streamon.settings import AdherenceThresholds
 
 QUERY = "SELECT A.k, B.w FROM A, B WHERE A.k = B.k"
+
+
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams are short here."""
+    monkeypatch.setattr(monitored, "MONITORED_ROWS", 1024)
 
 
 def adherence(window: int = 100, slack: float = 1.0) -> Adherence:
@@ -98,20 +105,13 @@ def test_distances_are_those_of_the_definitions(seed: int) -> None:
 
 def test_least_agrees_with_python() -> None:
     random = np.random.default_rng(7)
-    held, keys, values = (
-        random.integers(0, 5, (50, 2)),
-        random.integers(0, 5, (60, 2)),
-        random.integers(0, 99, 50),
-    )
-    expected = [
-        min(
-            (v for h, v in zip(held.tolist(), values.tolist(), strict=True) if h == k),
-            default=membership.NONE,
-        )
-        for k in keys.tolist()
-    ]
-    assert membership.least(held, values, keys).tolist() == expected
-    assert membership.least.py_func(held, values, keys).tolist() == expected
+    for count in (0, 20, 60):
+        held, keys = random.integers(0, 5, (50, 2)), random.integers(0, 5, (count, 2))
+        values = random.integers(0, 99, 50)
+        every = list(zip(held.tolist(), values.tolist(), strict=True))
+        expected = [min((v for h, v in every if h == k), default=membership.NONE) for k in keys.tolist()]
+        assert membership.least(held, values, keys).tolist() == expected
+        assert membership.least.py_func(held, values, keys).tolist() == expected
 
 
 def delayed(rows: int, *delays: tuple[int, int]) -> dict[str, list[Any]]:

@@ -65,6 +65,37 @@ def test_errors_have_their_place(client: TestClient) -> None:
     assert client.post("/api/queries", json={"name": "a b", "text": JOIN}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("POST", "/api/plan", {"txt": JOIN}, 422, "'text' is missing"),
+        ("POST", "/api/plan", {"text": 5}, 422, "'text' must be a text"),
+        ("POST", "/api/plan", [1], 422, "the body must be a JSON object"),
+        ("POST", "/api/plan", None, 422, "the body is missing"),
+        ("POST", "/api/plan", {"text": "x" * 100_001}, 422, "'text' is longer than 100,000 characters"),
+        ("POST", "/api/queries", {"name": "a b"}, 422, "'text' is missing; 'name' may have letters"),
+        ("POST", "/api/queries", {"name": "n", "text": "", "once": "x"}, 422, "'once' must be true or false"),
+        ("POST", "/api/queries/q/settings", {"settings": {}}, 422, "'settings' has no entries"),
+        ("GET", "/api/queries/q/plan?partition=x", None, 422, "parameter 'partition' must be a whole number"),
+        ("GET", "/api/queries/q/history?since=x", None, 422, "parameter 'since' must be a number"),
+        ("PUT", "/api/queries", {}, 404, "there is no PUT /api/queries"),
+        ("GET", "/api/querys", None, 404, "there is no GET /api/querys"),
+    ],
+)
+def test_a_wrong_request_is_told_like_other_mistakes(
+    client: TestClient, method: str, path: str, body: object, status: int, message: str
+) -> None:
+    answer = client.request(method, path, json=body) if body is not None else client.request(method, path)
+    told = answer.json()["error"]
+    assert (answer.status_code, message in told["message"]) == (status, True), told
+    assert "/api/openapi.json" in told["hint"] and "kind" in told
+
+
+def test_a_body_that_is_not_json(client: TestClient) -> None:
+    answer = client.post("/api/plan", content="{'text': 1}", headers={"Content-Type": "application/json"})
+    assert answer.json()["error"]["message"].startswith("the body is not JSON: ")
+
+
 def test_a_query_from_its_start_to_its_end(client: TestClient, backend: InProcess) -> None:
     made = client.post("/api/queries", json={"name": "n", "text": "SELECT pid FROM C [NOW]"})
     assert made.status_code == 201 and made.json()["state"] == "running"

@@ -9,8 +9,9 @@ from pathlib import Path
 import typer
 
 from penstock import cql
-from penstock.cli.script import read
+from penstock.cli.script import bound_queries, read
 from penstock.cli.session import local_session, stoppable
+from penstock.cql.syntax.errors import place
 from penstock.server.demo import running_demo
 from penstock.server.guard import Access
 from penstock.server.road import running_road
@@ -35,11 +36,10 @@ def run_server(options: Options) -> None:
 
     # Refused before Spark starts, which takes seconds.
     Access(options.host, options.port, os.environ.get("PENSTOCK_TOKEN"), options.names)
-    text = read([options.file]) if options.file is not None else ""
+    statements = statements_of(options.file) if options.file is not None else []
     with local_session() as session, stoppable() as stop:
-        for part in cql.split(text) if text else ():
-            for statement in cql.parse(part):
-                session.run(statement)
+        for statement in statements:
+            session.run(statement)
         server = session.serve(options.port, options.host, names=options.names, allow_ddl=options.allow_ddl)
         demo = running_demo(session, server.model.backend) if options.demo else nullcontext()
         road = running_road(session) if options.linear_road else nullcontext()
@@ -49,3 +49,18 @@ def run_server(options: Options) -> None:
             while not stop.wait(0.5) and server.running:
                 pass
         server.stop()
+
+
+def statements_of(path: Path) -> list[cql.Statement]:
+    """The statements of a file, without queries that have neither a sink nor a name: those are told."""
+    text = read([path])
+    bound_queries(text)  # mistakes are reported before Spark starts
+    found: list[cql.Statement] = []
+    for statement in (s for part in cql.split(text) for s in cql.parse(part)):
+        if isinstance(statement, cql.SelectStatement):
+            line, _ = place(statement.expression)
+            instead = "write INSERT INTO a sink or REGISTER QUERY name AS before it, or start it on the page"
+            typer.echo(f"{path}, line {line}: this SELECT is not started; {instead}", err=True)
+        else:
+            found.append(statement)
+    return found

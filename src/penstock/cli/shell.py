@@ -10,7 +10,8 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -49,6 +50,14 @@ def run_shell(connect: str | None) -> None:
             Shell(Client(server.url)).run()
         finally:
             server.stop()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows to show, under the names of their columns."""
+
+    columns: Sequence[str]
+    rows: Collection[Sequence[str]]
 
 
 class Shell:
@@ -110,7 +119,7 @@ class Shell:
         return {
             "?": lambda _: self._say(HELP),
             "d": self._describe,
-            "queries": lambda _: self.console.print(self._queries()),
+            "queries": lambda _: self._show(self._queries()),
             "plan": self._plan,
             "watch": self._watch,
             "stop": lambda key: self._say(self.client.post(f"/api/queries/{quote(key)}/stop")["done"]),
@@ -140,7 +149,7 @@ class Shell:
                 columns = [c["name"] for c in data] if event == "columns" else columns
                 rows.extend(_shown(r) for r in data or () if event == "rows")
             self._check(key)
-            self._print(columns, rows)
+            self._show(Listing(columns, rows), f"{len(rows):,} rows")
             return
         with Live(console=self.console, refresh_per_second=4, transient=True) as view:
             try:
@@ -150,10 +159,10 @@ class Shell:
                     elif event == "rows":
                         total += len(data)
                         rows.extend(_shown(r) for r in data)
-                        view.update(_table(columns, rows, f"{total:,} rows; Ctrl-C ends"))
+                        view.update(_table(Listing(columns, rows), f"{total:,} rows; Ctrl-C ends"))
             except KeyboardInterrupt:
                 pass
-        self.console.print(_table(columns, rows, f"{total:,} rows"))
+        self.console.print(_table(Listing(columns, rows), f"{total:,} rows"))
         self._check(key)
 
     def _check(self, key: str) -> None:
@@ -162,39 +171,37 @@ class Shell:
         if query["error"]:
             raise PenstockError(query["error"])
 
-    def _print(self, columns: list[str], rows: deque[list[str]]) -> None:
+    def _show(self, listing: Listing, title: str | None = None) -> None:
         """Tab-separated, for other programs; a terminal gets a table."""
         if self.console.is_terminal:
-            self.console.print(_table(columns, rows, f"{len(rows):,} rows"))
+            self.console.print(_table(listing, title))
             return
-        for row in (columns, *rows):
+        for row in (listing.columns, *listing.rows):
             self.console.file.write("\t".join(row) + "\n")
 
-    def _queries(self) -> Table:
-        found = Table("query", "state", "in/s", "out/s", "batch s", "state", "late", "error")
+    def _queries(self) -> Listing:
+        columns = ["query", "state", "in/s", "out/s", "batch s", "size", "late", "error"]
+        rows = []
         for q in (QueryView(**told) for told in self.client.get("/api/queries")):
             rates = _number(q.rows_in), _number(q.rows_out), f"{q.batch_seconds or 0:.2f}"
             kept = f"{q.state_bytes / 1e6:.1f} MB", f"{q.late_rows:,}"
-            found.add_row(*map(Text, (q.name, q.state, *rates, *kept, q.error)))
-        return found
+            rows.append([q.name, q.state, *rates, *kept, _in_a_line(q.error)])
+        return Listing(columns, rows)
 
     # commands
 
     def _describe(self, name: str) -> None:
         inputs = self.client.get("/api/inputs")
         if not name:
-            found = Table("name", "kind", "columns")
-            for i in inputs:
-                found.add_row(*map(Text, (i["name"], i["kind"], ", ".join(c["name"] for c in i["columns"]))))
-        else:
-            known = [i for i in inputs if i["name"].casefold() == name.rstrip(";").casefold()]
-            if not known:
-                names = ", ".join(i["name"] for i in inputs)
-                raise PenstockError(f"there is no stream or table {name!r}; registered: {names}")
-            found = Table("column", "type", "note")
-            for c in known[0]["columns"]:
-                found.add_row(*map(Text, (c["name"], c["type"], c["note"])))
-        self.console.print(found)
+            rows = [[i["name"], i["kind"], ", ".join(c["name"] for c in i["columns"])] for i in inputs]
+            self._show(Listing(["name", "kind", "columns"], rows))
+            return
+        known = [i for i in inputs if i["name"].casefold() == name.rstrip(";").casefold()]
+        if not known:
+            names = ", ".join(i["name"] for i in inputs)
+            raise PenstockError(f"there is no stream or table {name!r}; registered: {names}")
+        columns = [[c["name"], c["type"], c["note"]] for c in known[0]["columns"]]
+        self._show(Listing(["column", "type", "note"], columns))
 
     def _plan(self, text: str) -> None:
         text = text.rstrip(";")
@@ -203,16 +210,13 @@ class Shell:
             self._say(self.client.post("/api/explain", text=text)["plan"])
             return
         plan = self.client.get(f"/api/queries/{quote(text)}/plan")
-        found = Table("node", "", "rows/s", "busy", "rows", "MB", "order")
+        rows = []
         for n in plan["nodes"]:
             orders = "; ".join(f"{o['of']}: {', '.join(o['steps'])}" for o in n["orders"])
             busy = "" if n["busy"] is None else f"{n['busy']:.0%}"
-            size = f"{n['bytes'] / 1e6:.1f}"
-            found.add_row(
-                *map(Text, (f"{n['stage']} {n['name']}", n["label"], _number(n["rate"]), busy,
-                            _number(n["rows"]), size, orders))
-            )  # fmt: skip
-        self.console.print(found)
+            amounts = _number(n["rate"]), busy, _number(n["rows"]), f"{n['bytes'] / 1e6:.1f}"
+            rows.append([f"{n['stage']} {n['name']}", _in_a_line(n["label"]), *amounts, orders])
+        self._show(Listing(["node", "", "rows/s", "busy", "rows", "MB", "order"], rows))
         for f in self.client.get(f"/api/queries/{quote(text)}/findings"):
             self._say(f["text"])
 
@@ -221,11 +225,11 @@ class Shell:
             self._results(key.rstrip(";"), live=self.console.is_terminal)
             return
         if not self.console.is_terminal:
-            self.console.print(self._queries())
+            self._show(self._queries())
             return
         with Live(console=self.console, auto_refresh=False) as view:
             while True:
-                view.update(self._queries(), refresh=True)
+                view.update(_table(self._queries()), refresh=True)
                 time.sleep(WATCH_S)
 
 
@@ -247,14 +251,18 @@ def parts(text: str) -> Iterator[str]:
 
 
 def _shown(row: dict[str, Any]) -> list[str]:
-    return ["NULL" if v is None else str(v).replace("\t", " ").replace("\n", " ") for v in row.values()]
+    return ["NULL" if v is None else _in_a_line(str(v)) for v in row.values()]
 
 
-def _table(columns: list[str], rows: deque[list[str]], title: str) -> Table:
+def _in_a_line(text: str) -> str:
+    return text.replace("\t", " ").replace("\n", " ")
+
+
+def _table(listing: Listing, title: str | None = None) -> Table:
     found = Table(title=title, title_justify="left")
-    for name in columns:
+    for name in listing.columns:
         found.add_column(Text(name))
-    for row in rows:
+    for row in listing.rows:
         found.add_row(*map(Text, row))
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog import SinkDef, ViewDef
+from penstock.catalog import Input, SinkDef, ViewDef
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
@@ -36,9 +36,27 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             node,
             "query tables with Spark itself",
         )
+    _warn_of_references(context)
     root = _filled_in(root, context)
     notes = (*context.notes, *check_sampled(root, node))
     return Query(root, context.time, notes, tuple(context.warnings))
+
+
+def _warn_of_references(context: Context) -> None:
+    """References of the query's streams to what does not exist: at their declaration it might come later."""
+    streams = {name.casefold(): d for name, d in context.catalog.items()}
+    for stream in context.streams:
+        for reference in stream.options.constraints.references:
+            found = streams.get(reference.target.casefold())
+            if isinstance(found, Input):
+                continue
+            names = [d.name for d in streams.values() if isinstance(d, Input)]
+            told = did_you_mean(reference.target, names, "create that stream first, or declare another")
+            what = "which does not exist" if found is None else f"which is a {found.kind}"
+            context.warn(
+                f"stream '{stream.name}' REFERENCES '{reference.target}', {what}, so the constraint is not "
+                f"used; {told}"
+            )
 
 
 def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:

@@ -18,5 +18,7 @@ TYPO_SIMILARITY = 0.7
 """Least similarity of a word and the suggested keyword, from 0 to 1."""
 AUTO_DISORDER = "10 MINUTES"
 """The largest bound of DISORDER AUTO without UP TO: results wait no longer than that."""
+MOST_ROWS = 1 << 61
+"""The largest number in LIMIT and OFFSET: their sum is a 64-bit integer."""
 MOST_GROUPING_SETS = 64
 """Sets of keys that one GROUP BY may have: every row is grouped once for each of them."""

@@ -61,9 +61,11 @@ ROW_NUMBER_BITS = 40
 """Bits of a row's number within its partition of a row window; the others are the partition's number."""
 REHEARSED_TIMES = (0, 1, 1, 1_000_000_000)
 """Timestamps of made-up rows: of one instant, of others, and one that is out of most windows."""
-MONITORED_ROWS = 1024
+MONITORED_ROWS = 8192
 """The least number of rows between two of these looks where constraints are monitored: rows that arrive
 between them go through the join together."""
+MONITORED_SHARE = 0.5
+"""The same as COLLECT_SHARE where constraints are monitored: a look measures too, and takes longer."""
 NO_SAMPLE = 16
 """Of a No component that is not kept, one in this many keys is, to know what it would save."""
 COMBINE_EVERY = 8

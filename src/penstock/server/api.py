@@ -18,9 +18,10 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
-from penstock.errors import CatalogError, CQLError, PenstockError
+from penstock.errors import CatalogError, PenstockError
+from penstock.server.api_errors import add_errors, refuse_others, told
 from penstock.server.guard import Access
 from penstock.server.model import Model
 from penstock.server.results import Feed, Reader
@@ -61,11 +62,13 @@ class Values(BaseModel):
 
 def add_to(app: FastAPI, model: Model, access: Access) -> None:
     """Add the API to an application."""
-    app.add_exception_handler(PenstockError, _told)
+    app.add_exception_handler(PenstockError, told)
+    add_errors(app)
     _reading(app, model, access)
     _plans(app, model)
     _changing(app, model, access)
     _results(app, model)
+    refuse_others(app)
 
 
 def _reading(app: FastAPI, model: Model, access: Access) -> None:
@@ -328,12 +331,3 @@ def _recent(feed: Feed) -> bytes:
         for batch in feed.recent():
             writer.write_batch(batch)
     return pieces.take()
-
-
-def _told(request: Request, error: Exception) -> JSONResponse:
-    """An error of Penstock's own as JSON, with its place if it is one of a text."""
-    told: dict[str, Any] = {"message": str(error), "kind": type(error).__name__}
-    if isinstance(error, CQLError):
-        told |= {"message": error.message, "line": error.line, "column": error.column, "hint": error.hint}
-    unknown = isinstance(error, CatalogError) and str(error).startswith("there is no query")
-    return JSONResponse({"error": told}, 404 if unknown else 400)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.cql.names.scope import Named
+from penstock.cql.settings import MOST_ROWS
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Column, Expression
 from penstock.functions import types
@@ -66,6 +67,8 @@ def _whole_number(clause: exp.Expr, word: str) -> int:
     number = clause.expression
     if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
         raise error(f"{word} takes a whole number", clause, f"as in {word} 10")
+    if int(number.name) > MOST_ROWS:
+        raise error(f"{word} {number.name} is too large", clause, "write a smaller number")
     return int(number.name)
 
 

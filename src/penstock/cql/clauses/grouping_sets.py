@@ -85,6 +85,9 @@ def grouping_sets(group: exp.Group, key: Key) -> tuple[KeySet, ...] | None:
     found = [_merged(choice) for choice in product(*elements)]
     if len(found) > MOST_GROUPING_SETS:
         raise error(f"GROUP BY has {len(found)} sets of keys", group, f"at most {MOST_GROUPING_SETS}")
+    keys = _merged(found)
+    if len(keys) >= MOST_GROUPING_SETS:  # GROUPING_ID has a bit of a BIGINT for each
+        raise error(f"the sets of GROUP BY have {len(keys)} keys", group, f"at most {MOST_GROUPING_SETS - 1}")
     return tuple(found)
 
 
@@ -97,7 +100,7 @@ def _sets(node: exp.Expr, key: Key) -> list[KeySet]:
         return [found for e in node.expressions for found in _sets_within(e, key)]
     if isinstance(node, exp.Rollup | exp.Cube):
         return _of_units(node, [_unit(e, key) for e in node.expressions])
-    return [(key(node),)]
+    return [_unit(node, key) if isinstance(node, exp.Tuple) else (key(node),)]
 
 
 def _sets_within(node: exp.Expr, key: Key) -> list[KeySet]:

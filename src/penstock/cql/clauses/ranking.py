@@ -57,7 +57,8 @@ class Ranking:
             raise unsupported(f"{function.name.upper()} with an OVER clause", node, hint)
         if function.expressions or order is None:
             word = kind.upper()
-            raise error(f"{word}() takes no argument, and ORDER BY in its OVER clause", node)
+            hint = f"write {word}() OVER (PARTITION BY k ORDER BY v DESC)"
+            raise error(f"{word} takes no argument and needs an OVER clause with ORDER BY", node, hint)
         inner = replace(binder, over=_refuse_nested)
         groups = tuple(self._adapted(inner.bind(e), e) for e in node.args.get("partition_by") or ())
         keys = tuple(key_of(self._adapted(inner.bind(o.this), o), o) for o in order.expressions)

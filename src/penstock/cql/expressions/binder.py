@@ -20,6 +20,7 @@ from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import error, text_of_node, unsupported
 from penstock.cql.syntax.foreign import is_window_function, window_function
 from penstock.cql.syntax.nesting import chain
+from penstock.cql.syntax.nodes import Unsigned
 from penstock.expression import Call, Expression, Literal, PythonCall, connected
 from penstock.functions import types
 from penstock.functions.types import BOOLEAN, STRING, coerce
@@ -265,7 +266,13 @@ def _bitwise_not(binder: ExpressionBinder, node: exp.BitwiseNot) -> Expression:
 
 
 def _shift(name: str) -> Callable[[ExpressionBinder, Any], Expression]:
-    return lambda binder, node: functions.call(name, [binder.bind(node.left), binder.bind(node.right)], node)
+    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
+        unsigned = isinstance(node.right, Unsigned)
+        by = node.right.this if unsigned else node.right
+        called = f"{name}unsigned" if unsigned else name
+        return functions.call(called, [binder.bind(node.left), binder.bind(by)], node)
+
+    return bind
 
 
 def _after_aggregate(clause: str) -> Callable[[ExpressionBinder, Any], Expression]:

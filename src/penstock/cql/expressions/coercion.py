@@ -57,7 +57,8 @@ def unify(
     expressions: Sequence[Expression], node: exp.Expr, what: str, hint: str | None = None
 ) -> list[Expression]:
     """Expressions coerced to their common type; ``what`` names the construct in errors."""
-    read = [_read_as_neighbour(e, expressions, node) for e in expressions]
+    temporal = next((e.type for e in expressions if types.is_temporal(e.type)), None)
+    read = expressions if temporal is None else [_read_as(e, temporal, node) for e in expressions]
     type_ = types.common(e.type for e in read)
     if type_ is None:
         raise mismatch(read, node, what, hint)
@@ -86,10 +87,9 @@ def cast_hint(expressions: Sequence[Expression]) -> str:
     return f"write CAST({shown(text)} AS {target})" if text and target else "write CAST to convert it"
 
 
-def _read_as_neighbour(expression: Expression, others: Sequence[Expression], node: exp.Expr) -> Expression:
+def _read_as(expression: Expression, temporal: pa.DataType, node: exp.Expr) -> Expression:
     """A string constant beside a date or timestamp is converted now, so that a bad one is an error."""
-    temporal = next((o.type for o in others if types.is_temporal(o.type)), None)
-    if temporal is None or not isinstance(expression, Literal) or not isinstance(expression.value, str):
+    if not isinstance(expression, Literal) or not isinstance(expression.value, str):
         return expression
     return constant_time(expression.value, temporal, node)
 

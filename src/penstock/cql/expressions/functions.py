@@ -14,6 +14,7 @@ from penstock.errors import CQLError
 from penstock.expression import Expression
 from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.registry import Described
+from penstock.plan.logical import RANKS
 from penstock.schema import sql_name
 
 CHANGING = "its value depends on when or where it is computed"
@@ -29,6 +30,7 @@ REFUSED = {
 ABSENT = {
     "proctime": "declare the stream with TIMESTAMP BY ARRIVAL",
     "split": "SPLIT_PART(text, ',', 1) returns one part",
+    **{rank: f"write {rank.upper()}() OVER (PARTITION BY k ORDER BY v)" for rank in RANKS},
     **dict.fromkeys(
         """struct named_struct array map explode posexplode inline from_json to_json get_json_object
         json_tuple json_extract json_value transform size element_at""".split(),

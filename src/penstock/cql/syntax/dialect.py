@@ -27,10 +27,12 @@ from sqlglot.tokens import Token, TokenType
 from penstock.cql.syntax.ddl_parser import INSPECTIONS, STATEMENTS
 from penstock.cql.syntax.errors import error, unsupported
 from penstock.cql.syntax.nodes import (
+    Duration,
     GoalClause,
     RelationToStream,
     StreamsWindow,
     StreamWindow,
+    Unsigned,
     WindowClause,
     WithinClause,
 )
@@ -40,6 +42,7 @@ from penstock.errors import CQLError
 BOUNDED = ("TUMBLE", "HOP", "SESSION")
 """The windows that have bounds."""
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+SEVERAL = "write e.g. WINDOW (A, B) 5 SECONDS AND WINDOW (B, C) 2 SECONDS; other conditions stand in WHERE"
 AFTER_SAMPLE = ("CONFIDENCE", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
 """What may follow SAMPLE where it names no scheme."""
 
@@ -226,6 +229,12 @@ class CQLParser(PipelineParser):
             raise error("CONFIDENCE takes a number", self._prev, "write e.g. CONFIDENCE 0.95")
         return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
 
+    def _parse_term(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """A sum. After ``>>`` it may begin with one more ``>``, since sqlglot does not know ``>>>``."""
+        shifted = self._prev and self._prev.token_type == TokenType.GT and self._match(TokenType.GT)
+        term = super()._parse_term(*args, **kwargs)
+        return self.expression(Unsigned(this=term)) if shifted else term
+
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
         if self._curr and self._curr.token_type == TokenType.L_BRACE:
             raise error("a window is written in brackets", self._curr, "write [NOW], [RANGE ...] or [ROWS n]")
@@ -233,7 +242,10 @@ class CQLParser(PipelineParser):
             self._starts_goal() or (self._curr.text.upper() == "WITHIN" and self._within_what(self._next))
         ):
             return None
-        return super()._parse_table_alias(*args, **kwargs)
+        start, alias = self._curr, super()._parse_table_alias(*args, **kwargs)
+        if alias and isinstance(alias.this, exp.Parameter | exp.Placeholder):  # from S@v1 or S:x
+            raise error(f"syntax error near '{start.text}'", start, "an alias is a name, as in S AS x")
+        return alias
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         operator = self._match_relation_to_stream() if self._starts_query(1) else None
@@ -317,8 +329,10 @@ class CQLParser(PipelineParser):
         found = [self._parse_streams_window()]
         while self._match(TokenType.AND):
             found.append(self._parse_streams_window())
-        if self._match(TokenType.WINDOW, advance=False):
-            raise error("several windows need AND between them", self._curr)
+        after = (TokenType.L_PAREN, TokenType.WINDOW)
+        comma = self._match(TokenType.COMMA, advance=False) and self._next and self._next.token_type in after
+        if comma or self._match(TokenType.WINDOW, advance=False):
+            raise error("several windows need AND between them", self._curr, SEVERAL)
         return "between", self.expression(WindowClause(expressions=found))
 
     def _parse_streams_window(self) -> StreamsWindow:
@@ -326,7 +340,7 @@ class CQLParser(PipelineParser):
         start = self._curr
         if not self._match(TokenType.WINDOW):
             at = start or self._prev
-            raise error("AND in a WINDOW clause must be followed by WINDOW or DWINDOW", at)
+            raise error("AND in a WINDOW clause must be followed by WINDOW or DWINDOW", at, SEVERAL)
         kind = start.text.lower()
         if kind == "window" and self._match_text_seq("PATH"):
             kind = "path"
@@ -338,11 +352,21 @@ class CQLParser(PipelineParser):
         self._match(TokenType.EQ)
         word = "WINDOW PATH" if kind == "path" else kind.upper()
         if kind == "path" and self._match(TokenType.L_PAREN):
-            sizes = self._parse_csv(lambda: self._parse_duration(word))
+            sizes = self._parse_csv(lambda: self._parse_length_between(word))
             self._match_r_paren()
         else:
-            sizes = [self._parse_duration(word)]
+            sizes = [self._parse_length_between(word)]
         return self.expression(StreamsWindow(kind=kind, expressions=names, sizes=sizes), start)
+
+    def _parse_length_between(self, word: str) -> Duration:
+        """The length of a window between streams."""
+        starts = (TokenType.NUMBER, TokenType.DASH, TokenType.INTERVAL, TokenType.STRING)
+        if not self._curr or self._curr.token_type not in starts:
+            forms = {"WINDOW": "(A, B) 5 SECONDS", "DWINDOW": "(A, B) 5 SECONDS"}
+            form = forms.get(word, "(A, B, C) (2 SECONDS, 5 SECONDS)")
+            at = self._curr or self._prev
+            raise error(f"{word} needs a length of time", at, f"write e.g. {word} {form}")
+        return self._parse_duration(word)
 
     def _parse_wrapped_names(self) -> list[exp.Expr]:
         return self._parse_wrapped_csv(lambda: self._parse_id_var(any_token=False))

@@ -30,6 +30,10 @@ class DurationPart(exp.Expression):
     arg_types = {"this": True, "unit": False}
 
 
+class Unsigned(exp.Expression, exp.Func):
+    """What stands right of ``>>>``: the right side of a right shift that moves zeros in."""
+
+
 class WindowClause(exp.Expression):
     """The windows between streams that stand after FROM: ``expressions`` are :class:`StreamsWindow` s."""
 
