@@ -66,7 +66,9 @@ class MissedShare(Stateful):
             return 0.0, 1.0
         middle = (part + z2 / (2 * n)) / (1 + z2 / n)
         half = MISSED_Z * sqrt(part * (1 - part) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-        low, high = (min(max((1 - self._sample) * v, 0.0), 1.0) for v in (middle - half, middle + half))
+        low, high = (
+            min(max((1 - self._sample) * float(v), 0.0), 1.0) for v in (middle - half, middle + half)
+        )
         return low, high
 
     def _worth(self) -> float:
