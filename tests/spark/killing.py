@@ -163,7 +163,8 @@ def kill_again_and_again(world: World, kills: int, draw: random.Random, **told: 
     """Start, let it commit something, kill at a random moment; then let it come to its end."""
     for done in range(kills):
         program = world.start(**told)
-        assert program.wait_for_batches(draw.randint(1, 2)), program.said()
+        code = None if program.wait_for_batches(draw.randint(1, 2)) else program.process.returncode
+        assert code is None, f"ended with {code} before kill {done + 1}: {program.said()}"
         time.sleep(draw.uniform(0, 1.5))
         program.kill(("all", "driver", "jvm")[done % 3])
 
