@@ -49,6 +49,8 @@ MIN_CACHE_ROWS = 64
 """Joined rows that a cache has room for at least."""
 CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
+CACHE_ROOM_PART = 4
+"""A cache gets new room for one joined row per so many buckets: to make room, all of them are read."""
 LATENCY_ARRIVALS = 64
 """Arrivals whose time is remembered while results wait for time to pass them: each is compared with them."""
 COLLECT_ROWS = 256

@@ -139,7 +139,7 @@ class Thresholds:
     steady_every: int = 8
     negligible_gain: float = 0.05
     slice_tuples: int = SLICE_TUPLES
-    slice_s: float = 1e-3
+    slice_s: float = 4e-3
     tuple_overhead_s: float = 2e-9
 
 
