@@ -109,7 +109,6 @@ PARTS = (
             "In 6.11, 6.13 and 6.15 nothing is declared, and all constraints are monitored at a time. How k "
             "varies is chosen here with results in view: quick changes take a tenth of a phase. With a jump "
             "up to 5.8 % of the results of a block were missed (6.11).",
-            "Table 6.3, on queries of Linear Road, is not among them.",
             "Rows and k are counted and do not depend on the machine; times do.",
         ),
     ),
