@@ -6,15 +6,15 @@ since an instant, and shares with others what is the same by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
 from penstock.engine.clock_group import ClockGroup
-from penstock.engine.element import BEFORE_TIME
+from penstock.engine.element import BEFORE_TIME, Chunk
 from penstock.engine.graph import Entity, producers_first
-from penstock.engine.history import Running, look_back
+from penstock.engine.history import Past, Running, look_back
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Node
 from penstock.engine.registry import QueryPlan, Registered, Registry, apart, since, with_history
@@ -158,18 +158,22 @@ class Queries:
     def become(self, registry: Registry, starts: Mapping[str, Start] | None = None) -> None:
         """Start and end what differs in a registry. ``starts``: other starts than it says."""
         before, self.registry = self.registry, registry
+        plans = {n: self._decoded(q) for n, q in registry.queries.items() if before.queries.get(n) != q}
+        asking = [n for n in registry.asking if n in plans and self._runs_here(plans[n])]
+        # Before the queries that end in this step do: they served those that were registered earlier in it.
+        past = {n: self._look_back(n, plans[n], registry.asking[n]) for n in asking}
+        rows = {n: {i: p.chunk() for i, p in its.items()} for n, its in past.items()}
         for name, query in before.queries.items():
-            if self.registry.queries.get(name) != query:
+            if registry.queries.get(name) != query:
                 self._drop(name)
-        new = [n for n, q in self.registry.queries.items() if before.queries.get(n) != q]
-        for name in new:
-            plan = self._decoded(self.registry.queries[name])
-            if name in self.registry.asking and self._runs_here(plan):
-                self._look_back(name, plan, [n for n in before.queries if n in self.starts])
+        for name in asking:
+            if past[name]:
+                self._give(name, plans[name], {i: p.since for i, p in past[name].items()}, rows[name])
+        for name, plan in plans.items():
             self.plans[name] = plan
             self._own_tables[name] = [i.name for i in _tables(plan)]
-            rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in _tables(plan)}
-            self.tables = {**rows, **self.tables}
+            own_rows = {i.name: as_batch(plan.tables[i.name], i.schema) for i in _tables(plan)}
+            self.tables = {**own_rows, **self.tables}
             query, own = self.registry.queries[name], self._is_apart(plan)
             self._start(name, plan, Start.of(query, own) if starts is None else starts[name])
 
@@ -177,28 +181,30 @@ class Queries:
         """The plan of a query in this stage."""
         return QueryPlan.decoded(query.plan).at(self.stage.number)
 
-    def _look_back(self, name: str, plan: QueryPlan, others: Sequence[str]) -> None:
-        """Give a query the rows that other queries have of its streams, if they have any."""
+    def _look_back(self, name: str, plan: QueryPlan, others: Mapping[str, Registered]) -> dict[str, Past]:
+        """The rows that other queries have of a new query's streams, by input."""
         if self.registry.failed:
             gone = ", ".join(sorted(self.registry.failed))
             self._refused[name] = f"its history may be in {gone}, which failed in the batch before"
-            return
-        group = self._new_group(plan)
-        begin, there = group.inputs.progress.now, [self._running(n) for n in others]
-        if begin == BEFORE_TIME or not self._waits(plan):
-            return
-        past = look_back(plan, self.registry.queries[name].since, there, self.stage.inputs)
-        if past:
-            history = {input: rows.since for input, rows in past.items()}
-            self.registry = self.registry.with_history(name, history, begin)
-            self.groups[self._group_key(name, plan, Start(begin=begin))] = group
-            group.graph.context.history.update({(name, i): rows.chunk() for i, rows in past.items()})
+            return {}
+        if self._new_group(plan).inputs.progress.now == BEFORE_TIME or not self._waits(plan):
+            return {}
+        there = [self._running(n, q) for n, q in others.items()]
+        return look_back(plan, self.registry.queries[name].since, there, self.stage.inputs)
 
-    def _running(self, name: str) -> Running:
+    def _give(self, name: str, plan: QueryPlan, past: Mapping[str, int], rows: Mapping[str, Chunk]) -> None:
+        """Let a new query begin with rows from before, by input, that it sees since these instants."""
+        group = self._new_group(plan)
+        begin = group.inputs.progress.now
+        self.registry = self.registry.with_history(name, past, begin)
+        self.groups[self._group_key(name, plan, Start(begin=begin))] = group
+        group.graph.context.history.update({(name, i): chunk for i, chunk in rows.items()})
+
+    def _running(self, name: str, registered: Registered) -> Running:
         """A running query, whose windows others may read."""
         alone = self.starts[name].begin is not None or self.starts[name].apart
         group = self.groups.get(self.group_of.get(name, ""))
-        return Running(name, self.plans[name], self.registry.queries[name], group, alone)
+        return Running(name, self.plans[name], registered, group, alone)
 
     @property
     def entities(self) -> list[Entity]:

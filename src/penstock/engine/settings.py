@@ -33,8 +33,8 @@ MIN_DIRECTORY_ENTRIES = 256
 """Entries that a directory of groups has room for at least."""
 MERGED_COLUMN_ROWS = 4096
 """Pieces of a column with fewer rows are merged, so that reading it takes few steps."""
-BAG_COMPACT_ROWS = 1024
-"""Rows from which on a bag removes entries that it no longer needs."""
+COMPACT_ROWS = 1024
+"""Entries from which on an operator removes those that it no longer needs, once they are the majority."""
 DISTINCT_REGISTER_BITS = 9
 """Bits of a hash that choose the register of APPROX_COUNT_DISTINCT: 512 registers have an error of 5%."""
 MIN_TREE_NODES = 8
@@ -49,6 +49,8 @@ MIN_CACHE_ROWS = 64
 """Joined rows that a cache has room for at least."""
 CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
+CACHE_ROOM_PART = 4
+"""A cache gets new room for one joined row per so many buckets: to make room, all of them are read."""
 LATENCY_ARRIVALS = 64
 """Arrivals whose time is remembered while results wait for time to pass them: each is compared with them."""
 COLLECT_ROWS = 256

@@ -43,6 +43,7 @@ from penstock.engine.settings import MONITORED_ROWS, MONITORED_SHARE
 from penstock.engine.synopses.store import KeyOf
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.k_mon import Adherences, Plan
+from penstock.streamon.missed_share import MissedShare
 from penstock.streamon.settings import ADHERENCE, AdherenceThresholds
 
 _SHADOW = 1 << 60
@@ -56,7 +57,7 @@ each input, how many rows of that stream came up to its instant."""
 
 _COSTS = ("reference", "ordered", "clustered", "key")
 """Constraints, the cheapest to close rows by first: rows that one closed, others need not be asked about."""
-_COUNTS = ("_entered", "_until", "_results", "_missed", "_shadows")
+_COUNTS = ("_entered", "_until", "_seen_missed", "_shadows")
 
 
 class MonitoredKMon(KMon):
@@ -79,7 +80,8 @@ class MonitoredKMon(KMon):
         self._share = share ** (1 / max(len(constraints.classes), 1)) if share else 0.0
         self._settled = [0] * len(inputs)
         self._entered, self._until = 0, MONITORED_ROWS
-        self._results = self._missed = self._shadows = 0
+        self._shadows = 0
+        self._seen_missed = MissedShare(len(constraints.classes), share)
         self._seconds = 0.0
 
     @property
@@ -176,20 +178,33 @@ class MonitoredKMon(KMon):
         super().found(tuples)
         if not len(tuples) or not self._share:
             return
-        sampled, shadow = np.ones(len(tuples), np.bool_), np.zeros(len(tuples), np.bool_)
-        for i, rows in tuples.rows.items():
-            sampled &= self._sampled(i, rows)
-            shadow |= self._inputs.stubs[i].store.marks_of(rows) & _SHADOW > 0
-        self._results += int(sampled.sum())
-        self._missed += int((sampled & shadow).sum())
+        hashes = [self._hashes(c, members[0], tuples.rows[members[0]])
+                  for c, members in enumerate(self._of.classes)]  # fmt: skip
+        at = np.flatnonzero(np.logical_and.reduce([self._below(h) for h in hashes]))
+        shadow = np.zeros(len(at), np.bool_)
+        for i, rows in tuples.rows.items() if len(at) else ():
+            shadow |= self._inputs.stubs[i].store.marks_of(rows[at]) & _SHADOW > 0
+        self._seen_missed.see([h[at] for h in hashes], shadow)
+
+    def _hashes(self, c: int, i: int, rows: Int64s) -> np.ndarray:
+        """The hashes of the keys of one class of rows of input i."""
+        return self._hashed(c, self._inputs.key(i, c, rows)[0])
+
+    @staticmethod
+    def _hashed(c: int, keys: Int64s) -> np.ndarray:
+        hashes = np.full(len(keys), c + 1, np.uint64)
+        hash_integers(keys, hashes)
+        return hashes
+
+    def _below(self, hashes: np.ndarray) -> Bools:
+        """Which keys are in the sample."""
+        return np.asarray(hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1)))
 
     def _sampled(self, i: int, rows: Int64s) -> Bools:
         """The rows of the sample."""
         found = np.ones(len(rows), np.bool_)
         for c in self._inputs.classes_of[i]:
-            hashes = np.full(len(rows), c + 1, np.uint64)
-            hash_integers(self._inputs.key(i, c, rows)[0], hashes)
-            found &= hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1))
+            found &= self._below(self._hashes(c, i, rows))
         return found
 
     def due(self) -> int:
@@ -328,9 +343,7 @@ class MonitoredKMon(KMon):
         """The keys of a class that are in the sample."""
         c = self._constraints[number]
         assert isinstance(c, InputArrival)
-        hashes = np.full(len(keys), c.of_class + 1, np.uint64)
-        hash_integers(keys, hashes)
-        return hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1))
+        return self._below(self._hashed(c.of_class, keys))
 
     def _close_by(
         self, c: Monitored, k: int, i: int, j: int, held: Sequence[HeldRows], now: int, over: Int64s | None
@@ -410,12 +423,12 @@ class MonitoredKMon(KMon):
 
     def bytes(self) -> int:
         beside = sum(m.nbytes() for m in self._maxima) + sum(a.nbytes() for a in self._aux)
-        return super().bytes() + beside + self._adherences.nbytes()
+        return super().bytes() + beside + self._adherences.nbytes() + self._seen_missed.nbytes()
 
     @property
-    def missed(self) -> tuple[int, int]:
-        """Results of the sample that would have been missed, and all of them."""
-        return self._missed, self._results
+    def missed(self) -> MissedShare:
+        """The estimate of the results missed."""
+        return self._seen_missed
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         yield from super().measure(labels)
@@ -424,10 +437,13 @@ class MonitoredKMon(KMon):
         seen = list(self._adherences.measure(texts, units))
         seen.append(Reading(Property.CPU_SECONDS, self._seconds, "monitoring"))
         if self._share:
-            seen.append(Reading(Property.MONITORED_RESULTS, self._results))
+            seen.append(Reading(Property.MONITORED_RESULTS, self._seen_missed.results))
             seen.append(Reading(Property.MONITORED_ROWS, self._shadows))
-            if self._results:
-                seen.append(Reading(Property.MISSED_SHARE, self._missed / self._results))
+            if self._seen_missed.results:
+                low, high = self._seen_missed.interval()
+                seen.append(Reading(Property.MISSED_SHARE, self._seen_missed.share))
+                seen.append(Reading(Property.MISSED_SHARE_LOW, low))
+                seen.append(Reading(Property.MISSED_SHARE_HIGH, high))
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
 

@@ -21,6 +21,7 @@ from penstock.engine.operator import Clock
 class MonitoredJoin(ConstrainedJoin):
     """A running join whose constraints are found."""
 
+    format = 4
     retention: MonitoredKMon
 
     def _new_retention(self) -> MonitoredKMon:
