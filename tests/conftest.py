@@ -81,6 +81,8 @@ def spark() -> Iterator[Any]:
     fakes = str(Path(__file__).parent / "spark")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), fakes]))
     session = new_local_spark(2)
+    # By default Spark deletes old files of checkpoints once a minute.
+    session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "5s")
     yield session
     session.stop()
 

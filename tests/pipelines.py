@@ -33,8 +33,9 @@ from penstock.engine.command import Command
 from penstock.engine.element import BEFORE_TIME
 from penstock.errors import PenstockError, PipelineError
 from penstock.in_process import onward
+from penstock.plan.admission import Admitted, admit
 from penstock.plan.logical import Query
-from penstock.plan.pipeline import Admitted, PipelinePlan, admit, plan_pipeline
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ class PipelineRun:
     def _since(self) -> None:
         """The first instants that queries see: all partitions agree."""
         for partition in self.partitions:
-            for name, query in partition.engine._registry.queries.items():
+            for name, query in partition.engine.queries.registry.queries.items():
                 if self.ran[name].since != BEFORE_TIME:
                     assert query.since == self.ran[name].since
                 self.ran[name].since = query.since
@@ -264,7 +265,7 @@ class PipelineRun:
             # A query that runs in one partition has its history there.
             here = self.partitions if ran.admitted.spread else self.partitions[:1]
             for partition in here:
-                query = partition.engine._registry.queries.get(name)
+                query = partition.engine.queries.registry.queries.get(name)
                 if query is not None:
                     history = {self.streams[i]: first for i, first in query.history.items()}
                     assert (history, query.begin) == (ran.history, ran.begin) or not ran.history

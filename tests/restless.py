@@ -181,7 +181,7 @@ def collecting_always() -> Iterator[None]:
         patch.object(k_mon, "COLLECT_ROWS", 0),
         patch.object(k_mon, "COLLECT_SHARE", 0.0),
         patch.object(monitored, "MONITORED_ROWS", 1),
-        patch.object(monitored, "COLLECT_SHARE", 0.0),
+        patch.object(monitored, "MONITORED_SHARE", 0.0),
         patch.object(monitored, "ADHERENCE", eager),
     ):
         yield

@@ -87,3 +87,23 @@ def test_names_of_test_files_differ() -> None:
     """Pytest imports test files by their names alone: of two with one name it collects neither."""
     names = Counter(p.name for p in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def private_imports(path: Path, module: str) -> list[str]:
+    """Imports of a module (a file's own name is given) that name something private of another folder."""
+    folder = module.rpartition(".")[0]
+    found = [m for m in imports(path) if m.startswith("penstock.")]
+    private = [m for m in found if re.search(r"\._[a-z]", m, re.IGNORECASE)]
+    return [m for m in private if not m.partition("._")[0].startswith(folder)]
+
+
+def test_what_is_private_stays_in_its_folder(tmp_path: Path) -> None:
+    """Modules and names that begin with an underscore are imported by files beside them alone."""
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        assert not private_imports(path, module), path
+    file = tmp_path / "f.py"
+    for line in ("import penstock.engine._rows", "from penstock.engine.joins.k_mon import _Rows"):
+        file.write_text(line)
+        assert private_imports(file, "penstock.plan.build")
+    assert not private_imports(file, "penstock.engine.joins.safe")

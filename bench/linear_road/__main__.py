@@ -18,8 +18,9 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.linear_road.files import Files
 from bench.linear_road.rating import LIMIT_S, Load, in_own_process, plot
-from bench.linear_road.run import Files, Outcome, generated, run
+from bench.linear_road.run import Outcome, generated, run
 from bench.linear_road.validator import differences, expected, read_numbers
 from penstock.errors import PenstockError
 from penstock.workloads.linear_road import LinearRoad
@@ -69,27 +70,24 @@ def answer(options: argparse.Namespace, folder: Path) -> None:
         raise PenstockError("--history needs --input: generated traffic has tolls of its own")
     for path in (options.input, options.history):
         if path is not None and not path.is_file():
-            raise PenstockError(f"there is no file {path}")
+            raise PenstockError(f"{path} is a directory" if path.is_dir() else f"there is no file {path}")
     files = Files(options.input, options.history) if options.input else _generated(options, folder)
     out = options.out or folder / "out"
+    if out.exists() and not out.is_dir():
+        raise PenstockError(f"--out {out} is a file; name a directory")
     with console.status("running the queries") as status:
         outcome = run(files, out, options.on, options.partitions, lambda n: status.update(f"{n:,} rows"))
     _report(outcome, options)
+    for what, rows in files.ignored.items():
+        print(f"{rows:,} rows {what} have no answer")
     if options.validate:
         _validate(files, out)
 
 
 def _generated(options: argparse.Namespace, folder: Path) -> Files:
-    first, last = options.rates
+    (first, last), seconds = options.rates or (100.0, 400.0), options.seconds or 1800
     traffic = LinearRoad(
-        options.expressways,
-        options.seconds,
-        options.seed,
-        first,
-        last,
-        options.seconds,
-        spread=5.0,
-        accidents=10.0,
+        options.expressways, seconds, options.seed, first, last, seconds, spread=5.0, accidents=10.0
     )
     with console.status("generating traffic"):
         return generated(traffic, folder)

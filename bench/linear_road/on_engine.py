@@ -11,7 +11,8 @@ from penstock.catalog import Catalog
 from penstock.cli.script import bound_queries
 from penstock.engine.stage import TS
 from penstock.in_process import InProcessPipeline
-from penstock.plan.pipeline import admit, plan_pipeline
+from penstock.plan.admission import admit
+from penstock.plan.pipeline import plan_pipeline
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "linear_road.cql"
 STREAM = "Road"

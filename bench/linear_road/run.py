@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,49 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.linear_road.answers import Answers
+from bench.linear_road.files import Files
 from bench.linear_road.on_engine import OnEngine
 from bench.linear_road.on_spark import OnSpark, connected
 from penstock.engine.stage import TS
 from penstock.workloads.files import StreamDirectory
-from penstock.workloads.linear_road import HISTORY_SCHEMA, SCHEMA, LinearRoad
-from penstock.workloads.linear_road.layout import read_rows, write_rows
-
-STEP_SECONDS = 60
-"""Traffic of so many seconds is a batch."""
-
-
-@dataclass(frozen=True)
-class Files:
-    """The input: rows and tolls of earlier days, in the benchmark's format."""
-
-    traffic: Path
-    history: Path | None
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in batches that end with a second."""
-        kept: list[pa.RecordBatch] = []
-        for batch in read_rows(self.traffic):
-            times = batch.column("time").to_numpy()
-            cuts = [
-                int(i) for i in (times[1:] // STEP_SECONDS != times[:-1] // STEP_SECONDS).nonzero()[0] + 1
-            ]
-            for start, stop in zip([0, *cuts], [*cuts, len(times)], strict=True):
-                if start and kept:
-                    yield _joined(kept)
-                    kept = []
-                kept.append(batch.slice(start, stop - start))
-        if kept:
-            yield _joined(kept)
-
-    def tolls(self) -> pa.Table:
-        """The history; empty if there is none."""
-        if self.history is None:
-            return HISTORY_SCHEMA.empty_table()
-        return pa.Table.from_batches(read_rows(self.history, HISTORY_SCHEMA), HISTORY_SCHEMA)
-
-
-def _joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.Table.from_batches(batches, SCHEMA).combine_chunks().to_batches()[0]
+from penstock.workloads.linear_road import HISTORY_SCHEMA, LinearRoad
+from penstock.workloads.linear_road.layout import write_rows
 
 
 def generated(traffic: LinearRoad, directory: Path) -> Files:

@@ -186,7 +186,8 @@ def read_numbers(path: str | Path, header: bool = False) -> Iterator[Row]:
         if header:
             next(rows)
         for row in rows:
-            yield tuple(map(int, row))
+            if row:
+                yield tuple(map(int, row))
 
 
 def differences(answers: dict[str, list[Row]], directory: str | Path, most: int = 10) -> list[str]:

@@ -3,7 +3,7 @@
 Each figure writes its rows (CSV), what it measured and how that is judged (JSON) and its plot (PNG) into
 ``artifacts/paper``; ``report.html`` there has all figures in one page.
 
-    penstock bench paper --all [--quick] [--fresh] [--judge] [--write-docs] [--out DIRECTORY]
+    penstock bench paper --all [--quick] [--fresh] [--judge] [--minutes 30] [--write-docs] [--out DIRECTORY]
     penstock bench paper --chapter 4 [--figure 4.13] [--quick] [--markdown]
     penstock bench paper --paper kang|srivastava|hammad [--figure 3] [--quick]
 """
@@ -14,6 +14,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from time import perf_counter
 
@@ -70,12 +71,16 @@ def _short(number: str, paper: str) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """Measures figures into a directory; ``resume`` takes what is there already, ``judge`` nothing else."""
+    """Measures figures into a directory; ``resume`` takes what is there already, ``judge`` nothing else.
+
+    After ``minutes`` no figure is begun.
+    """
 
     out: Path
     quick: bool = False
     resume: bool = False
     judge: bool = False
+    minutes: float = inf
 
     def before(self, figure: Figure) -> Result | None:
         """What was measured of it, if that is still what its modules measure."""
@@ -109,6 +114,8 @@ def measured(run: Run, wanted: Chosen) -> tuple[list[Result], list[str]]:
         task = progress.add_task("", total=sum(seconds.values()), of="", left="")
         taken = expected = 0.0
         for number, (part, figure) in enumerate(pending):
+            if taken > run.minutes * 60:
+                break
             left = _left(sum(seconds.values()) - expected, taken, expected)
             told = f"{figure.number} {figure.title}"
             progress.update(task, description=told, of=f"{number + 1} of {len(pending)}", left=left)
@@ -168,6 +175,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--quick", action="store_true", help="few tuples: shows that it runs, proves nothing")
     add("--fresh", action="store_true", help="with --all: measure everything again")
     add("--judge", action="store_true", help="judge again what was measured; measure nothing")
+    add("--minutes", type=float, default=inf, help="begin no figure after so many: another run goes on")
     add("--write-docs", action="store_true", help="with --all: write docs/paper_results.md from the results")
     add("--markdown", action="store_true", help="print the results as docs/paper_results.md has them")
     add("--out", type=Path, default=Path("artifacts/paper"), help="directory to write to")
@@ -177,7 +185,13 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = everything() if options.all else chosen(options.chapter, options.figure, options.paper)
     options.out.mkdir(parents=True, exist_ok=True)
     console = Console()
-    run = Run(options.out, options.quick, resume=options.all and not options.fresh, judge=options.judge)
+    run = Run(
+        options.out,
+        options.quick,
+        resume=options.all and not options.fresh,
+        judge=options.judge,
+        minutes=options.minutes,
+    )
     results, failed = measured(run, wanted)
     if options.markdown:
         print(document.sections(results))

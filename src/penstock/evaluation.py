@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,10 +17,14 @@ from penstock.catalog import Catalog, FunctionDef, Input, InputOptions, TableDef
 from penstock.engine.stage import SIGN, TS
 from penstock.errors import CatalogError, DataError
 from penstock.in_process import InProcessRun
+from penstock.measurement import measured
 from penstock.plan.compile import compile
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import INTERVAL, MOST_TICKS, TIMESTAMP, TimeDomain, sql_name
 from penstock.settings import Settings
+from penstock.streamon.advice import violated
+
+_log = logging.getLogger("penstock")
 
 Row = dict[str, Any]
 Change = tuple[int, str, Row]
@@ -115,7 +120,8 @@ def evaluate(
     ``until``. ``on="spark"`` runs the same on Spark; ``batches`` is the number of micro-batches, which does
     not change the result. ``functions`` are user functions as ``Session.create_function`` takes them: a
     function and the type that it returns, by name; or the arguments of ``Session.create_aggregate``, as a
-    dict. ``constraints`` are those that inputs obey, as in CREATE STREAM: ``{"S": "PRIMARY KEY (a)"}``.
+    dict. ``constraints`` are those that inputs obey, as in CREATE STREAM: ``{"S": "PRIMARY KEY (a)"}``;
+    rows that violate them, and what is rarely meant, are logged as warnings.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
@@ -161,6 +167,8 @@ def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], par
 
 def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) -> list[Change]:
     end = finite.last_instant(until)
+    for told in plan.warnings:
+        _log.warning("%s", told)
     if end is None:
         return []
     local = InProcessRun(plan, finite.tables)
@@ -168,6 +176,8 @@ def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) ->
     for part in finite.slices(batches):
         parts += local.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
     parts += local.end(end)
+    for told in violated(measured(m for of in local.engines for e in of for m in e.measure())).values():
+        _log.warning("%s", told)
     found = (change for batch in parts for change in changes(batch, plan.schema.names))
     return sorted((c for c in found if c[0] <= end), key=lambda c: c[0])
 

@@ -21,8 +21,9 @@ from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.registry import QueryPlan, exchange_of
 from penstock.engine.stage import SIGN, TS, Arrival, Stage, StepOutput
 from penstock.errors import EngineError
+from penstock.plan.admission import Admitted
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
-from penstock.plan.pipeline import Admitted, PipelinePlan
+from penstock.plan.pipeline import PipelinePlan
 from penstock.routing import deliver, disorder_of, partition_numbers, total_rows
 
 

@@ -169,6 +169,8 @@ class Property(StrEnum):
     ARCHIVED = "archived", "rows", "Rows on disk that a join let go by monitored constraints"
     RETURNED = "returned", "rows", "Rows that came back from disk, since a row came that joins them"
     MISSED_SHARE = "missed_share", "share", "Estimate of the results missed, from those of the sample"
+    MISSED_SHARE_LOW = "missed_share_low", "share", "The lower end of its 95 % interval"
+    MISSED_SHARE_HIGH = "missed_share_high", "share", "The upper end of its 95 % interval"
 
     # decision
     DECIDED_AT = "decided_at", "tuples", "After how many tuples it was made", "the plan chosen"

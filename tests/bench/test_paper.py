@@ -144,7 +144,7 @@ def test_chapter_5_runs_and_writes_its_figures(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_chapter_6_runs_and_writes_its_figures(tmp_path: Path) -> None:
     assert "claims agree" in run("--chapter", "6", "--quick", "--out", str(tmp_path))
-    figures = [*(str(n) for n in range(10, 19)), "table_1"]
+    figures = [*(str(n) for n in range(10, 19)), "table_1", "table_3"]
     assert sorted(p.name for p in tmp_path.glob("*.csv")) == [f"ch6_{n}.csv" for n in figures]
 
 

@@ -17,9 +17,11 @@ from bench.paper import (  # noqa: E402
     hammad_9b,
     join_plans,
     k_constraints,
+    linear_road_joins,
     srivastava_10,
     srivastava_bounds,
 )
+from bench.paper.figure import Scale  # noqa: E402
 from bench.paper.letter_joins import counted  # noqa: E402
 from bench.paper.sampled_queries import NEAR, SampledQuery  # noqa: E402
 from bench.paper.w_joins import LETTER, Streams, run  # noqa: E402
@@ -155,3 +157,26 @@ def test_joins_by_constraints_have_all_results_and_fewer_rows(made: Callable) ->
     used, plain = (k_constraints.run(made(50, 800), using) for using in (True, False))
     assert used.results == plain.results > 0
     assert used.rows[-1] < plain.rows[-1] / 2
+
+
+def test_joins_of_linear_road_keep_the_same_results() -> None:
+    """Of the queries that the thesis prints, and of an exit; a small day's traffic."""
+    batches = list(linear_road_joins.reports(Scale(quick=True)))
+    for name in ("AccSeg", "CarExitStr"):
+        query = linear_road_joins.QUERIES[name]
+        runs = [linear_road_joins.run(query, how, batches) for how in ("off", "monitored")]
+        assert sum(runs[0].results) == sum(runs[1].results) and runs[1].rows <= runs[0].rows
+
+
+def test_a_join_that_keeps_more_or_misses_results_does_not_agree() -> None:
+    def judged(rows: int, results: int) -> list[bool | None]:
+        lines = [
+            {"query": q, "algorithm": a, "rows_kept": r, "join_bytes": 1, "engine_bytes": 1, "results": n,
+             "microseconds": 1.0}
+            for q in linear_road_joins.QUERIES
+            for a, r, n in (("without", 100, 1000), ("k-Mon", rows, results))
+        ]  # fmt: skip
+        return [c.agrees for c in linear_road_joins.claims(lines)]
+
+    assert judged(10, 1000) == [True, True, True, True, True, False, True]
+    assert judged(16, 900) == [False] * 7

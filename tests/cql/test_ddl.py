@@ -378,3 +378,11 @@ def test_a_replaced_view() -> None:
     with pytest.raises(CQLError, match="unknown stream or table 'v'"):
         penstock.evaluate("CREATE VIEW v AS SELECT a FROM S; CREATE OR REPLACE VIEW v AS SELECT a FROM v; "
                           "SELECT a FROM v", rows)  # fmt: skip
+
+
+def test_the_columns_of_a_view_are_those_of_its_query_also_if_that_reads_only_tables():
+    table = TableDef("T", pa.schema([("a", pa.int64())]))
+    view = ViewDef("V`s", "SELECT a, a + 1 AS b FROM T")
+    catalog = {"T": table, "V`s": view}
+    assert cql.columns_of(view, catalog) == [("a", "BIGINT", ""), ("b", "BIGINT", "")]
+    assert cql.columns_of(table, catalog) == [("a", "BIGINT", "")]

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import cql
+from penstock.catalog import Catalog, Input, InputOptions, TableDef
 from penstock.constraint import Within
 from penstock.errors import CatalogError, CQLError
 from penstock.schema import TimeDomain
@@ -51,6 +52,10 @@ def test_times_names_and_defaults() -> None:
         ("ORDERED BY (s)", "ORDERED BY column 's' is STRING; it must be an integer, a DATE or a TIMESTAMP"),
         ("CLUSTERED BY (a) WITHIN x ROWS", "WITHIN takes a number"),
         ("CLUSTERED BY (a) WITHIN 1.5 ROWS", "1.5 ROWS is not a number of rows"),
+        (
+            "CLUSTERED BY (a) WITHIN 5",
+            "CLUSTERED BY ... WITHIN 5 has no unit; write 5 ROWS, or a length of time",
+        ),
         ("HEAVY a IN (1)", "constraints of 'S' are clauses such as PRIMARY KEY"),
     ],
 )
@@ -94,3 +99,19 @@ def test_from_python() -> None:
 def test_mistakes_in_python(given: dict, message: str) -> None:
     with pytest.raises(CatalogError, match=message):
         cql.input_options("stream", "S", SCHEMA, timestamp="ts", **given)
+
+
+def test_a_reference_to_what_does_not_exist_is_told_by_the_query() -> None:
+    time, catalog = TimeDomain("integer", "seconds"), Catalog()
+    for name, target in (("Orders", "Payment"), ("Payments", "orders")):
+        obeyed = cql.constraints_of(f"REFERENCES {target} (a) WITHIN 5 ROWS", name, SCHEMA, time, "stream")
+        catalog.add(Input(name, SCHEMA, InputOptions(time, constraints=obeyed)))
+    (told,) = cql.bind("SELECT Orders.a FROM Orders, Payments WHERE Orders.a = Payments.a", catalog).warnings
+    assert told == (
+        "stream 'Orders' REFERENCES 'Payment', which does not exist, so the constraint is not used; "
+        "did you mean 'Payments'?"
+    )
+    catalog.add(TableDef("Payment", SCHEMA))
+    (told,) = cql.bind("SELECT a FROM Orders", catalog).warnings
+    assert "which is a table, so the constraint is not used" in told
+    assert not cql.bind("SELECT a FROM Payments", catalog).warnings

@@ -23,6 +23,7 @@ import penstock
 from penstock.constraint import Within
 from penstock.engine.joins import closing
 from penstock.engine.joins.closing import Clusters, Order, Places
+from penstock.engine.joins.constrained_join import ConstrainedJoin
 from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
 from penstock.engine.joins.k_mon import KMon
 from penstock.engine.kernels import membership
@@ -268,15 +269,27 @@ def test_places_order_and_clusters() -> None:
     assert order.least == 9 and order.closed(np.array([8, 9])).tolist() == [True, False]
     clusters = Clusters(Within(1, by_rows=True))
     clusters.see(np.array([1, 2, 3, 4]), np.array([5, 8, 5, 10]))
-    assert clusters.over(4, 0).tolist() == [5, 8]
+    assert clusters.keys[clusters.over(4, 0)].tolist() == [5, 8]
 
 
 def test_membership_agrees_with_python() -> None:
     random = np.random.default_rng(7)
-    held, keys = random.integers(0, 9, (50, 2)), random.integers(0, 9, (60, 2))
-    there = set(map(tuple, held.tolist()))
-    expected = [tuple(k) in there for k in keys.tolist()]
-    assert membership.among(held, keys).tolist() == membership.among.py_func(held, keys).tolist() == expected
+    for columns, most in ((2, 9), (1, 90)):
+        for count in (0, 20, 50, 70):
+            held, keys = random.integers(0, most, (50, columns)), random.integers(0, most, (count, columns))
+            there = set(map(tuple, held.tolist()))
+            expected = [tuple(k) in there for k in keys.tolist()]
+            found = membership.among(held, keys).tolist()
+            assert found == membership.among.py_func(held, keys).tolist() == expected
+    one, some = held[:, 0], np.arange(len(held))
+    where, first, total, beside = membership.clusters(held, some[::-1].copy(), some)
+    assert membership.are_in(one[where], one).all() and len(where) == len(set(one.tolist()))
+    assert all(
+        some[::-1][one == one[row]].min() == first[n] and some[one == one[row]].sum() == total[n]
+        for row, (n, _) in enumerate(beside.tolist())
+    )
+    assert beside[:, 1].tolist() == [int(some[:row][one[:row] == one[row]].sum()) for row in some]
+    keys = random.integers(0, 9, (60, 2))
     again = [tuple(k) in set(map(tuple, keys[:i].tolist())) for i, k in enumerate(keys.tolist())]
     assert membership.repeats(keys).tolist() == again
 
@@ -402,3 +415,45 @@ def test_no_components_are_kept_where_that_takes_less(
         if key >= 5:
             run.put("S1", key - 5)
     assert run.join.retention._no[1].is_kept == kept
+
+
+def test_evaluate_warns_of_violations(caplog: pytest.LogCaptureFixture) -> None:
+    """The third row of B comes later than A declares."""
+    inputs = {"A": [(t, {"k": t}) for t in range(3)], "B": [(t * t + 1, {"k": t}) for t in range(3)]}
+    told = {}
+    for k in (1, 5):
+        caplog.clear()
+        obeyed = {"A": f"REFERENCES B (k) WITHIN {k} SECONDS"}
+        query = "SELECT A.k FROM A [RANGE 20], B [RANGE 20] WHERE A.k = B.k"
+        penstock.evaluate(query, inputs, constraints=obeyed)
+        told[k] = caplog.messages
+    assert (
+        not told[5]
+        and "a declared constraint was seen violated once: rows of B join those of A" in told[1][0]
+    )
+
+
+def test_rows_that_are_dead_on_arrival_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in fifty of B has a row in A, which comes before it."""
+    made: list[ConstrainedJoin] = []
+    start = ConstrainedJoin.__init__
+    monkeypatch.setattr(ConstrainedJoin, "__init__", lambda self, *a: [start(self, *a), made.append(self)][0])
+    inputs = {"A": [(t, {"k": t}) for t in range(0, 3000, 50)], "B": [(t, {"k": t - 5}) for t in range(3000)]}
+    query = "SELECT A.k FROM A [RANGE 100], B [RANGE 100] WHERE A.k = B.k"
+    exact, some = (
+        penstock.evaluate(query, inputs, batches=6, constraints=given)
+        for given in ({}, {"B": "REFERENCES A (k)"})
+    )
+    assert some == exact and len(exact) > 50
+    assert [stub.store.inserted for stub in made[0]._inputs.stubs] == [60, 60]
+
+
+def test_rows_whose_match_is_still_to_come_enter() -> None:
+    """A row of B waits for one of A for ten seconds, of which most pass in later steps."""
+    inputs = {"A": [(t, {"k": t}) for t in range(0, 900, 5)], "B": [(t, {"k": t + 10}) for t in range(900)]}
+    query = "SELECT A.k FROM A [RANGE 100], B [RANGE 100] WHERE A.k = B.k"
+    exact, some = (
+        penstock.evaluate(query, inputs, batches=300, constraints=given)
+        for given in ({}, {"B": "REFERENCES A (k) WITHIN 10 SECONDS"})
+    )
+    assert some == exact and len(exact) > 150

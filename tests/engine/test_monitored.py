@@ -20,6 +20,7 @@ from trials import manner_of
 
 import penstock
 from penstock.constraint import Within
+from penstock.engine.joins import monitored
 from penstock.engine.joins.archive import Archive
 from penstock.engine.joins.closing import Clusters, Maxima
 from penstock.engine.joins.monitored_join import MonitoredJoin
@@ -28,9 +29,16 @@ from penstock.engine.kernels import bloom, membership
 from penstock.engine.snapshot import decode, encode
 from penstock.engine.synopses.store import Kept
 from penstock.streamon.k_mon import Adherence
+from penstock.streamon.missed_share import MissedShare
 from penstock.streamon.settings import AdherenceThresholds
 
 QUERY = "SELECT A.k, B.w FROM A, B WHERE A.k = B.k"
+
+
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams are short here."""
+    monkeypatch.setattr(monitored, "MONITORED_ROWS", 1024)
 
 
 def adherence(window: int = 100, slack: float = 1.0) -> Adherence:
@@ -98,29 +106,24 @@ def test_distances_are_those_of_the_definitions(seed: int) -> None:
 
 def test_least_agrees_with_python() -> None:
     random = np.random.default_rng(7)
-    held, keys, values = (
-        random.integers(0, 5, (50, 2)),
-        random.integers(0, 5, (60, 2)),
-        random.integers(0, 99, 50),
-    )
-    expected = [
-        min(
-            (v for h, v in zip(held.tolist(), values.tolist(), strict=True) if h == k),
-            default=membership.NONE,
-        )
-        for k in keys.tolist()
-    ]
-    assert membership.least(held, values, keys).tolist() == expected
-    assert membership.least.py_func(held, values, keys).tolist() == expected
+    for count in (0, 20, 60):
+        held, keys = random.integers(0, 5, (50, 2)), random.integers(0, 5, (count, 2))
+        values = random.integers(0, 99, 50)
+        every = list(zip(held.tolist(), values.tolist(), strict=True))
+        expected = [min((v for h, v in every if h == k), default=membership.NONE) for k in keys.tolist()]
+        assert membership.least(held, values, keys).tolist() == expected
+        assert membership.least.py_func(held, values, keys).tolist() == expected
 
 
-def delayed(rows: int, *delays: tuple[int, int]) -> dict[str, list[Any]]:
-    """Half of the rows of A find a row of B, between so many ticks later; delays change in equal parts."""
+def delayed(rows: int, *delays: tuple[int, int], first: int = 0) -> dict[str, list[Any]]:
+    """Half of the rows of A find a row of B, between so many ticks later; delays change in equal parts. The
+    keys begin with ``first``.
+    """
     die = np.random.default_rng(1)
     between = [delays[t * len(delays) // rows] for t in range(rows)]
     late = [int(die.integers(low, high + 1)) for low, high in between]
-    b = [(t + late[t], {"k": t, "w": t % 7}) for t in range(rows) if die.random() < 0.5]
-    return {"A": [(t, {"k": t}) for t in range(rows)], "B": sorted(b, key=lambda r: r[0])}
+    b = [(t + late[t], {"k": first + t, "w": t % 7}) for t in range(rows) if die.random() < 0.5]
+    return {"A": [(t, {"k": first + t}) for t in range(rows)], "B": sorted(b, key=lambda r: r[0])}
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[MonitoredJoin]:
@@ -149,23 +152,52 @@ def test_what_streams_obey_is_found_and_used(monkeypatch: pytest.MonkeyPatch) ->
 
 def missed_of(
     monkeypatch: pytest.MonkeyPatch, inputs: dict[str, list[Any]], settings: str = ""
-) -> tuple[float, float]:
+) -> tuple[float, MissedShare]:
     """The share of missed results: the truth, and the estimate."""
     made = watched(monkeypatch)
     found = penstock.evaluate(
         f"SET penstock.constraints = 'monitored'; {settings} {QUERY}", inputs, batches=7
     )
-    missed, results = made[0].retention.missed
-    return 1 - len(found) / len(inputs["B"]), missed / max(results, 1)
+    return 1 - len(found) / len(inputs["B"]), made[0].retention.missed
 
 
-def test_the_estimate_covers_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interval_covers_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     """The delay jumps: results are missed, and the sample tells how many."""
-    inputs = delayed(12_000, (0, 5), (3000, 3300), (0, 5), (0, 5))
-    truth, estimate = missed_of(monkeypatch, inputs, "SET penstock.constraint_sample = 0.1;")
-    assert 0.01 < truth < 0.5
-    spread = (estimate * (1 - estimate) / (0.1 * len(inputs["B"]))) ** 0.5
-    assert abs(truth - 0.9 * estimate) < 3 * spread
+    covered, jumps = 0, ((0, 5), (3000, 3300), (0, 5), (0, 5))
+    for number in range(6):
+        inputs = delayed(12_000, *jumps, first=number * 100_000)  # other keys are sampled
+        truth, told = missed_of(monkeypatch, inputs, "SET penstock.constraint_sample = 0.1;")
+        low, high = told.interval()
+        assert 0.01 < truth < 0.5 and low < told.share < high < low + 0.2
+        covered += low <= truth <= high
+    assert covered >= 5
+
+
+@pytest.mark.parametrize(("each", "classes"), [(1, 1), (20, 1), (6, 2)])
+def test_the_interval_covers_the_truth_as_often_as_it_says(each: int, classes: int) -> None:
+    """Results of a key are missed together, ``each`` on average. A fifth of 2,000 keys is sampled; with
+    two classes a result has a key of each.
+    """
+    die, covered = np.random.default_rng(2), 0
+    for _ in range(400):
+        keys = [np.repeat(np.arange(2000), die.geometric(1 / each, 2000))]
+        keys += [die.integers(0, 400, len(keys[0])) for _ in range(classes - 1)]
+        wrong = np.logical_or.reduce([die.random(2000)[k] < 0.05 for k in keys])
+        chosen = np.logical_and.reduce([(die.random(2000) < 0.2 ** (1 / classes))[k] for k in keys])
+        told = MissedShare(classes, chosen.mean())
+        told.see([k[chosen] for k in keys], wrong[chosen])
+        low, high = told.interval()
+        covered += low <= (wrong & ~chosen).mean() <= high
+    assert 0.92 * 400 <= covered <= (0.99 if classes == 1 else 1) * 400
+
+
+def test_where_nothing_was_missed_the_interval_says_how_little_is_known() -> None:
+    few, many = MissedShare(1, 0.0), MissedShare(1, 0.0)
+    few.see([np.repeat(np.arange(5), 100)], np.zeros(500, np.bool_))
+    many.see([np.arange(500)], np.zeros(500, np.bool_))
+    assert few.interval()[0] == many.interval()[0] == 0.0
+    assert few.interval()[1] > 0.4 and many.interval()[1] < 0.02
+    assert MissedShare(1, 0.0).interval() == (0.0, 1.0)
 
 
 def drawn(seed: int) -> tuple[Case, Manner]:

@@ -18,7 +18,8 @@ from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.stage import TS, Arrival, StepOutput
 from penstock.errors import PipelineError
 from penstock.measurement import Property, measured
-from penstock.plan.pipeline import PipelinePlan, admit, explain_pipeline, plan_pipeline
+from penstock.plan.admission import admit, explain_pipeline
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
 
@@ -350,6 +351,42 @@ def test_explain_says_when_results_are_shown() -> None:
     assert shown == {"b:": "when an instant is complete", "c:": "at once, as results are found"}
 
 
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_a_history_does_not_depend_on_the_batches_that_commands_come_in(batches: int) -> None:
+    """A query serves those that are registered before it is dropped, and no later ones."""
+    pipeline = Pipeline(a="SELECT v, COUNT(*) AS n FROM S [RANGE 10] GROUP BY v")
+    pipeline.step(S=[(t, 1, t) for t in range(20)])
+    found = []
+    for number, command in enumerate((
+        lambda: pipeline.register("b", "SELECT COUNT(*) AS n FROM S [RANGE 5]", history=True),
+        lambda: pipeline.drop("a"),
+        lambda: pipeline.register("a", "SELECT v FROM S [RANGE 10]"),
+        lambda: pipeline.drop("b"),
+        lambda: pipeline.register("b", "SELECT MAX(v) AS m FROM S [RANGE 5]", history=True),
+        lambda: pipeline.register("c", "SELECT v FROM S [RANGE 30]", history=True),
+    )):  # fmt: skip
+        command()
+        if batches == 3 or (batches == 2 and number % 2):
+            pipeline.step()
+            found.append(number)
+    pipeline.step(S=[(21, 1, 21)])
+    history = pipeline.engine.queries.registry.queries
+    assert {name: dict(history[name].history) for name in "abc"} == {"a": {}, "b": {}, "c": {}}
+
+
+def test_a_query_that_is_dropped_in_the_same_batch_has_served_a_history() -> None:
+    pipeline = Pipeline(a="SELECT v, COUNT(*) AS n FROM S [RANGE 10] GROUP BY v")
+    pipeline.step(S=[(t, 1, t) for t in range(20)])
+    pipeline.register("b", "SELECT COUNT(*) AS n FROM S [RANGE 20]", history=True)
+    pipeline.drop("a")
+    pipeline.register("c", "SELECT COUNT(*) AS n FROM S [RANGE 20]", history=True)
+    out = pipeline.step(S=[(21, 1, 21)])
+    history = pipeline.engine.queries.registry.queries
+    assert (history["b"].history, history["b"].begin) == ({"S whole": 9}, 19)
+    assert history["c"].history == {}
+    assert shown(out, "b") == [(19, 1, 11)]
+
+
 def test_a_query_with_history_begins_with_what_the_windows_of_others_have() -> None:
     pipeline = Pipeline(a="SELECT v, COUNT(*) AS n FROM S [RANGE 10] GROUP BY v")
     pipeline.step(S=[(t, 1, t) for t in range(20)])  # complete: 18; the window has 9 to 19
@@ -358,7 +395,7 @@ def test_a_query_with_history_begins_with_what_the_windows_of_others_have() -> N
     pipeline.register("other", "SELECT k, COUNT(*) AS n FROM S [RANGE 20] GROUP BY k", history=True)
     pipeline.register("rows", "SELECT ISTREAM(v) FROM S [ROWS 2]", history=True)
     out = pipeline.step(S=[(21, 1, 21)])
-    history = pipeline.engine._registry.queries
+    history = pipeline.engine.queries.registry.queries
     assert (history["b"].history, history["b"].begin) == ({"S whole": 9}, 19)
     assert history["plain"].history == {} and history["plain"].since == 20
     assert history["other"].history == {}  # nobody keeps k

@@ -21,11 +21,15 @@ from penstock.cql import bind, parse
 from penstock.engine.element import Chunk, Pattern, batch_of
 from penstock.engine.operator import Clock, Node, Operator, StartContext
 from penstock.engine.operator import Unary as UnaryNode
+from penstock.engine.stage import SIGN, TS
+from penstock.in_process import InProcessPipeline
 from penstock.plan import compile, explain, logical, optimizer
+from penstock.plan.admission import admit, explain_pipeline
 from penstock.plan.build import Builder
 from penstock.plan.logical.operator import Logical, Needed, PerRow, Unary
 from penstock.plan.optimizer import optimize
 from penstock.plan.physical import SourceInput
+from penstock.plan.pipeline import plan_pipeline
 
 if TYPE_CHECKING:
     from penstock.engine.stage import Stage
@@ -138,6 +142,25 @@ def test_an_operator_of_this_test_runs_on_spark(
 ) -> None:
     found = penstock.evaluate(QUERIES[name], {"S": ROWS}, on="spark", partitions=2)
     assert changes(found) == twice(once[QUERIES[name]])
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_an_operator_of_this_test_runs_in_a_pipeline(
+    once: dict[str, list], repeated: None, partitions: int
+) -> None:
+    """Beside queries that read the same windows and stores."""
+    bound = {name: bind(text, CATALOG) for name, text in QUERIES.items()}
+    plan = plan_pipeline([CATALOG["S"]], bound, partitions)
+    admitted = {name: admit(plan, name, query) for name, query in bound.items()}
+    pipeline = InProcessPipeline(plan, admitted, {})
+    columns = pa.RecordBatch.from_pylist([{TS: t, **row} for t, row in ROWS])
+    steps = [pipeline.step({"S": rows}) for rows in (columns.slice(0, 4), columns.slice(4))]
+    found = [*steps, pipeline.end()]
+    assert "repeat 2 times" in explain_pipeline(plan, admitted)
+    for name, query in QUERIES.items():
+        rows = [row for step in found for batch in step.get(name, ()) for row in batch.to_pylist()]
+        shown = [(row.pop(TS), "+" if row.pop(SIGN) > 0 else "-", row) for row in rows]
+        assert changes(shown) == [c for c in twice(once[query]) if c[0] <= ROWS[-1][0]], name
 
 
 def test_an_operator_of_this_test_is_explained(repeated: None) -> None:

@@ -17,7 +17,8 @@ from penstock.cli.script import bound_queries
 from penstock.engine.engine import Engine
 from penstock.measurement import Measurements, measured
 from penstock.plan import compile
-from penstock.plan.pipeline import admit, plan_pipeline
+from penstock.plan.admission import admit
+from penstock.plan.pipeline import plan_pipeline
 from penstock.server.model import Model
 from penstock.server.picture import Picture, picture
 from penstock.server.picture.layout import layout

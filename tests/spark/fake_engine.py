@@ -43,7 +43,7 @@ class CountingEngine:
         self.steps += 1
         self.recent.append(len(keys))
         if self.reach is not None:
-            self.recent = self.recent[-self.reach :]
+            self.recent = self.recent[len(self.recent) - min(self.reach, len(self.recent)) :]
         batch = pa.RecordBatch.from_arrays(
             [
                 pa.array(ts, pa.int64()),
@@ -87,6 +87,10 @@ class CountingEngine:
 
 def forgetful(stage: Stage) -> CountingEngine:
     return CountingEngine(stage, reach=2)
+
+
+def stateless(stage: Stage) -> CountingEngine:
+    return CountingEngine(stage, reach=0)
 
 
 def hoarding(stage: Stage) -> CountingEngine:

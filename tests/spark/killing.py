@@ -81,8 +81,9 @@ class World:
         return workers + residents(jvm.pid)
 
     def batches(self) -> int:
-        """How many are committed."""
-        return len([f for f in (self.root / "checkpoint" / "commits").glob("[0-9]*") if f.name.isdigit()])
+        """How many are committed; of the older ones Spark has deleted the files."""
+        found = (f.name for f in (self.root / "checkpoint" / "commits").glob("[0-9]*"))
+        return max((int(name) for name in found if name.isdigit()), default=-1) + 1
 
     def check(self, spark: Any) -> None:
         """Nothing lost, nothing twice."""
@@ -163,7 +164,8 @@ def kill_again_and_again(world: World, kills: int, draw: random.Random, **told: 
     """Start, let it commit something, kill at a random moment; then let it come to its end."""
     for done in range(kills):
         program = world.start(**told)
-        assert program.wait_for_batches(draw.randint(1, 2)), program.said()
+        code = None if program.wait_for_batches(draw.randint(1, 2)) else program.process.returncode
+        assert code is None, f"ended with {code} before kill {done + 1}: {program.said()}"
         time.sleep(draw.uniform(0, 1.5))
         program.kill(("all", "driver", "jvm")[done % 3])
 

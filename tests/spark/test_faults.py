@@ -33,8 +33,12 @@ def test_everything_killed(spark: Any, tmp_path: Path) -> None:
     world.check(spark)
 
 
+FILES_PER_KILL = 8
+"""A program that is not killed yet must have something left: up to two batches and those of 1.5 seconds."""
+
+
 def test_a_driver_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
-    world = World(tmp_path, 4 * KILLS + 2, seed=SEED)
+    world = World(tmp_path, FILES_PER_KILL * KILLS, seed=SEED)
     kill_again_and_again(world, KILLS, random.Random(SEED))
     finish(world)
     world.check(spark)

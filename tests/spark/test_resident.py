@@ -154,6 +154,22 @@ def test_a_killed_engine_is_rebuilt(place: ResidentDirectory, build: Any) -> Non
         os.kill(engine_pid(place), signal.SIGKILL)
 
 
+def test_a_step_on_which_nothing_depends_is_not_logged(place: ResidentDirectory) -> None:
+    store = FakeStore()
+    for n in range(5):
+        assert step(store, n, build=fake_engine.stateless) == [n + 1]
+        assert store.steps() == []
+        os.kill(engine_pid(place), signal.SIGKILL)
+    # What an earlier version has logged goes.
+    for n in range(5, 8):
+        step(store, n, build=fake_engine.forgetful)
+    assert store.steps() == [(5, 0), (6, 0), (7, 0)]
+    os.kill(engine_pid(place), signal.SIGKILL)
+    for n in range(8, 10):
+        assert step(store, n, build=fake_engine.stateless) == [n + 1]
+    assert store.steps() == []
+
+
 def test_a_rebuild_is_as_long_as_the_reach(place: ResidentDirectory) -> None:
     """The counting engine reaches two steps back, however many there were."""
     store = FakeStore()

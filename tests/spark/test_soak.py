@@ -30,7 +30,7 @@ ROWS = 10_000
 """Rows of each of the two streams per second."""
 GROUPS = 5
 LONG = 100
-"""Batches from which the size of the checkpoint is compared: Spark deletes old files about once a minute."""
+"""Batches from which the size of the checkpoint is compared: Spark deletes old files every few seconds."""
 
 QUERY = """
 SELECT A.g, COUNT(*) AS n, SUM(B.v) AS total

@@ -19,7 +19,7 @@ from penstock.cql.pipelines import (
     RegisterQuery,
     SwitchPipeline,
 )
-from penstock.cql.query import bind, bind_insert, bind_registration, define_view
+from penstock.cql.query import bind, bind_insert, bind_registration, columns_of, define_view
 from penstock.cql.statements import (
     Create,
     CreateInput,
@@ -44,6 +44,7 @@ from penstock.cql.statements import (
 from penstock.cql.syntax.parser import split
 
 __all__ = [
+    "columns_of",
     "Alter",
     "Create",
     "CreateInput",

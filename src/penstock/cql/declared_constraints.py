@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.constraint import Arrival, Constraints, Reference, Within
+from penstock.cql.syntax.duration import is_bare, written
 from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import Duration, RowCount
 from penstock.errors import CQLError
@@ -104,6 +105,10 @@ def _within(given: Any, clause: str, source: Source) -> Within:
         return Within()
     if isinstance(given, RowCount):
         return _rows(given.this.name, clause, given)
+    if is_bare(given) or (isinstance(given, int | str) and str(given).strip().isdigit()):
+        number = written(given) if isinstance(given, Duration) else str(given).strip()
+        hint = f"write {number} ROWS, or a length of time such as {number} SECONDS"
+        raise error(f"{clause} ... WITHIN {number} has no unit", _place(given), hint)
     if isinstance(given, Duration):
         return Within(source.length(given, f"{clause} ... WITHIN"))
     if found := re.fullmatch(r"\s*(\S+)\s+rows?\s*", str(given), re.IGNORECASE):

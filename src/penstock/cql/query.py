@@ -5,9 +5,10 @@ A view is bound before it is in the catalog, so it can only refer to earlier def
 
 from __future__ import annotations
 
+import pyarrow as pa
 from sqlglot import exp
 
-from penstock.catalog import SinkDef, ViewDef
+from penstock.catalog import Definition, Input, SinkDef, TableDef, ViewDef, described
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
@@ -17,6 +18,7 @@ from penstock.cql.statements import CreateView, Insert, SelectStatement, parse
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nesting import deep
 from penstock.plan.logical import Logical, Query, ToStream
+from penstock.schema import sql_name
 
 RELATIONS[exp.Select] = bind_select
 
@@ -36,9 +38,27 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             node,
             "query tables with Spark itself",
         )
+    _warn_of_references(context)
     root = _filled_in(root, context)
     notes = (*context.notes, *check_sampled(root, node))
     return Query(root, context.time, notes, tuple(context.warnings))
+
+
+def _warn_of_references(context: Context) -> None:
+    """References of the query's streams to what does not exist: at their declaration it might come later."""
+    streams = {name.casefold(): d for name, d in context.catalog.items()}
+    for stream in context.streams:
+        for reference in stream.options.constraints.references:
+            found = streams.get(reference.target.casefold())
+            if isinstance(found, Input):
+                continue
+            names = [d.name for d in streams.values() if isinstance(d, Input)]
+            told = did_you_mean(reference.target, names, "create that stream first, or declare another")
+            what = "which does not exist" if found is None else f"which is a {found.kind}"
+            context.warn(
+                f"stream '{stream.name}' REFERENCES '{reference.target}', {what}, so the constraint is not "
+                f"used; {told}"
+            )
 
 
 def _expression(query: str | exp.Expr | SelectStatement) -> exp.Expr:
@@ -101,6 +121,19 @@ def _sink(name: str, at: exp.Expr, catalog: Catalog) -> SinkDef:
     sinks = [n for n, d in catalog.items() if isinstance(d, SinkDef)]
     hint = did_you_mean(name, sinks, f"write CREATE SINK {name} TO ... before it")
     raise error(f"unknown sink '{name}'", at, hint)
+
+
+def columns_of(definition: Definition, catalog: Catalog) -> list[tuple[str, str, str]]:
+    """The columns of a definition with their types and what is declared of them; a view's are its query's."""
+    notes = described(definition) if isinstance(definition, Input) else {}
+    schema = pa.schema([])
+    if isinstance(definition, ViewDef):
+        quoted = definition.name.replace("`", "``")
+        with deep():
+            schema = bind_query(_expression(f"SELECT * FROM `{quoted}`"), Context(catalog)).schema
+    elif isinstance(definition, Input | TableDef):
+        schema = definition.schema
+    return [(f.name, sql_name(f.type), notes.get(f.name, "")) for f in schema]
 
 
 def define_view(statement: CreateView, catalog: Catalog) -> ViewDef:

@@ -6,11 +6,15 @@ R(τ−1) − R(τ). Works on chunks that hold whole instants, in timestamp orde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
+from penstock.engine.kernels.hashing import hash_rows
+from penstock.engine.kernels.netting import opposed
 from penstock.engine.operator import Clock
 from penstock.engine.synopses.directory import Directory
 
@@ -24,10 +28,13 @@ def settled(chunk: Chunk, clock: Clock) -> Chunk:
 
 def net(chunk: Chunk) -> Chunk:
     """The elements that remain, in their order."""
-    mixed = _mixed_instants(chunk)
-    if not mixed.any():
+    if not len(chunk) or chunk.sign.min() == chunk.sign.max():
         return chunk
-    places = np.flatnonzero(mixed)
+    # Few elements have an opposite that is equal in the columns that hash fast; only they are compared.
+    hashes = hash_rows(_quick(chunk.columns.columns), len(chunk))
+    places = np.flatnonzero(opposed(chunk.ts, hashes, chunk.sign))
+    if not len(places):
+        return chunk
     some = chunk.take(places)
     numbers = Directory([f.type for f in some.columns.schema]).assign(some.columns.columns, len(some))
     keep = np.ones(len(chunk), np.bool_)
@@ -35,14 +42,9 @@ def net(chunk: Chunk) -> Chunk:
     return chunk.where(keep)
 
 
-def _mixed_instants(chunk: Chunk) -> Bools:
-    """Elements of instants at which something enters and something leaves."""
-    if len(chunk) == 0 or chunk.sign.min() == chunk.sign.max():
-        return np.zeros(len(chunk), np.bool_)
-    starts = np.flatnonzero(np.r_[True, chunk.ts[1:] != chunk.ts[:-1]])
-    least = np.minimum.reduceat(chunk.sign, starts)
-    most = np.maximum.reduceat(chunk.sign, starts)
-    return np.repeat(least < most, np.diff(np.r_[starts, len(chunk)]))
+def _quick(columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
+    """Those of fixed width, or all if there are none."""
+    return [c for c in columns if pa.types.is_primitive(c.type)] or columns
 
 
 def _survivors(ts: Int64s, numbers: Int64s, sign: np.ndarray) -> Bools:

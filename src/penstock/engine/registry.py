@@ -119,33 +119,35 @@ class Registry:
     """The registered queries by name, in their order, and the latest timestamp of each input so far.
 
     ``failed``: queries that have failed in this partition, until the others have dropped them, too.
-    ``asking``: those that were registered with history in this step.
+    ``asking``: those that were registered with history in this step, with the queries from before it that
+    stood then; one that is dropped later in the step serves them still.
     """
 
     queries: Mapping[str, Registered] = field(default_factory=dict)
     highest: Mapping[str, int] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
-    asking: frozenset[str] = field(default=frozenset(), compare=False)
+    asking: Mapping[str, Mapping[str, Registered]] = field(default_factory=dict, compare=False)
 
     def after(self, commands: Sequence[Command], clock: Collection[str] | None = None) -> Registry:
         """The registry after commands. A name that is taken keeps its query: the host has refused it.
 
         ``clock``: the inputs that all queries go by, if they have one clock.
         """
-        queries, failed, asking = dict(self.queries), set(self.failed), set[str]()
+        queries, failed, asking = dict(self.queries), set(self.failed), dict[str, dict[str, Registered]]()
         for command in commands:
             name = command.payload.get("query", "")
             if command.kind == REGISTER and name not in queries:
                 plan = command.payload["plan"]
+                if command.payload.get("history"):
+                    asking[name] = {n: q for n, q in queries.items() if q is self.queries.get(n)}
                 queries[name] = Registered(plan, self._since(clock or QueryPlan.decoded(plan).streams))
-                asking |= {name} if command.payload.get("history") else set()
             elif command.kind == DROP:
                 queries.pop(name, None)
+                asking.pop(name, None)
                 failed.discard(name)
         if queries == self.queries and failed == self.failed:
             return self
-        asking &= queries.keys()
-        return replace(self, queries=queries, failed=frozenset(failed), asking=frozenset(asking))
+        return replace(self, queries=queries, failed=frozenset(failed), asking=asking)
 
     def without(self, names: Collection[str]) -> Registry:
         """The registry without queries that failed."""

@@ -49,6 +49,8 @@ MIN_CACHE_ROWS = 64
 """Joined rows that a cache has room for at least."""
 CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
+CACHE_ROOM_PART = 4
+"""A cache gets new room for one joined row per so many buckets: to make room, all of them are read."""
 LATENCY_ARRIVALS = 64
 """Arrivals whose time is remembered while results wait for time to pass them: each is compared with them."""
 COLLECT_ROWS = 256
@@ -59,9 +61,11 @@ ROW_NUMBER_BITS = 40
 """Bits of a row's number within its partition of a row window; the others are the partition's number."""
 REHEARSED_TIMES = (0, 1, 1, 1_000_000_000)
 """Timestamps of made-up rows: of one instant, of others, and one that is out of most windows."""
-MONITORED_ROWS = 1024
+MONITORED_ROWS = 8192
 """The least number of rows between two of these looks where constraints are monitored: rows that arrive
 between them go through the join together."""
+MONITORED_SHARE = 0.5
+"""The same as COLLECT_SHARE where constraints are monitored: a look measures too, and takes longer."""
 NO_SAMPLE = 16
 """Of a No component that is not kept, one in this many keys is, to know what it would save."""
 COMBINE_EVERY = 8

@@ -103,7 +103,8 @@ def _counts_rows(found: JoinConstraints, of: _Input) -> bool:
 
 
 def _monitored_keys(found: JoinConstraints, i: int, j: int, of: _Input) -> Iterator[InputKey]:
-    if of.rows is not None and found.key_of(i, j, lasting=True) is None:
+    """Where a relation has a key at any instant, its rows are replaced: then none lasts."""
+    if of.rows is not None and found.key_of(i, j) is None:
         names = [_short(name) for name, c in of.joined.items() if c in found.shared(i, j)]
         text = f"{of.label} has one row per {', '.join(names)}"
         yield InputKey(j, found.shared(i, j), True, text, True)

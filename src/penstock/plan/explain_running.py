@@ -256,7 +256,9 @@ def _missed(own: Measurements) -> str:
     sample = f"of {results:,.0f} results of the sample, which holds {rows:,.0f} rows"
     if not own.has(Property.MISSED_SHARE):
         return f"missed results: nothing to estimate from yet ({rows:,.0f} rows in the sample)"
-    return f"missed results: about {own.value(Property.MISSED_SHARE):.2%}, the share {sample}"
+    low, high = own.value(Property.MISSED_SHARE_LOW), own.value(Property.MISSED_SHARE_HIGH)
+    about = f"about {own.value(Property.MISSED_SHARE):.2%} ({low:.2%} to {high:.2%} with 95 % confidence)"
+    return f"missed results: {about}, from the share {sample}"
 
 
 def _listed(values: Mapping[str, float]) -> str:

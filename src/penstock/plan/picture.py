@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from penstock.engine.operator import Node
 from penstock.engine.operators.project import Project
 from penstock.engine.operators.seq_window import SeqWindow
-from penstock.plan.pipeline import Admitted, PipelinePlan, clock_of, shown_plan
+from penstock.plan.admission import Admitted, clock_of, shown_plan
+from penstock.plan.pipeline import PipelinePlan
 from penstock.plan.settings import ACROSS, DOWN, HEIGHT, LETTERS, MARGIN, WIDTH
 
 _STYLE = """

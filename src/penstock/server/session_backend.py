@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock import cql
-from penstock.catalog import Catalog, Definition, Input, TableDef, ViewDef, described
+from penstock.catalog import Catalog, Definition, ViewDef
 from penstock.engine.knobs import OF_OPERATORS
 from penstock.errors import CatalogError, PenstockError
 from penstock.measurement import Measurements
 from penstock.plan.explain import explain
-from penstock.schema import sql_name
 from penstock.server.backend import Batch, Planned, Run
 from penstock.server.results import Feed
 from penstock.server.settings import FOLLOW_IDLE_S, FOLLOWED_BATCHES, SAMPLE_S
@@ -28,7 +27,6 @@ from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.insert import trigger_options
 from penstock.spark.driver.knobs import KNOBS, OF_PIPELINES, value_of
 from penstock.spark.driver.started import Started, StartedQueries
-from penstock.spark.map_side.catalyst import quote
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.wire.results import Results, shown
 
@@ -302,12 +300,5 @@ def _plain(failure: BaseException | None) -> str:
 
 
 def _input(d: Definition, catalog: Catalog) -> InputView:
-    notes = described(d) if isinstance(d, Input) else {}
-    if isinstance(d, Input | TableDef):
-        schema = d.schema
-    elif isinstance(d, ViewDef):
-        schema = cql.bind(f"SELECT * FROM {quote(d.name)}", catalog).root.schema
-    else:
-        schema = pa.schema([])
-    columns = tuple(ColumnView(f.name, sql_name(f.type), notes.get(f.name, "")) for f in schema)
+    columns = tuple(ColumnView(*column) for column in cql.columns_of(d, catalog))
     return InputView(d.name, d.kind, columns, d.text if isinstance(d, ViewDef) else "")

@@ -65,13 +65,15 @@ class Adherence(Stateful):
 
     def see(self, at: Int64s, far: Int64s, pairs: int) -> None:
         """Distances of the rows that arrived at these places, and the joining rows seen meanwhile."""
+        self._pairs_at, self._pairs = np.append(self._pairs_at, -1), np.append(self._pairs, pairs)
+        if not far.any():
+            return
         at, far = np.concatenate([self._at, at]), np.concatenate([self._far, far])
         order = np.argsort(at, kind="stable")
         at, far = at[order], far[order]
         later = np.maximum.accumulate(far[::-1])[::-1]
         largest = far > np.append(later[1:], 0) if len(far) else np.empty(0, np.bool_)
         self._at, self._far = at[largest], far[largest]
-        self._pairs_at, self._pairs = np.append(self._pairs_at, -1), np.append(self._pairs, pairs)
 
     def settle(self, count: int) -> bool:
         """So many rows arrived until now; returns whether k_u changed."""

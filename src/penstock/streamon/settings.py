@@ -139,7 +139,7 @@ class Thresholds:
     steady_every: int = 8
     negligible_gain: float = 0.05
     slice_tuples: int = SLICE_TUPLES
-    slice_s: float = 1e-3
+    slice_s: float = 4e-3
     tuple_overhead_s: float = 2e-9
 
 
@@ -380,5 +380,9 @@ ADHERENCE: dict[str, AdherenceThresholds] = {
 thesis, so theirs are as those of clusters."""
 CONSTRAINTS_LOG_SIZE = 256
 """Decisions on constraints that are kept (7.1)."""
+MISSED_GROUPS = 1024
+"""Groups of keys between which the variance of the share of missed results is measured."""
+MISSED_Z = 1.96
+"""Standard deviations on both sides of a normal distribution that have 95 % of it."""
 NO_COMPONENT_MARGIN = 1.2
 """How many times smaller the other choice must be expected to be for a No component to be kept or dropped."""

@@ -309,7 +309,8 @@ class DDLParser(SparkParser):
         start = self._prev
         columns = self._parse_field_names() if self._match(TokenType.L_PAREN, advance=False) else []
         if len(columns) != 1:
-            raise error("CLUSTERED BY and ORDERED BY take one column in parentheses", start)
+            hint = "write e.g. ORDERED BY (a) WITHIN 10 ROWS, and a clause for each column"
+            raise error("CLUSTERED BY and ORDERED BY take one column in parentheses", start, hint)
         return [self.expression(ArrivalOrder(this=columns[0], within=self._parse_adherence()), start)]
 
     def _parse_adherence(self) -> exp.Expr | None:

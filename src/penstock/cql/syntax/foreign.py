@@ -34,6 +34,33 @@ _KSQL = {"TUMBLING": "TUMBLE", "HOPPING": "HOP", "SESSION": "SESSION"}
 _BRACKETED = ("ROWS", "RANGE", "TUMBLE", "HOP", "SESSION")
 
 
+_KEY = "PRIMARY KEY (a)"
+_ORDERED = "ORDERED BY (a) WITHIN 10 ROWS"
+_CLUSTERED = "CLUSTERED BY (a) WITHIN 10 ROWS"
+_CONSTRAINTS = {
+    "UNIQUE": _KEY,
+    "PRIMARY": _KEY,
+    "FOREIGN": "FOREIGN KEY (a) REFERENCES T (b) WITHIN 2 SECONDS",
+    "REFERENCE": "REFERENCES T (a) WITHIN 2 SECONDS",
+    "SORTED": _ORDERED,
+    "SORT BY": _ORDERED,
+    "ORDER BY": _ORDERED,
+    "ORDERED": _ORDERED,
+    "CLUSTER BY": _CLUSTERED,
+    "CLUSTER": _CLUSTERED,
+    "CLUSTERED": _CLUSTERED,
+}
+"""What to write instead of constraints of other systems, after the columns of a stream."""
+_OWN_CONSTRAINTS = {
+    "PRIMARY KEY": _KEY,
+    "FOREIGN KEY": _CONSTRAINTS["FOREIGN"],
+    "REFERENCES": "REFERENCES T (a) WITHIN 2 SECONDS",
+    "CLUSTERED": _CLUSTERED,
+    "ORDERED": _ORDERED,
+}
+"""Those of CQL, which do not stand among the columns."""
+
+
 def is_window_function(name: str) -> bool:
     """Whether other systems have a function of this name for windows."""
     return name.upper() in WINDOW_FUNCTIONS
@@ -52,16 +79,44 @@ def suggestion(text: str) -> CQLError | None:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
+    depth, defines = 0, _defines_input(tokens)
     between = False  # whether a WINDOW clause has begun
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
         before = tokens[place - 1] if place else None
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if token.token_type == TokenType.WINDOW:
             between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
             if between and following.text.upper() not in _KSQL:
                 continue
         found = _suggestion(before, token, following)
+        found = found or (_constraint(token, following, depth) if defines else None)
         if found is not None:
             return found
+    return None
+
+
+def _defines_input(tokens: list[Token]) -> bool:
+    """Whether a text defines a stream or relation by its columns."""
+    words = [t.text.upper() for t in tokens]
+    return (
+        words[:1] == ["CREATE"]
+        and not {"STREAM", "RELATION"}.isdisjoint(words[1:4])
+        and "SELECT" not in words
+    )
+
+
+def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
+    """The error for a constraint that is written differently, or among the columns."""
+    word, next_word = token.text.upper(), following.text.upper()
+    clause = next_word in ("BY", "ON", "KEY") or following.token_type == TokenType.L_PAREN
+    if depth and word in _OWN_CONSTRAINTS and (clause or word in ("PRIMARY KEY", "REFERENCES")):
+        form = _OWN_CONSTRAINTS[word]
+        return error(f"{word} stands after the columns", token, f"write {form} after TIMESTAMP BY")
+    own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
+    if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
+        return error(
+            f"{word} is no clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
+        )
     return None
 
 
@@ -83,8 +138,6 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
     if word == "WITH" and called and before is not None and before.token_type == TokenType.R_PAREN:
         hint = "write FROM JSON 'directory', FROM KAFKA 'topic' or another source after the columns"
         return error("WITH (...) is not part of CREATE", token, hint)
-    if word == "PRIMARY KEY" and not called:
-        return error("a key stands after the columns", token, "write PRIMARY KEY (id) after TIMESTAMP BY")
     if word in ("DESCRIBE", "DESC") and next_word in DEFINED:
         return error(f"{word} takes a name alone", following, f"write {word} s")
     if word in _BRACKETED and following.token_type in (TokenType.NUMBER, TokenType.INTERVAL):

@@ -278,9 +278,8 @@ class CacheLookup(PipelineStep):
             found = Probe(self.inputs, self._root, j, None).run(found)
         if self._cache.segment.beside:
             found = SemiJoin(self._cache).run(found)
-        at = np.argsort(found.rows[_PLACE], kind="stable")
-        found = found.take(at)
         counts = np.bincount(found.rows[_PLACE], minlength=count)
+        found = found.take(caching.in_order(found.rows[_PLACE], counts))
         return counts, self._cache.rows(found), np.stack([found.starts, found.ends], axis=1)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.constraint import Within
 from penstock.engine.element import BEFORE_TIME, Bools, Int64s
 from penstock.engine.kernels.hashing import hash_integers
+from penstock.engine.kernels.membership import clusters
 from penstock.engine.settings import NO_SAMPLE
 from penstock.engine.snapshot import Stateful
 
@@ -105,13 +106,20 @@ class Maxima(Stateful):
         """Rows by their places or timestamps in ascending order, and their keys; returns how far each is
         behind the first row with a larger key that is remembered.
         """
-        ats, tops = np.concatenate([self._at, at]), np.concatenate([self._keys, keys])
-        tops = np.maximum.accumulate(tops)
-        larger = np.searchsorted(tops, keys, "right")
-        own = np.arange(len(self._at), len(ats))
-        far = np.where(larger < own, at - ats[np.minimum(larger, own)], 0) if len(at) else at
-        rises = np.r_[True, tops[1:] > tops[:-1]][: len(tops)]
-        self._at, self._keys = ats[rises], tops[rises]
+        if not len(at):
+            return at
+        before = self._keys[-1] if len(self._keys) else NONE
+        tops = np.maximum.accumulate(np.maximum(keys, before))
+        rises = tops > np.concatenate([[before], tops[:-1]])
+        behind = np.flatnonzero(keys < tops)
+        first_at, first_keys = at[rises], keys[rises]
+        far = np.zeros(len(at), np.int64)
+        old = keys[behind] < before  # a row before this step was larger
+        place = np.searchsorted(self._keys, keys[behind[old]], "right")
+        far[behind[old]] = at[behind[old]] - self._at[place]
+        place = np.searchsorted(first_keys, keys[behind[~old]], "right")
+        far[behind[~old]] = at[behind[~old]] - first_at[place]
+        self._at, self._keys = np.append(self._at, first_at), np.append(self._keys, first_keys)
         return far
 
     def least(self, k: int, last: int) -> int:
@@ -151,30 +159,30 @@ class Clusters(Stateful):
         every, ats = np.concatenate([self._keys, keys]), np.concatenate([self._first, at])
         rows = np.concatenate([self._rows, np.ones(len(at), np.int64)])
         old = len(self._keys)
-        self._keys, group = np.unique(every, return_inverse=True)
-        first = np.full(len(self._keys), np.iinfo(np.int64).max)
-        np.minimum.at(first, group, ats)
-        before = np.zeros(len(self._keys), np.int64)
-        before[group[:old]] = rows[:old]
-        own = group[old:]
-        far = at - first[own]
+        where, self._first, self._rows, beside = clusters(every.reshape(-1, 1), ats, rows)
+        self._keys = every[where]
+        own, before = beside[old:, 0], beside[old:, 1]
+        far = at - self._first[own]
         if self._within.by_rows:
-            far = far - before[own] - _ranks(own)
-        self._first, self._rows = first, before
-        np.add.at(self._rows, own, 1)
+            far = far - before
         self.violations += int((far > self._within.k).sum())
         return far
 
-    def over(self, count: int, now: int, k: int | None = None) -> Int64s:
-        """The keys whose clusters are over, given the rows so far and the time."""
+    @property
+    def keys(self) -> Int64s:
+        return self._keys
+
+    def over(self, count: int, now: int, k: int | None = None) -> Bools:
+        """Which clusters are over, given the rows so far and the time."""
         k = self._within.k if k is None else k
         if not self._within.by_rows:
-            return self._keys[self._first < max(now - k, int(BEFORE_TIME))]
-        return self._keys[count - self._first - (self._rows - 1) > k]
+            return self._first < max(now - k, int(BEFORE_TIME))
+        return count - self._first - (self._rows - 1) > k
 
-    def forget(self, keys: Int64s) -> None:
-        """Drop clusters that are over and marked with the rows they close."""
-        self._keep(~np.isin(self._keys, keys))
+    def forget(self, which: Bools) -> None:
+        """Drop clusters that are over, whose rows are marked with what they close."""
+        if which.any():
+            self._keep(~which)
 
     def limit(self, most: int) -> None:
         """Keep the newest clusters."""
@@ -186,16 +194,6 @@ class Clusters(Stateful):
 
     def nbytes(self) -> int:
         return self._keys.nbytes + self._first.nbytes + self._rows.nbytes
-
-
-def _ranks(keys: Int64s) -> Int64s:
-    """How many equal keys are before each."""
-    order = np.argsort(keys, kind="stable")
-    places = np.arange(len(keys))
-    first = np.r_[True, keys[order][1:] != keys[order][:-1]][: len(keys)]
-    ranks = np.empty(len(keys), np.int64)
-    ranks[order] = places - np.maximum.accumulate(np.where(first, places, 0))
-    return ranks
 
 
 class NoComponent(Stateful):

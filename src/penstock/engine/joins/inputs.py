@@ -103,6 +103,10 @@ class JoinInputs(Stateful):
     def __len__(self) -> int:
         return len(self.stubs)
 
+    def owns(self, i: int) -> bool:
+        """Whether the rows of input i are in a store of the join's own."""
+        return self._own[i]
+
     @property
     def passing(self) -> set[int]:
         """The input whose rows are kept for a step only, if there is one."""
@@ -129,6 +133,13 @@ class JoinInputs(Stateful):
         rows = stub.store.insert(chunk.ts, ends, given, chunk.columns.columns, usable=not passes)
         stub.read(rows)
         return self.usable(i, rows) if passes else rows
+
+    def keys_of(self, i: int, classes: Sequence[int], chunk: Chunk) -> np.ndarray:
+        """The keys that elements of input i will have in its own store, a line each; some key for NULL."""
+        of = {number: key for key, number in self.stubs[i].store.requested()}
+        wanted = [of[self.stubs[i].keys[self.classes_of[i].index(c)]] for c in classes]
+        columns = [key.of(chunk.column(key.column))[0] for key in wanted]
+        return np.ascontiguousarray(np.stack(columns, axis=1))
 
     def usable(self, i: int, rows: Int64s) -> Int64s:
         """The rows without a NULL key."""

@@ -18,6 +18,7 @@ The key of a dead row of j is kept in j's No component if rows still to come cou
 (``JoinConstraints.needs_no``). Rows are marked with the inputs that they are closed toward, since what told
 it may be forgotten: the row that had their key, a cluster that is over.
 
+Rows that a declared reference shows to be dead on arrival do not enter at all (``admitted``).
 Garbage is collected in phases, when as many rows came as are kept, or nearly (``COLLECT_SHARE``): all rows
 are looked at together, so a row costs the same however many are kept. What is kept is a function of the steps
 of the input.
@@ -37,10 +38,10 @@ from penstock.engine.conjunction import passes_all
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.joins.closing import Clusters, NoComponent, Order, Places
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.joins.join_constraints import InputArrival, InputKey, JoinConstraints
+from penstock.engine.joins.join_constraints import InputArrival, InputKey, InputReference, JoinConstraints
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
-from penstock.engine.kernels.membership import among, repeats
+from penstock.engine.kernels.membership import among, are_in, repeats
 from penstock.engine.operator import Clock
 from penstock.engine.settings import COLLECT_ROWS, COLLECT_SHARE, COMBINE_EVERY
 from penstock.engine.synopses.store import KeyOf
@@ -172,6 +173,47 @@ class KMon(Retention):
                         chunk.column(columns[arrival.of_class])
                     )
                     seen.see(at[own & valid], keys[own & valid])
+
+    def admitted(self, i: int, chunk: Chunk, now: int) -> Chunk:
+        """Leave out rows that are dead on arrival: closed toward an input of which no row joins them.
+
+        Where most rows of a stream are, storing them would be most of the work.
+        """
+        if not self._inputs.owns(i) or self._relied_on[i] is not None or self._is_tracked(i):
+            return chunk
+        for j in self._before(i):
+            held = self._inputs.stubs[j].store
+            if COLLECT_SHARE * len(held) > len(chunk):
+                continue
+            asking = np.flatnonzero(self._closed_on_arrival(i, j, chunk, now))
+            if len(asking):
+                classes = self._of.shared(i, j)
+                some = chunk if len(asking) == len(chunk) else chunk.take(asking)
+                there = self._keys(j, classes, held.alive(int(BEFORE_TIME)))
+                enters = np.ones(len(chunk), np.bool_)
+                enters[asking] = among(there, self._inputs.keys_of(i, classes, some))
+                self._dropped[i][0] += len(chunk) - int(enters.sum())
+                chunk = chunk.where(enters)
+        return chunk
+
+    def _before(self, i: int) -> list[int]:
+        """The inputs toward which rows of i may be closed and whose new rows are there before those of i."""
+        return [j for a, j in self._of.used if a == i and j < i and self._of.references_of(i, j)]
+
+    def _is_tracked(self, i: int) -> bool:
+        """Whether the order or clusters of its rows are watched as they enter."""
+        return any(a.input == i and not a.within.by_rows for a, _ in self._trackers())
+
+    def _closed_on_arrival(self, i: int, j: int, chunk: Chunk, now: int) -> Bools:
+        closed = np.zeros(len(chunk), np.bool_)
+        for r in (r for r in self._of.references_of(i, j) if not r.monitored):
+            closed |= chunk.ts < self._closed_before(r, now)
+        return closed
+
+    def _closed_before(self, r: InputReference, now: int) -> int:
+        """The instant before which rows are closed by a declared reference."""
+        k = r.within.k
+        return self._place(r.child).since(k, now) if r.within.by_rows else ticks_before(now, k)
 
     def arrived(self, i: int, rows: Int64s) -> None:
         """Take in new rows of input i."""
@@ -308,22 +350,21 @@ class KMon(Retention):
 
     def _close(self, held: Sequence[HeldRows], now: int) -> None:
         """Mark rows with the inputs that they are closed toward."""
-        over = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
+        ended = [c.over(self._count_of(a), now) for a, c in self._of_kind("clustered")]
+        over = [c.keys[which] for (_, c), which in zip(self._of_kind("clustered"), ended, strict=True)]
         for i, j in self._of.used:
             of = held[i]
             for r in (r for r in self._of.references_of(i, j) if not r.monitored):
-                k = r.within.k
-                before = self._place(j).since(k, now) if r.within.by_rows else ticks_before(now, k)
-                of.close(j, of.starts < before)
+                of.close(j, of.starts < self._closed_before(r, now))
             for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
                     of.close(j, order.closed(self._inputs.key(i, arrival.of_class, of.rows)[0]))
             for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
-                    of.close(j, np.isin(self._inputs.key(i, arrival.of_class, of.rows)[0], keys))
+                    of.close(j, are_in(keys, self._inputs.key(i, arrival.of_class, of.rows)[0]))
         self._forget_no(over, now)
-        for (_, clusters), keys in zip(self._of_kind("clustered"), over, strict=True):
-            clusters.forget(keys)
+        for (_, clusters), which in zip(self._of_kind("clustered"), ended, strict=True):
+            clusters.forget(which)
 
     def _of_kind(self, kind: str) -> list[tuple[InputArrival, Clusters]]:
         return list(zip(self._arrivals(kind), self._clusters, strict=True))
@@ -455,7 +496,7 @@ class KMon(Retention):
         parents = [i for i in range(len(held)) if self._relied(i, j) is not None]
         awaited = np.logical_or.reduce([~of.closed(i) for i in parents])
         at = np.flatnonzero(dead & awaited)
-        usable = np.isin(of.rows[at], self._inputs.usable(j, of.rows[at]))
+        usable = are_in(self._inputs.usable(j, of.rows[at]), of.rows[at])
         at = at[usable]
         rows = self._of.rows[j] if self._of.rows else None
         ends = of.ends[at] if rows is None else np.full(len(at), self._came[j] + rows)
@@ -479,7 +520,7 @@ class KMon(Retention):
                             gone |= order.closed(no.keys[:, place])
                     for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
                         if arrival.input == i and arrival.of_class == c:
-                            gone |= np.isin(no.keys[:, place], keys)
+                            gone |= are_in(keys, no.keys[:, place])
                 awaited |= ~gone
             by_rows = bool(self._of.rows) and self._of.rows[j] is not None
             no.keep(awaited, self._came[j] if by_rows else now)

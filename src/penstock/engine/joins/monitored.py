@@ -37,12 +37,13 @@ from penstock.engine.joins.k_mon import HeldRows, KMon, ticks_before
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
-from penstock.engine.kernels.membership import NONE, among, least
+from penstock.engine.kernels.membership import NONE, among, are_in, least
 from penstock.engine.operator import Clock
-from penstock.engine.settings import COLLECT_SHARE, MONITORED_ROWS
+from penstock.engine.settings import MONITORED_ROWS, MONITORED_SHARE
 from penstock.engine.synopses.store import KeyOf
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.k_mon import Adherences, Plan
+from penstock.streamon.missed_share import MissedShare
 from penstock.streamon.settings import ADHERENCE, AdherenceThresholds
 
 _SHADOW = 1 << 60
@@ -54,7 +55,9 @@ _NUMBER, _PLACE, _SINCE = 1, 2, 3
 each input, how many rows of that stream came up to its instant."""
 
 
-_COUNTS = ("_entered", "_until", "_results", "_missed", "_shadows")
+_COSTS = ("reference", "ordered", "clustered", "key")
+"""Constraints, the cheapest to close rows by first: rows that one closed, others need not be asked about."""
+_COUNTS = ("_entered", "_until", "_seen_missed", "_shadows")
 
 
 class MonitoredKMon(KMon):
@@ -67,6 +70,7 @@ class MonitoredKMon(KMon):
         exact = [c for c in constraints.monitored if self._usable(c)] if self._exploits else []
         self._constraints: list[Monitored] = exact
         thresholds = [self._thresholds(c) for c in exact]
+        self._by_cost = sorted(range(len(exact)), key=lambda n: _COSTS.index(_kind(exact[n])))
         self._most = max(t.most for t in ADHERENCE.values())
         self._plan: Plan = (None,) * len(exact)
         self._adherences = Adherences(thresholds, self._use)
@@ -76,7 +80,8 @@ class MonitoredKMon(KMon):
         self._share = share ** (1 / max(len(constraints.classes), 1)) if share else 0.0
         self._settled = [0] * len(inputs)
         self._entered, self._until = 0, MONITORED_ROWS
-        self._results = self._missed = self._shadows = 0
+        self._shadows = 0
+        self._seen_missed = MissedShare(len(constraints.classes), share)
         self._seconds = 0.0
 
     @property
@@ -147,6 +152,10 @@ class MonitoredKMon(KMon):
             far = self._aux[clusters.index(number)].see(at, keys)
         self._adherences.of[number].see(numbers, far, len(far))
 
+    def admitted(self, i: int, chunk: Chunk, now: int) -> Chunk:
+        """All rows: what is measured of them must not depend on where steps end."""
+        return chunk
+
     def arrived(self, i: int, rows: Int64s) -> None:
         super().arrived(i, rows)
         began = thread_time()
@@ -169,20 +178,33 @@ class MonitoredKMon(KMon):
         super().found(tuples)
         if not len(tuples) or not self._share:
             return
-        sampled, shadow = np.ones(len(tuples), np.bool_), np.zeros(len(tuples), np.bool_)
-        for i, rows in tuples.rows.items():
-            sampled &= self._sampled(i, rows)
-            shadow |= self._inputs.stubs[i].store.marks_of(rows) & _SHADOW > 0
-        self._results += int(sampled.sum())
-        self._missed += int((sampled & shadow).sum())
+        hashes = [self._hashes(c, members[0], tuples.rows[members[0]])
+                  for c, members in enumerate(self._of.classes)]  # fmt: skip
+        at = np.flatnonzero(np.logical_and.reduce([self._below(h) for h in hashes]))
+        shadow = np.zeros(len(at), np.bool_)
+        for i, rows in tuples.rows.items() if len(at) else ():
+            shadow |= self._inputs.stubs[i].store.marks_of(rows[at]) & _SHADOW > 0
+        self._seen_missed.see([h[at] for h in hashes], shadow)
+
+    def _hashes(self, c: int, i: int, rows: Int64s) -> np.ndarray:
+        """The hashes of the keys of one class of rows of input i."""
+        return self._hashed(c, self._inputs.key(i, c, rows)[0])
+
+    @staticmethod
+    def _hashed(c: int, keys: Int64s) -> np.ndarray:
+        hashes = np.full(len(keys), c + 1, np.uint64)
+        hash_integers(keys, hashes)
+        return hashes
+
+    def _below(self, hashes: np.ndarray) -> Bools:
+        """Which keys are in the sample."""
+        return np.asarray(hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1)))
 
     def _sampled(self, i: int, rows: Int64s) -> Bools:
         """The rows of the sample."""
         found = np.ones(len(rows), np.bool_)
         for c in self._inputs.classes_of[i]:
-            hashes = np.full(len(rows), c + 1, np.uint64)
-            hash_integers(self._inputs.key(i, c, rows)[0], hashes)
-            found &= hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1))
+            found &= self._below(self._hashes(c, i, rows))
         return found
 
     def due(self) -> int:
@@ -205,8 +227,8 @@ class MonitoredKMon(KMon):
         self._seconds += thread_time() - began
         super().collect(now)
         # All of these are gone through the next time.
-        gone_through = self._kept + self._shadows + sum(map(len, self._maxima)) + sum(map(len, self._aux))
-        self._entered, self._until = 0, max(MONITORED_ROWS, ceil(COLLECT_SHARE * gone_through))
+        gone_through = self._kept + self._shadows + sum(map(len, self._aux))
+        self._entered, self._until = 0, max(MONITORED_ROWS, ceil(MONITORED_SHARE * gone_through))
 
     def _arrivals_of(self, c: Monitored) -> int:
         """The rows that arrived at the input by whose arrivals a constraint is measured."""
@@ -301,27 +323,27 @@ class MonitoredKMon(KMon):
         """Close rows by the constraints that were found."""
         for of in held:
             of.closed_now |= (of.marks >> _LASTING) & ((1 << _LASTING) - 1)
-        over = {
+        ended = {
             number: aux.over(self._last(a, now) if a.within.by_rows else 0, now, self._plan[number])
             for (number, a), aux in zip(self._monitored("clustered"), self._aux, strict=True)
             if self._plan[number] is not None
         }
+        clusters = dict(zip((n for n, _ in self._monitored("clustered")), self._aux, strict=True))
+        over = {number: clusters[number].keys[which] for number, which in ended.items()}
         for i, j in self._of.used:
-            for number, c in enumerate(self._constraints):
+            for number in self._by_cost:
                 k = self._plan[number]
                 if k is not None:
-                    self._close_by(c, k, i, j, held, now, over.get(number))
-        for (number, _), aux in zip(self._monitored("clustered"), self._aux, strict=True):
-            if number in over:
-                aux.forget(over[number][~self._sampled_keys(number, over[number])])
+                    self._close_by(self._constraints[number], k, i, j, held, now, over.get(number))
+        for number, which in ended.items():
+            which[which] = ~self._sampled_keys(number, over[number])
+            clusters[number].forget(which)
 
     def _sampled_keys(self, number: int, keys: Int64s) -> Bools:
         """The keys of a class that are in the sample."""
         c = self._constraints[number]
         assert isinstance(c, InputArrival)
-        hashes = np.full(len(keys), c.of_class + 1, np.uint64)
-        hash_integers(keys, hashes)
-        return hashes < np.uint64(min(int(self._share * 2.0**64), 2**64 - 1))
+        return self._below(self._hashed(c.of_class, keys))
 
     def _close_by(
         self, c: Monitored, k: int, i: int, j: int, held: Sequence[HeldRows], now: int, over: Int64s | None
@@ -335,12 +357,16 @@ class MonitoredKMon(KMon):
             else:
                 of.close(j, of.starts < ticks_before(now, k), lasting=False)
         elif isinstance(c, InputArrival) and c in self._of.arrivals_at(i, j):
-            keys = self._inputs.key(i, c.of_class, of.rows)[0]
+            asking = np.flatnonzero(~of.closed(j))
+            keys = self._inputs.key(i, c.of_class, of.rows[asking])[0]
+            closed = np.zeros(len(of.rows), np.bool_)
             if over is not None:
-                self._close_for_long(of, j, np.isin(keys, over))
+                closed[asking] = are_in(over, keys)
+                self._close_for_long(of, j, closed)
             else:
                 number = [a for _, a in self._monitored("ordered")].index(c)
-                of.close(j, keys < self._maxima[number].least(k, self._last(c, now)), lasting=False)
+                closed[asking] = keys < self._maxima[number].least(k, self._last(c, now))
+                of.close(j, closed, lasting=False)
 
     def _close_by_key(self, i: int, j: int, held: Sequence[HeldRows]) -> None:
         super()._close_by_key(i, j, held)
@@ -375,7 +401,9 @@ class MonitoredKMon(KMon):
         rows = super()._let_go(i, of)
         if not self._share or not len(rows):
             return rows
-        kept = self._sampled(i, rows) & np.isin(rows, self._inputs.usable(i, rows))
+        kept, usable = self._sampled(i, rows), self._inputs.usable(i, rows)
+        if len(usable) < len(rows):
+            kept &= are_in(usable, rows)
         store = self._inputs.stubs[i].store
         store.mark(rows[kept], store.marks_of(rows[kept]) | _SHADOW)
         self._shadows += int(kept.sum())
@@ -395,12 +423,12 @@ class MonitoredKMon(KMon):
 
     def bytes(self) -> int:
         beside = sum(m.nbytes() for m in self._maxima) + sum(a.nbytes() for a in self._aux)
-        return super().bytes() + beside + self._adherences.nbytes()
+        return super().bytes() + beside + self._adherences.nbytes() + self._seen_missed.nbytes()
 
     @property
-    def missed(self) -> tuple[int, int]:
-        """Results of the sample that would have been missed, and all of them."""
-        return self._missed, self._results
+    def missed(self) -> MissedShare:
+        """The estimate of the results missed."""
+        return self._seen_missed
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         yield from super().measure(labels)
@@ -409,10 +437,13 @@ class MonitoredKMon(KMon):
         seen = list(self._adherences.measure(texts, units))
         seen.append(Reading(Property.CPU_SECONDS, self._seconds, "monitoring"))
         if self._share:
-            seen.append(Reading(Property.MONITORED_RESULTS, self._results))
+            seen.append(Reading(Property.MONITORED_RESULTS, self._seen_missed.results))
             seen.append(Reading(Property.MONITORED_ROWS, self._shadows))
-            if self._results:
-                seen.append(Reading(Property.MISSED_SHARE, self._missed / self._results))
+            if self._seen_missed.results:
+                low, high = self._seen_missed.interval()
+                seen.append(Reading(Property.MISSED_SHARE, self._seen_missed.share))
+                seen.append(Reading(Property.MISSED_SHARE_LOW, low))
+                seen.append(Reading(Property.MISSED_SHARE_HIGH, high))
         yield from under("constraints", Kind.ADAPTIVE, seen)
 
 

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.engine.element import Chunk, Pattern
+from penstock.engine.element import Chunk
+from penstock.engine.joins.constrained_join import ConstrainedJoin
 from penstock.engine.joins.monitored import MonitoredKMon
-from penstock.engine.joins.operator import JoinOperator
 from penstock.engine.joins.safe import SafeKMon
 from penstock.engine.operator import Clock
-from penstock.engine.synopses.store import Stores
-
-if TYPE_CHECKING:
-    from penstock.engine.operators.mjoin import MJoin
 
 
-class MonitoredJoin(JoinOperator):
-    """A running join. Its rows are in stores of its own, except under row windows, which need theirs."""
+class MonitoredJoin(ConstrainedJoin):
+    """A running join whose constraints are found."""
 
+    format = 4
     retention: MonitoredKMon
-
-    def __init__(self, node: MJoin, stores: Stores) -> None:
-        super().__init__(node, stores if node.pattern is Pattern.CHANGING else None)
 
     def _new_retention(self) -> MonitoredKMon:
         found = self._node.constraints

@@ -15,7 +15,6 @@ from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.joins.caching import JoinCaches
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.joins.k_mon import KMon
 from penstock.engine.joins.pipeline import Pipeline
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
@@ -60,9 +59,6 @@ class JoinOperator(Operator):
 
     def _new_retention(self) -> Retention:
         """How long the rows of the inputs are kept."""
-        constraints = self._node.constraints
-        if constraints is not None and constraints.useful:
-            return KMon(self._inputs, constraints, self._changing)
         return Retention(self._inputs)
 
     def _new_caches(self) -> JoinCaches | None:
@@ -96,7 +92,8 @@ class JoinOperator(Operator):
         ended = [self._inputs.end(i, chunk) for i, chunk in enumerate(gone)]
         chunks = list(self._corrections([rows for rows, _ in ended])) if self._node.corrects else []
         for i in (*self._node.tables, *self._node.moving):
-            new = self._inputs.insert(i, inputs[i].where(inputs[i].sign > 0))
+            entering = self.retention.admitted(i, inputs[i].where(inputs[i].sign > 0), clock.now)
+            new = self._inputs.insert(i, entering)
             if len(gone[i]):
                 # Rows that arrived and left in this step are found only now.
                 here = self._inputs.end(i, gone[i].where(~ended[i][1]))

@@ -41,6 +41,10 @@ class Retention(Stateful):
         """All rows of the streams that are counted for the join, before those of its inputs."""
         return
 
+    def admitted(self, i: int, chunk: Chunk, now: int) -> Chunk:
+        """Of the new elements of input i those that enter; all instants before ``now`` are complete."""
+        return chunk
+
     def arrived(self, i: int, rows: Int64s) -> None:
         """New rows of input i, before they probe."""
         return

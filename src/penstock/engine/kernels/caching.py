@@ -36,12 +36,28 @@ def _same(keys: np.ndarray, bucket: np.int64, words: np.ndarray, i: int) -> bool
 
 @njit(cache=True)
 def find(keys: np.ndarray, spans: np.ndarray, words: np.ndarray) -> Int64s:
-    """The bucket of each key, -1 for a miss."""
+    """The bucket of each key, -1 for a miss.
+
+    No branch depends on what is read, so that the reads of many keys are under way at once.
+    """
     out = np.empty(len(words), np.int64)
     for i in range(len(words)):
         bucket = _bucket(words, i, len(keys))
-        hit = spans[bucket, 0] >= 0 and _same(keys, bucket, words, i)
-        out[i] = bucket if hit else -1
+        hit = spans[bucket, 0] >= 0
+        for w in range(words.shape[1]):
+            hit &= keys[bucket, w] == words[i, w]
+        out[i] = bucket * hit - (not hit)
+    return out
+
+
+@njit(cache=True)
+def in_order(places: Int64s, counts: Int64s) -> Int64s:
+    """Where the entries of place 0 are, then those of place 1 and so on; ``counts`` has how many of each."""
+    at = np.cumsum(counts) - counts
+    out = np.empty(len(places), np.int64)
+    for i in range(len(places)):
+        out[at[places[i]]] = i
+        at[places[i]] += 1
     return out
 
 
@@ -53,6 +69,15 @@ def values(spans: np.ndarray, buckets: Int64s) -> np.ndarray:
         if buckets[i] >= 0:
             out[i, 0], out[i, 1] = spans[buckets[i], 0], spans[buckets[i], 1]
     return out
+
+
+@njit(cache=True)
+def entries(spans: np.ndarray) -> int:
+    """How many entries all values have."""
+    found = np.int64(0)
+    for bucket in range(len(spans)):
+        found += spans[bucket, 1] * (spans[bucket, 0] >= 0)
+    return int(found)
 
 
 @njit(cache=True)
@@ -198,8 +223,9 @@ def compact(
             for m in range(rows.shape[1]):
                 alive &= rows[e, m] >= bases[m]
             if alive:
-                new_rows[top] = rows[e]
-                new_lives[top] = lives[e]
+                for m in range(rows.shape[1]):
+                    new_rows[top, m] = rows[e, m]
+                new_lives[top, 0], new_lives[top, 1] = lives[e, 0], lives[e, 1]
                 top += 1
         spans[bucket, 0], spans[bucket, 1], spans[bucket, 2] = begin, top - begin, top - begin
     return top

@@ -48,15 +48,113 @@ def _table_of(rows: int) -> np.ndarray:
 
 
 @njit(cache=True)
+def _first_equal(keys: np.ndarray) -> tuple[Int64s, Int64s]:
+    """A table of distinct rows, and for each row the one in the table that equals it."""
+    table, equal = _table_of(len(keys)), np.empty(len(keys), np.int64)
+    for row in range(len(keys)):
+        slot = _find(table, keys, keys, row)
+        if table[slot] == _EMPTY:
+            table[slot] = row
+        equal[row] = table[slot]
+    return table, equal
+
+
+@njit(cache=True)
+def _find_one(table: np.ndarray, key: int) -> np.uint64:
+    """The same for keys of one column, which are in the table themselves, beside the number of their row."""
+    mask = np.uint64(len(table) - 1)
+    slot = mix(np.uint64(key)) & mask
+    while table[slot, 1] != _EMPTY and table[slot, 0] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@njit(cache=True)
+def _one_column(keys: Int64s) -> np.ndarray:
+    """A table of keys, each with the number of its first row."""
+    size = 8
+    while size < 2 * len(keys):
+        size *= 2
+    table = np.full((size, 2), _EMPTY, np.int64)
+    for row in range(len(keys)):
+        slot = _find_one(table, keys[row])
+        if table[slot, 1] == _EMPTY:
+            table[slot, 0], table[slot, 1] = keys[row], row
+    return table
+
+
+@njit(cache=True)
+def _among_one(held: Int64s, keys: Int64s) -> Bools:
+    found = np.zeros(len(keys), np.bool_)
+    if len(keys) < len(held):
+        table = _one_column(keys)
+        for row in range(len(held)):
+            there = table[_find_one(table, held[row]), 1]
+            if there != _EMPTY:
+                found[there] = True
+        for row in range(len(keys)):
+            found[row] = found[table[_find_one(table, keys[row]), 1]]
+        return found
+    table = _one_column(held)
+    for row in range(len(keys)):
+        found[row] = table[_find_one(table, keys[row]), 1] != _EMPTY
+    return found
+
+
+@njit(cache=True)
 def among(held: np.ndarray, keys: np.ndarray) -> Bools:
-    """Which rows of ``keys`` are rows of ``held`` too; both are contiguous int64 matrices."""
-    table = _table_of(len(held))
-    for row in range(len(held)):
-        table[_find(table, held, held, row)] = row
-    found = np.empty(len(keys), np.bool_)
+    """Which rows of ``keys`` are rows of ``held`` too; both are contiguous int64 matrices.
+
+    The table is of those that are fewer, so that it stays in the processor's caches.
+    """
+    found = np.zeros(len(keys), np.bool_)
+    if len(held) == 0 or len(keys) == 0:
+        return found
+    if keys.shape[1] == 1:
+        return _among_one(held[:, 0], keys[:, 0])
+    if len(keys) < len(held):
+        table, equal = _first_equal(keys)
+        for row in range(len(held)):
+            there = table[_find(table, keys, held, row)]
+            if there != _EMPTY:
+                found[there] = True
+        for row in range(len(keys)):
+            found[row] = found[equal[row]]
+        return found
+    table, _ = _first_equal(held)
     for row in range(len(keys)):
         found[row] = table[_find(table, held, keys, row)] != _EMPTY
     return found
+
+
+def are_in(held: Int64s, keys: Int64s) -> Bools:
+    """Which keys are among others."""
+    return among(_matrix(held), _matrix(keys))
+
+
+def _matrix(keys: Int64s) -> np.ndarray:
+    return np.ascontiguousarray(keys).reshape(-1, 1)
+
+
+@njit(cache=True)
+def clusters(keys: np.ndarray, at: Int64s, rows: Int64s) -> tuple[Int64s, Int64s, Int64s, np.ndarray]:
+    """Clusters of equal keys, in the order of their first rows: the places of those, the least ``at`` and the
+    sum of ``rows`` in each; and for each row the number of its cluster and the sum of ``rows`` before it.
+    """
+    table, beside = _table_of(len(keys)), np.empty((len(keys), 2), np.int64)
+    where, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    total, count = np.zeros(len(keys), np.int64), 0
+    for row in range(len(keys)):
+        slot = _find(table, keys, keys, row)
+        if table[slot] == _EMPTY:
+            table[slot] = row
+            beside[row, 0], where[count], first[count] = count, row, at[row]
+            count += 1
+        n = beside[table[slot], 0]
+        beside[row, 0], beside[row, 1] = n, total[n]
+        first[n] = min(first[n], at[row])
+        total[n] += rows[row]
+    return where[:count], first[:count], total[:count], beside
 
 
 @njit(cache=True)
@@ -75,18 +173,25 @@ def repeats(keys: np.ndarray) -> Bools:
 @njit(cache=True)
 def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
     """For each row of ``keys``, the least value of the rows of ``held`` that equal it; NONE if none does."""
-    table = _table_of(len(held))
-    lowest = np.empty(len(held), np.int64)
-    for row in range(len(held)):
-        slot = _find(table, held, held, row)
-        if table[slot] == _EMPTY:
-            table[slot] = row
-            lowest[row] = values[row]
-        elif values[row] < lowest[table[slot]]:
-            lowest[table[slot]] = values[row]
     found = np.full(len(keys), NONE, np.int64)
+    if len(held) == 0 or len(keys) == 0:
+        return found
+    if len(keys) < len(held):
+        table, equal = _first_equal(keys)
+        for row in range(len(held)):
+            there = table[_find(table, keys, held, row)]
+            if there != _EMPTY and values[row] < found[there]:
+                found[there] = values[row]
+        for row in range(len(keys)):
+            found[row] = found[equal[row]]
+        return found
+    table, equal = _first_equal(held)
+    lowest = values.copy()
+    for row in range(len(held)):
+        if values[row] < lowest[equal[row]]:
+            lowest[equal[row]] = values[row]
     for row in range(len(keys)):
-        slot = _find(table, held, keys, row)
-        if table[slot] != _EMPTY:
-            found[row] = lowest[table[slot]]
+        there = table[_find(table, held, keys, row)]
+        if there != _EMPTY:
+            found[row] = lowest[there]
     return found

@@ -10,7 +10,7 @@ every (group, instant), and where any differs the change is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
+from penstock.engine.snapshot import State
 from penstock.engine.synopses.accumulators import KEEPS_VALUES, Segments, accumulator
+from penstock.engine.synopses.accumulators.base import extended
 from penstock.engine.synopses.directory import Directory, same_rows
 from penstock.expression import OwnAggregate
 
@@ -103,6 +105,8 @@ class _Aggregate(Operator):
             for c in self._columns
         ]  # fmt: skip
         self._counts = np.zeros(0, np.int64)
+        self._held = 0
+        """How many groups have rows."""
         self._begun = False
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -111,10 +115,12 @@ class _Aggregate(Operator):
             return Chunk.empty(self._schema)
         numbers = self._groups.assign([chunk.column(k) for k in self._node.keys], len(chunk))
         order = np.argsort(numbers, kind="stable")
-        chunk, numbers = chunk.take(order), numbers[order]
-        starts = np.flatnonzero(np.r_[True, (numbers[1:] != numbers[:-1]) | (chunk.ts[1:] != chunk.ts[:-1])])
-        segments = Segments(np.r_[starts, len(chunk)], numbers[starts], chunk.sign)
-        return self._changes(chunk, segments, chunk.ts[starts])
+        ts, numbers = chunk.ts[order], numbers[order]
+        starts = np.flatnonzero(np.r_[True, (numbers[1:] != numbers[:-1]) | (ts[1:] != ts[:-1])])
+        segments = Segments(np.r_[starts, len(chunk)], numbers[starts], chunk.sign[order])
+        picks = pa.array(order)
+        arguments = {a: chunk.column(a).take(picks) for c in self._columns for a in c.arguments}
+        return self._changes(arguments, segments, ts[starts])
 
     def _with_first_instant(self, chunk: Chunk, clock: Clock) -> Chunk:
         """Add an event without effect at the first instant, for the group that exists over no rows."""
@@ -130,22 +136,40 @@ class _Aggregate(Operator):
         plain = Chunk(chunk.ts, chunk.sign, chunk.columns)
         return Chunk.concat([mark, plain], chunk.columns.schema).in_order()
 
-    def _changes(self, chunk: Chunk, segments: Segments, ts: Int64s) -> Chunk:
+    def _changes(self, arguments: Mapping[str, pa.Array], segments: Segments, ts: Int64s) -> Chunk:
         before: list[pa.Array] = []
         after: list[pa.Array] = []
         for its, column in zip(self._accumulators, self._columns, strict=True):
             its.room_for(len(self._groups))
-            old, new = its.update(segments, *map(chunk.column, column.arguments))
+            old, new = its.update(segments, *(arguments[a] for a in column.arguments))
             before.append(old)
             after.append(new)
         existed, exists = self._existence(segments, before[0], after[0])
         changed = ~same_rows(before[1:], after[1:], len(ts))
         removed = existed & (changed | ~exists)
         added = exists & (changed | ~existed)
-        keys = self._groups.rows(segments.groups)
-        out = _interleaved([*keys, *before[1:]], [*keys, *after[1:]], ts, removed, added, self._schema)
+        out = self._shown(segments, ts, removed, added, before[1:], after[1:])
         self._note(segments, after[0])
-        return out.in_order()
+        return out
+
+    def _shown(
+        self,
+        segments: Segments,
+        ts: Int64s,
+        removed: Bools,
+        added: Bools,
+        before: list[pa.Array],
+        after: list[pa.Array],
+    ) -> Chunk:
+        """In the order of time, for each segment −old then +new, where selected."""
+        order = np.argsort(ts, kind="stable")
+        wanted = np.flatnonzero(np.stack([removed[order], added[order]], axis=1).ravel())
+        rows, is_new = order[wanted >> 1], wanted & 1
+        picks = pa.array(rows + len(ts) * is_new)
+        columns = self._groups.rows(segments.groups[rows])
+        columns += [pa.concat_arrays([a, b]).take(picks) for a, b in zip(before, after, strict=True)]
+        sign = (2 * is_new - 1).astype(np.int8)
+        return Chunk(ts[rows], sign, batch_of(columns, self._schema, len(wanted)))
 
     def _existence(self, segments: Segments, before: pa.Array, after: pa.Array) -> tuple[Bools, Bools]:
         existed, exists = np.asarray(before) > 0, np.asarray(after) > 0
@@ -158,34 +182,28 @@ class _Aggregate(Operator):
 
     def _note(self, segments: Segments, after: pa.Array) -> None:
         """Record which groups have rows, and remove the empty ones once they are the majority."""
-        counts = np.zeros(len(self._groups), np.int64)
-        counts[: len(self._counts)] = self._counts
-        counts[segments.groups] = np.asarray(after)
-        self._counts = counts
-        here = np.flatnonzero(counts)
-        if self._node.keys and len(counts) > 1024 and 2 * len(here) < len(counts):
+        self._counts = extended(self._counts, len(self._groups))
+        lasts = np.flatnonzero(np.r_[segments.groups[1:] != segments.groups[:-1], True])
+        groups, counts = segments.groups[lasts], np.asarray(after)[lasts]
+        self._held += int(np.count_nonzero(counts)) - int(np.count_nonzero(self._counts[groups]))
+        self._counts[groups] = counts
+        known = len(self._groups)
+        if self._node.keys and known > 1024 and 2 * self._held < known:
+            here = np.flatnonzero(self._counts)
             self._groups.keep(here)
             for its in self._accumulators:
                 its.keep(here)
-            self._counts = counts[here]
+            self._counts = self._counts[here]
+
+    def _load(self, state: dict[str, State]) -> None:
+        super()._load(state)
+        self._held = int(np.count_nonzero(self._counts))
 
     def horizon(self) -> int:
         return int(BEFORE_TIME) if self._grows else super().horizon()
 
     def rows(self) -> int:
-        return int(np.count_nonzero(self._counts))
+        return self._held
 
     def bytes(self) -> int:
         return self._groups.nbytes() + sum(a.nbytes() for a in self._accumulators)
-
-
-def _interleaved(
-    old: list[pa.Array], new: list[pa.Array], ts: Int64s, removed: Bools, added: Bools, schema: pa.Schema
-) -> Chunk:
-    """For each segment −old then +new, where selected."""
-    count = len(ts)
-    wanted = np.flatnonzero(np.stack([removed, added], axis=1).ravel())
-    picks = pa.array(np.arange(2 * count).reshape(2, count).T.ravel()[wanted])
-    columns = [pa.concat_arrays([a, b]).take(picks) for a, b in zip(old, new, strict=True)]
-    sign = np.tile(np.array([-1, 1], np.int8), count)[wanted]
-    return Chunk(np.repeat(ts, 2)[wanted], sign, batch_of(columns, schema, len(wanted)))

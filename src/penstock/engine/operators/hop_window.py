@@ -88,13 +88,20 @@ class _Hop(Operator):
         (chunk,) = inputs
         starts = (chunk.ts // self._hop + 1) * self._hop
         ends = ((chunk.ts + self._size) // self._hop + 1) * self._hop
-        pieces.put(self._waiting, Chunk.of(starts, chunk.columns, end=ends), self._below)
+        new = Chunk.of(starts, chunk.columns, end=ends)
+        # A window that is over is taken out first: its pieces are not to be merged with tuples of the next.
         due = [c for c in self._waiting if c.ts.min() < clock.now]
+        self._waiting = [c for c in self._waiting if c.ts.min() >= clock.now]
+        if len(new) and new.ts.min() < clock.now:
+            due.append(new)
+        else:
+            pieces.put(self._waiting, new, self._below)
         if not due:
             return Chunk.empty(self._schema)
-        self._waiting = [c for c in self._waiting if c.ts.min() >= clock.now]
         every = Chunk.concat(due, self._below)
         assert every.end is not None
+        if self._size == self._hop and every.ts.max() < clock.now:
+            return self._entering(every).in_order()  # of a tumbling window each tuple has one life
         lives = self._lives(every.ts, every.end, clock.now)
         left = replace(every, ts=every.ts + lives * self._hop if self._bounds else every.ts)
         later = left.where(left.ts < every.end if self._bounds else lives == 0)
@@ -107,13 +114,14 @@ class _Hop(Operator):
             return (starts < now).astype(np.int64)
         return np.maximum(-((starts - np.minimum(ends, now)) // self._hop), 0)
 
-    def _entering(self, every: Chunk, lives: Int64s) -> Chunk:
-        once = bool((lives == 1).all())
-        some = every if once else every.take(np.repeat(np.arange(len(every)), lives))
+    def _entering(self, every: Chunk, lives: Int64s | None = None) -> Chunk:
+        """The tuples as often as they have lives; each once if that is not said."""
+        some, ts = every, every.ts
+        if lives is not None and not (lives == 1).all():
+            some = every.take(np.repeat(np.arange(len(every)), lives))
+            ts = some.ts + (np.arange(len(some)) - np.repeat(np.cumsum(lives) - lives, lives)) * self._hop
         if self._bounds is None:
             return some
-        before = 0 if once else np.arange(len(some)) - np.repeat(np.cumsum(lives) - lives, lives)
-        ts = some.ts + before * self._hop
         return bounded(replace(some, ts=ts, end=ts + self._hop), self._schema, ts - self._size, ts)
 
     def horizon(self) -> int:

@@ -38,6 +38,7 @@ from penstock.budget import CLUSTER, WEIGHT
 from penstock.engine.element import Pattern
 from penstock.engine.joins.bands import Band
 from penstock.engine.joins.budget import BudgetedJoin, JoinBudget
+from penstock.engine.joins.constrained_join import ConstrainedJoin
 from penstock.engine.joins.explain_constraints import explain_constraints
 from penstock.engine.joins.inputs import BY_EQUALITY, KeyClass
 from penstock.engine.joins.join_constraints import JoinConstraints
@@ -203,8 +204,9 @@ class MJoin(Node):
         return f"range of {near[0]}" if near else "scan"
 
     def start(self, context: StartContext) -> Operator:
-        if self.constraints is not None and self.constraints.use.monitored and self.obeys:
-            return MonitoredJoin(self, context.stores)
+        if self.constraints is not None and self.obeys:
+            kind = MonitoredJoin if self.constraints.use.monitored else ConstrainedJoin
+            return kind(self, context.stores)
         return JoinOperator(self, context.stores) if self.budget is None else BudgetedJoin(self)
 
 

@@ -28,7 +28,12 @@ import numpy as np
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels import caching
-from penstock.engine.settings import CACHE_BUCKETS_SHARE, MIN_CACHE_BUCKETS, MIN_CACHE_ROWS
+from penstock.engine.settings import (
+    CACHE_BUCKETS_SHARE,
+    CACHE_ROOM_PART,
+    MIN_CACHE_BUCKETS,
+    MIN_CACHE_ROWS,
+)
 
 
 class Cache:
@@ -49,11 +54,15 @@ class Cache:
 
     def _reset(self) -> None:
         buckets = max(MIN_CACHE_BUCKETS, min(self._most_buckets(), 4 * self._expected))
-        self._keys = np.zeros((1 << (buckets.bit_length() - 1), self._words), np.int64)
-        self._spans = np.full((len(self._keys), 3), -1, np.int64)
+        self._keys, self._spans = self._buckets(1 << (buckets.bit_length() - 1))
         self.rows = np.empty((MIN_CACHE_ROWS, self._parts), np.int64)
         self.lives = np.empty((MIN_CACHE_ROWS, 2), np.int64)
         self._top = self._hand = self._created = self._added = self._kept = 0
+
+    def _buckets(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Keys and spans of empty buckets, those of a bucket beside each other: a look-up reads both."""
+        buckets = np.full((count, self._words + 3), -1, np.int64)
+        return buckets[:, : self._words], buckets[:, self._words :]
 
     def _most_buckets(self) -> int:
         """As many as a part of the memory has room for, a power of two."""
@@ -128,11 +137,13 @@ class Cache:
     def reserve(self, count: int, bases: Int64s) -> None:
         """Make room for more entries, without giving up any key."""
         if self._top + count > len(self.rows):
-            self._repack(max(count, len(self.rows) // 2) + self._live(), bases)
+            # Packing reads every bucket: it pays to have room for as many entries as a part of those.
+            most = (self.limit - self._keys.nbytes - self._spans.nbytes) // (8 * (self._parts + 2))
+            room = min(len(self._keys), max(most, 0)) // CACHE_ROOM_PART
+            self._repack(max(count, len(self.rows) // 2, room) + self._live(), bases)
 
     def _live(self) -> int:
-        held = self._spans[:, 0] >= 0
-        return int(self._spans[held, 1].sum())
+        return caching.entries(self._spans)
 
     def _repack(self, room: int, bases: Int64s) -> None:
         rows, lives = np.empty((room, self._parts), np.int64), np.empty((room, 2), np.int64)
@@ -177,7 +188,7 @@ class Cache:
     def _fold(self, buckets: int) -> None:
         """Use fewer buckets. Of the keys that now share one, the last stays."""
         held = np.flatnonzero(self._spans[:, 0] >= 0)
-        keys, spans = np.zeros((buckets, self._words), np.int64), np.full((buckets, 3), -1, np.int64)
+        keys, spans = self._buckets(buckets)
         # A bucket is the last bits of its key's hash.
         keys[held & (buckets - 1)], spans[held & (buckets - 1)] = self._keys[held], self._spans[held]
         self._keys, self._spans = keys, spans

@@ -88,6 +88,10 @@ class Directory(Stateful):
     def rows(self, numbers: Int64s) -> list[pa.Array]:
         return [c.gather(numbers) for c in self._columns]
 
+    def column(self, place: int, numbers: Int64s) -> pa.Array:
+        """One column of rows."""
+        return self._columns[place].gather(numbers)
+
     def keep(self, numbers: Int64s) -> None:
         """Keep only these rows, renumbered in this order."""
         self._fill(self.rows(numbers), self._entries[numbers, 0])

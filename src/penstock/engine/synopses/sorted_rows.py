@@ -1,8 +1,9 @@
 """Distinct rows in order, with counts: by the columns of a group, then by sort keys, then by all columns.
 
 Every value gets an int64 that sorts as it does (``order_keys``), every row the codes of its columns from left
-to right. New rows find their places by binary search and are merged in once per step. What is kept is the
-rows and their counts; codes and order follow from them.
+to right. New rows find their places by binary search and are merged in once per step. Columns behind groups
+and keys only matter to rows that are equal in those, and only such rows have codes of them. What is kept is
+the rows and their counts; codes and order follow from them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import Int64s
+from penstock.engine.element import Bools, Chunk, Int64s
 from penstock.engine.kernels import ranking
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.snapshot import State, Stateful
@@ -33,6 +34,22 @@ class SortKey:
         usual = self.nulls_first is not self.descending
         nulls = "" if usual else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
         return f"{self.column}{' DESC' * self.descending}{nulls}"
+
+
+def sort_codes(keys: Sequence[SortKey], chunk: Chunk) -> np.ndarray:
+    """Codes of the rows of a chunk that sort as its rows do by these keys, two columns for each key."""
+    codes = np.zeros((len(chunk), 2 * len(keys)), np.int64)
+    for at, key in enumerate(keys):
+        column = chunk.column(key.column)
+        _encode(codes[:, 2 * at : 2 * at + 2], key, column, order_keys(column.type).encode(column))
+    return codes
+
+
+def _encode(codes: np.ndarray, key: SortKey, column: pa.Array, values: Int64s) -> None:
+    """Whether the value is NULL and its code, turned where the order is."""
+    valid = validity(column)
+    codes[:, 0] = valid == key.nulls_first
+    codes[valid, 1] = (~values if key.descending else values)[valid]
 
 
 class SortedRows(Stateful):
@@ -55,6 +72,7 @@ class SortedRows(Stateful):
     def _clear(self) -> None:
         self._encoders = [order_keys(self._types[p]) for p in self._places]
         self._codes = np.zeros((0, 2 * len(self._keys)), np.int64)
+        self._whole = np.zeros(0, np.bool_)
         self.order = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
@@ -71,19 +89,49 @@ class SortedRows(Stateful):
         return numbers
 
     def _insert(self, new: Int64s) -> None:
-        self._codes = np.concatenate([self._codes, self._encoded(self._rows.rows(new))])
-        new = new[np.lexsort(self._codes[new].T[::-1])]
-        self.order = np.insert(self.order, ranking.places(self._codes, self.order, new), new)
+        codes = np.zeros((len(new), 2 * len(self._keys)), np.int64)
+        for at in range(self._class_width // 2):
+            codes[:, 2 * at : 2 * at + 2] = self._encoded(at, new)
+        self._codes = np.concatenate([self._codes, codes])
+        self._whole = np.r_[self._whole, np.zeros(len(new), np.bool_)]
+        new, places = self._sorted(new)
+        tied = self._tied(new, places)
+        if len(tied):
+            for at in range(self._class_width // 2, len(self._keys)):
+                self._codes[tied, 2 * at : 2 * at + 2] = self._encoded(at, tied)
+            self._whole[tied] = True
+            new, places = self._sorted(new)
+        self.order = np.insert(self.order, places, new)
 
-    def _encoded(self, columns: Sequence[pa.Array]) -> np.ndarray:
-        """Per column to sort by, whether the value is NULL and its code, turned where the order is."""
-        count = len(columns[0]) if columns else 0
-        codes = np.zeros((count, 2 * len(self._keys)), np.int64)
-        for at, (key, place) in enumerate(zip(self._keys, self._places, strict=True)):
-            valid, values = validity(columns[place]), self._encoders[at].encode(columns[place])
-            self._move(at, key.descending)
-            codes[:, 2 * at] = valid == key.nulls_first
-            codes[valid, 2 * at + 1] = (~values if key.descending else values)[valid]
+    def _sorted(self, new: Int64s) -> tuple[Int64s, Int64s]:
+        """New rows by their codes, and where they belong."""
+        new = new[np.lexsort(self._codes[new].T[::-1])]
+        return new, ranking.places(self._codes, self.order, new)
+
+    def _tied(self, new: Int64s, places: Int64s) -> Int64s:
+        """The rows that are equal to others in groups and keys and lack the codes of the other columns.
+
+        Of rows that are there already only one that was alone may lack them, and that is next to the place.
+        """
+        beside = np.r_[-1, self.order, -1]
+        found = []
+        for ones, others in ((new, beside[places]), (new, beside[places + 1]), (new[1:], new[:-1])):
+            alike = (others >= 0) & self._alike(ones, others)
+            found += [ones[alike], others[alike]]
+        rows = np.unique(np.concatenate(found))
+        return rows[~self._whole[rows]]
+
+    def _alike(self, ones: Int64s, others: Int64s) -> Bools:
+        lead = self._codes[:, : self._class_width]
+        return np.asarray((lead[ones] == lead[others]).all(axis=1))
+
+    def _encoded(self, at: int, rows: Int64s) -> np.ndarray:
+        """The codes of rows in a column to sort by."""
+        key, column = self._keys[at], self._rows.column(self._places[at], rows)
+        values = self._encoders[at].encode(column)
+        self._move(at, key.descending)
+        codes = np.zeros((len(rows), 2), np.int64)
+        _encode(codes, key, column, values)
         return codes
 
     def _move(self, at: int, descending: bool) -> None:
@@ -92,8 +140,13 @@ class SortedRows(Stateful):
         if moved is None:
             return
         old, new = (~m[::-1] if descending else m for m in moved)
+        known = self._known(at)
+        self._codes[known, 2 * at + 1] = mapped(self._codes[known, 2 * at + 1], old, new)
+
+    def _known(self, at: int) -> Bools:
+        """The rows whose code in a column stands for a value."""
         valid = self._codes[:, 2 * at] == self._keys[at].nulls_first
-        self._codes[valid, 2 * at + 1] = mapped(self._codes[valid, 2 * at + 1], old, new)
+        return valid if 2 * at < self._class_width else valid & self._whole
 
     def groups(self) -> Int64s:
         """The first positions of the groups, and the end of the last."""
@@ -111,10 +164,10 @@ class SortedRows(Stateful):
         numbers = self.order[positions]
         self._rows.keep(numbers)
         self._codes, self.counts = self._codes[numbers], self.counts[numbers]
+        self._whole = self._whole[numbers]
         self.order = np.arange(len(numbers))
         for at, (key, encoder) in enumerate(zip(self._keys, self._encoders, strict=True)):
-            valid = self._codes[:, 2 * at] == key.nulls_first
-            values = self._codes[valid, 2 * at + 1]
+            values = self._codes[self._known(at), 2 * at + 1]
             encoder.keep(~values if key.descending else values)
 
     def _load(self, state: dict[str, State]) -> None:
@@ -123,5 +176,5 @@ class SortedRows(Stateful):
         self._insert(np.arange(len(self._rows)))
 
     def nbytes(self) -> int:
-        own = self._codes.nbytes + self.order.nbytes + self.counts.nbytes
+        own = self._codes.nbytes + self._whole.nbytes + self.order.nbytes + self.counts.nbytes
         return int(own) + self._rows.nbytes() + sum(e.nbytes() for e in self._encoders)

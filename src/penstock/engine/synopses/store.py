@@ -196,6 +196,10 @@ class Store(Stateful):
             self.has_nulls.append(self.next > self.base)
         return self._key_of[wanted]
 
+    def requested(self) -> Iterable[tuple[KeyOf, int]]:
+        """The keys that readers request, and their numbers."""
+        return self._key_of.items()
+
     def mark_rows(self, count: int = 1) -> None:
         """Keep marks with every row, which are 0 at first: numbers for its reader's use."""
         if self._marks is None:

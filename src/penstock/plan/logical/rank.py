@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.engine.element import Pattern
-from penstock.engine.operators import rank
+from penstock.engine.operators import rank, window_rank
 from penstock.engine.synopses.sorted_rows import SortKey
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
@@ -51,9 +51,21 @@ class Rank(Unary):
         return f"Rank {self.kind.upper()}{limits}{by} ORDER {', '.join(map(str, self.keys))}"
 
     @property
+    def _of_windows(self) -> bool:
+        """Whether the rows of a group enter and leave together, since its columns say when."""
+        return self.input.pattern is Pattern.EXPIRING and self.input.determines_life(self.groups)
+
+    @property
     def pattern(self) -> Pattern:
-        """A row leaves when others come before it."""
-        return grows_if(self.is_static)
+        """A row leaves when others come before it, or with its group."""
+        return Pattern.EXPIRING if self._of_windows else grows_if(self.is_static)
+
+    @property
+    def longest_life(self) -> int | None:
+        return self.input.longest_life if self._of_windows else None
+
+    def determines_life(self, shown: Collection[str]) -> bool:
+        return self._of_windows and self.input.determines_life(set(shown) - {self.shown})
 
     @property
     def is_momentary(self) -> bool:
@@ -79,6 +91,8 @@ class Rank(Unary):
         return TwoPhases(first, self.with_inputs, self.groups)
 
     def build(self, context: Builder, needed: Needed) -> Node:
-        below = context.changing(context.exact(self.input))
+        below = context.exact(self.input)
+        of_windows = self._of_windows and below.pattern is Pattern.EXPIRING and not below.corrects
+        node, below = (window_rank.WindowRank, below) if of_windows else (rank.Rank, context.changing(below))
         shown = self.shown if self.shown in needed else None
-        return rank.Rank(below, self.groups, self.keys, self.kind, self.skip, self.last, shown)
+        return node(below, self.groups, self.keys, self.kind, self.skip, self.last, shown)

@@ -23,6 +23,7 @@ _ICONS = {
     "aggregate": "sum",
     "window-aggregate": "sum",
     "rank": "sum",
+    "window-rank": "sum",
     "duplicate-eliminate": "set",
     "union": "set",
     "except": "set",

@@ -14,18 +14,13 @@ from penstock.catalog import (
     Catalog,
     Definition,
     FunctionDef,
-    Input,
     SinkDef,
     TableDef,
-    ViewDef,
-    described,
 )
 from penstock.errors import CatalogError
-from penstock.schema import sql_name
 from penstock.settings import Settings
 from penstock.spark.driver import insert, sources
 from penstock.spark.driver.tables import refresh
-from penstock.spark.map_side.catalyst import quote
 
 
 class Definitions:
@@ -221,13 +216,7 @@ class Definitions:
         if definition is None or isinstance(definition, FunctionDef | SinkDef):
             registered = ", ".join(self._catalog)
             raise CatalogError(f"there is no stream or table {name!r}; registered: {registered}")
-        notes: dict[str, str] = {}
-        if isinstance(definition, ViewDef):
-            schema = cql.bind(f"SELECT * FROM {quote(definition.name)}", self._catalog).root.schema
-        else:
-            schema = definition.schema
-            notes = described(definition) if isinstance(definition, Input) else {}
-        return [(f.name, sql_name(f.type), notes.get(f.name, "")) for f in schema]
+        return cql.columns_of(definition, self._catalog)
 
 
 def _if_taken(replace: bool) -> str:

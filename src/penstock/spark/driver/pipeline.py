@@ -32,9 +32,10 @@ from penstock.catalog import Input, SinkDef
 from penstock.engine.rehearsal import rehearse
 from penstock.errors import PipelineError
 from penstock.plan import logical
+from penstock.plan.admission import Admitted, admit, explain_pipeline
 from penstock.plan.explain_running import explain_running
 from penstock.plan.picture import picture
-from penstock.plan.pipeline import Admitted, PipelinePlan, admit, explain_pipeline, plan_pipeline, resumed
+from penstock.plan.pipeline import PipelinePlan, plan_pipeline, resumed
 from penstock.settings import Settings
 from penstock.spark.driver import commands, exchange, tables
 from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprint

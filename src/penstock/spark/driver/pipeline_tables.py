@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from penstock.engine.registry import QueryPlan
 from penstock.engine.tables import after, changes_of
 from penstock.errors import PenstockError
-from penstock.plan.pipeline import Admitted
+from penstock.plan.admission import Admitted
 from penstock.spark.driver.checkpoint import Directory
 from penstock.spark.driver.commands import CommandStream, stored
 from penstock.spark.driver.registrations import Registration

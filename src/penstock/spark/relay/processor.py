@@ -2,7 +2,8 @@
 
 In every micro-batch and for every partition it reads the version from the state store, makes sure that the
 engine holds that version (rebuilding it from the log if not), sends the batch's blobs, writes them to the log
-while the engine computes, and passes the results on. The engine may die at any point: nothing is
+while the engine computes, and passes the results on. A step that leaves nothing behind, such as those of a
+query that keeps no rows, is not logged. The engine may die at any point: nothing is
 durable before Spark commits the batch, so the relay rebuilds the engine and repeats the request.
 """
 

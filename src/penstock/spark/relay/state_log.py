@@ -12,7 +12,7 @@ from ``needs_from`` on, those before the snapshot are for the operators that are
 
 Spark makes the changes of a task's attempt durable together or not at all, so the log is always that of
 a whole number of steps. Entries that the engine no longer needs are deleted during the next step, while the
-engine computes.
+engine computes. A step on which the state does not depend once it is taken has no entry.
 """
 
 from __future__ import annotations
@@ -142,8 +142,13 @@ class StateLog:
     def append(self, record: Sequence[bytes | memoryview]) -> None:
         """Log the arrivals of the step that is being taken, and delete what is no longer needed."""
         stored = self._write(self.control.version, record)
-        self._trim()
+        self.trim()
         self.control = replace(self.control, steps=(*self.control.steps, stored))
+
+    @property
+    def depends_on_steps(self) -> bool:
+        """Whether a rebuild replays steps; if none was needed so far, the next one may not be either."""
+        return self.control.needs_from < self.control.version
 
     def commit(self, header: bytes, needs_from: int) -> None:
         """Record that the step was taken: the version increases by one."""
@@ -169,7 +174,7 @@ class StateLog:
         """Store a snapshot of the version just committed; delete the previous one and older steps."""
         self._drop_snapshot()
         self.control = replace(self.control, needs_from=start)
-        self._trim()
+        self.trim()
         stored = self._write(_snapshot_key(self.control.version), [data])
         self.control = replace(self.control, snapshot=stored, snapshot_raw=raw_size)
         self._write_control()
@@ -207,7 +212,8 @@ class StateLog:
             if self.control.needs_from <= stored.step < self.control.version:
                 yield Entry(stored.step, self._read(stored))
 
-    def _trim(self) -> None:
+    def trim(self) -> None:
+        """Delete what is no longer needed."""
         control = self.control
         old = [s for s in control.steps if s.step < control.needs_from]
         self._remove(old)

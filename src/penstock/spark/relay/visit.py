@@ -69,10 +69,13 @@ class Visit:
             if hello.head["version"] != version:
                 self._rebuild(sock)
             send(sock, Kind.STEP, {"version": version, "query": self.engine_id.query_id}, parts)
-            if not self.logged:
-                self.log.append(parts)
-                self.logged = True
+            if self.log.depends_on_steps:
+                self._log(parts)
+            else:
+                self.log.trim()
             result = connection.answer(sock)
+            if result.head["needs_from"] <= version:
+                self._log(parts)
             if result.head["tables"] != self.log.control.tables_version:
                 # Before a snapshot, which moves the engine's own header on and has its own tables.
                 self.log.put_tables(result.head["tables"], connection.ask(sock, Kind.TABLES, {}).body)
@@ -81,6 +84,12 @@ class Visit:
         if snapshot is not None:
             self.log.put_snapshot(snapshot.body, snapshot.head["size"], snapshot.head["start"])
         return result
+
+    def _log(self, parts: list[bytes | memoryview]) -> None:
+        """Log the step; it is logged once, however often it is attempted."""
+        if not self.logged:
+            self.log.append(parts)
+            self.logged = True
 
     def _snapshot(self, sock: Any, result: Message) -> Message | None:
         head = result.head
