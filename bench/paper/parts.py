@@ -90,8 +90,8 @@ PARTS = (
             "The thesis prints no windows. That of T is half as long as those of R and S (5.11 to 5.18); in "
             "5.22 R is a step behind: chosen with results in view, since with windows of one length a row "
             "that leaves finds nothing, and there is no work that a cache could save.",
-            "Plain probes (ours) are an MJoin without drop probing, which costs more than it saves where "
-            "nearly every row joins. The pipelines of R and S beside a cache still have it.",
+            "Plain probes (ours) are an MJoin that takes all matches of each probe at once, in A-Greedy's "
+            "order; the MJoin asks for first matches where that is cheaper, and mostly does the same.",
             "Where a look-up replaces many probes caches pay in time: `penstock bench caching` measures such "
             "joins, and with `--loss` those in which caches must cost nothing (docs/adaptivity.md).",
         ),

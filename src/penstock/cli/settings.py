@@ -8,6 +8,8 @@ DEMO_FILE_S = 0.5
 """Seconds of the demo between two files of packets."""
 DEMO_SLICE_ROWS = 20_000
 """Rows that go through the join at once in the demo of constraints: between slices it drops rows."""
+DEMO_TIMES_LESS = 100
+"""How many times less state constraints must leave in the demo of them (thesis 6.1.1)."""
 DEMO_FIRST_BATCH_S = 180
 """Seconds that the first batch may take, since it starts workers and engines; then the demo's time starts."""
 PROGRESS_S = 10.0

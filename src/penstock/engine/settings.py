@@ -33,8 +33,8 @@ MIN_DIRECTORY_ENTRIES = 256
 """Entries that a directory of groups has room for at least."""
 MERGED_COLUMN_ROWS = 4096
 """Pieces of a column with fewer rows are merged, so that reading it takes few steps."""
-BAG_COMPACT_ROWS = 1024
-"""Rows from which on a bag removes entries that it no longer needs."""
+COMPACT_ROWS = 1024
+"""Entries from which on an operator removes those that it no longer needs, once they are the majority."""
 DISTINCT_REGISTER_BITS = 9
 """Bits of a hash that choose the register of APPROX_COUNT_DISTINCT: 512 registers have an error of 5%."""
 MIN_TREE_NODES = 8

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.snapshot import State
 from penstock.engine.synopses.accumulators import KEEPS_VALUES, Segments, accumulator
 from penstock.engine.synopses.accumulators.base import extended
@@ -188,7 +189,7 @@ class _Aggregate(Operator):
         self._held += int(np.count_nonzero(counts)) - int(np.count_nonzero(self._counts[groups]))
         self._counts[groups] = counts
         known = len(self._groups)
-        if self._node.keys and known > 1024 and 2 * self._held < known:
+        if self._node.keys and known > COMPACT_ROWS and 2 * self._held < known:
             here = np.flatnonzero(self._counts)
             self._groups.keep(here)
             for its in self._accumulators:

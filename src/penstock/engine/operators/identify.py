@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, Chunk, Pattern, batch_of
 from penstock.engine.kernels.stacks import match
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.measurement import Property, Reading
@@ -126,7 +127,7 @@ class _Identify(Operator):
     def _tidy(self) -> None:
         known = len(self._directory)
         here = np.flatnonzero(self._tops[:known] >= 0)
-        if known > 1024 and 2 * len(here) < known:
+        if known > COMPACT_ROWS and 2 * len(here) < known:
             self._directory.keep(here)
             self._tops = self._tops[here]
 

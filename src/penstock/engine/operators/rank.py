@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
 from penstock.engine.kernels import ranking
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
-from penstock.engine.settings import BAG_COMPACT_ROWS
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.sorted_rows import SortedRows, SortKey
 
 KINDS = {"row_number": ranking.ROW_NUMBER, "rank": ranking.RANK, "dense_rank": ranking.DENSE_RANK}
@@ -136,7 +136,7 @@ class _Rank(Operator):
 
     def _tidy(self) -> None:
         """Remove rows that are gone, or can never be shown again, once they are the majority."""
-        if len(self._sorted) < BAG_COMPACT_ROWS:
+        if len(self._sorted) < COMPACT_ROWS:
             return
         counts = self._sorted.counts[self._sorted.order]
         here = np.flatnonzero((counts > 0) & (self._ranks(counts) < self._last if self._grows else True))

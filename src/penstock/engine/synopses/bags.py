@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s, batch_of
-from penstock.engine.settings import BAG_COMPACT_ROWS
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.directory import Directory
 
@@ -95,7 +95,7 @@ class Bags(Stateful):
     def _tidy(self) -> None:
         """Remove rows that are on no side once they are the majority."""
         known = len(self.directory)
-        if known < BAG_COMPACT_ROWS:
+        if known < COMPACT_ROWS:
             return
         here = np.flatnonzero(self._counts[:known].any(axis=1))
         if 2 * len(here) < known:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels import aggregation
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended
 from penstock.engine.synopses.directory import Directory
 
@@ -40,7 +41,7 @@ class DistinctValues(Accumulator):
     def _tidy(self) -> None:
         known = len(self._values)
         here = np.flatnonzero(self._times[:known])
-        if known > 1024 and 2 * len(here) < known:
+        if known > COMPACT_ROWS and 2 * len(here) < known:
             self._values.keep(here)
             self._times = self._times[here]
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import aggregation, heaps
 from penstock.engine.kernels.hashing import validity
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended
 from penstock.engine.synopses.order_keys import mapped, order_keys
@@ -87,7 +88,7 @@ class _Heaps(Stateful):
 
     def __init__(self) -> None:
         self._roots = np.full(0, -1, np.int64)
-        self._clear(1024)
+        self._clear(COMPACT_ROWS)
 
     def _clear(self, capacity: int) -> None:
         self._nodes = np.zeros((capacity, 6), np.int64)
@@ -118,7 +119,7 @@ class _Heaps(Stateful):
     def tidy(self) -> bool:
         """Rebuild when removed values are the majority."""
         used = int(self._room[0])
-        if used < 1024 or used < len(self._nodes) // 2:
+        if used < COMPACT_ROWS or used < len(self._nodes) // 2:
             return False
         self._rebuild(2 * len(self._used()))
         return True

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import sorted_bags
 from penstock.engine.kernels.hashing import validity
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values
 from penstock.engine.synopses.accumulators.sorted_bags import SortedBag, Spans
 from penstock.engine.synopses.directory import Directory
@@ -146,7 +147,7 @@ class Recomputed(SortedBag):
     def _store(self, rows: np.ndarray, times: Int64s) -> None:
         super()._store(rows, times)
         here = np.unique(rows[:, 1])
-        if len(self._arguments) > 2 * len(here) + 1024:
+        if len(self._arguments) > 2 * len(here) + COMPACT_ROWS:
             self._arguments.keep(here)
             rows[:, 1] = np.searchsorted(here, rows[:, 1])
 

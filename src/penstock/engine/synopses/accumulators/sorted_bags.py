@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.engine.element import Int64s
 from penstock.engine.kernels import sorted_bags
 from penstock.engine.kernels.hashing import validity
+from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, masked
 from penstock.engine.synopses.order_keys import IntegerKeys, LabelKeys, mapped, order_keys
 
@@ -132,7 +133,7 @@ class Ordered(SortedBag):
     def _store(self, rows: np.ndarray, times: Int64s) -> None:
         super()._store(rows, times)
         for k, (_, turned) in enumerate(self._order()):
-            if self._keys[k].size() > 2 * len(rows) + 1024:
+            if self._keys[k].size() > 2 * len(rows) + COMPACT_ROWS:
                 self._keys[k].keep(_turned(rows[:, 2 + 2 * k], turned))
 
     def nbytes(self) -> int:
