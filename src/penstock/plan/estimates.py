@@ -313,23 +313,21 @@ class Totals:
         )
         linear = not any(map(_reads_sums, known.values()))
         counts = list(dict.fromkeys(name.replace(" total ", " count ", 1) for name in known))
-        reach = self._reach(value, variance, counts, linear)
-        return _minus(value, reach), _plus(value, reach)
+        reach = self._reach(variance, counts, linear)
+        exact = Call("=", (_sum(self._beyond(c, 2) for c in counts), _number(0.0)), pa.bool_())
+        ends = _minus(value, reach), _plus(value, reach)
+        low, high = (Call("case", (exact, value, end), DOUBLE) for end in ends)  # infinite values too
+        return low, high
 
-    def _reach(
-        self, value: Expression, variance: Expression, counts: Sequence[str], linear: bool
-    ) -> Expression:
-        """How far the bounds are from the value."""
+    def _reach(self, variance: Expression, counts: Sequence[str], linear: bool) -> Expression:
+        """How far the bounds are from a value that is not exact."""
         z = NormalDist().inv_cdf((1 + self.confidence) / 2)
         degrees = _least([self._effective(c) for c in counts])
         if not linear:
             degrees = _minus(degrees, _number(1.0))
             few = _over(self._clusters, _minus(self._clusters, _number(1.0)))
             variance = _times(variance, few)
-        reach = _times(_student(z, _at_least(degrees, 1.0)), _root(variance))
-        certain = Call("=", (_sum(self._beyond(c, 2) for c in counts), _number(0.0)), pa.bool_())
-        none = Call("*", (_number(0.0), value), DOUBLE)  # NULL if the value is
-        return Call("case", (certain, none, reach), DOUBLE)
+        return _times(_student(z, _at_least(degrees, 1.0)), _root(variance))
 
     def _effective(self, count: str) -> Expression:
         """The effective number of clusters: fewer if their weights differ."""
