@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -89,6 +90,21 @@ REGRESSIONS: dict[str, Case] = {
         "SELECT r0.a AS c0 FROM S AS r0 UNION SELECT r1.a AS c0 FROM S AS r1, T AS r2 WINDOW 1",
         {"S": [(1, {"a": 1}), (5, {"a": 2})], "T": [(2, {"a": 1})]},
         {"S": "a INT", "T": "a INT"},
+    ),
+    "a row of an outer join without a timestamp is the first, not left out": Case(
+        "SELECT FIRST(r1.a) AS f, LAST(r1.a) AS l, COLLECT_LIST(r1.a) AS c "
+        "FROM S AS r0 FULL JOIN R AS r1 ON r0.a = r1.a",
+        {
+            "S": [(1, {"a": 3}), (2, {"a": 2}), (3, {"a": 4})],
+            "R": [(0, "+", {"a": 1}), (0, "+", {"a": 2}), (3, "+", {"a": 5})],
+        },
+        {"S": "a INT", "R": "a INT"},
+    ),
+    "an estimate of infinite values from a sample of all rows is exact": Case(
+        "SELECT SUM(r0.y) AS c0, AVG(r0.y) AS c1 FROM T [RANGE 2] AS r0, T [RANGE 2] AS r1 "
+        "WHERE r0.a = r1.a GROUP BY r0.a WITHIN MEMORY 900 ROWS SAMPLE UNIFORM",
+        {"T": [(0, {"a": 1, "y": inf}), (0, {"a": 2, "y": nan}), (1, {"a": 1, "y": -inf})]},
+        {"T": "a INT, y DOUBLE"},
     ),
 }
 

@@ -77,14 +77,14 @@ class Grouping:
     def _time(self, node: exp.Expr) -> Expression:
         """The time of a row: the latest timestamp of the stream rows it is joined from."""
         columns = stamped(self.rows)[1] if self.rows is not None else ()
-        if not columns:
+        if self.rows is None or not columns:
             word = call_in(node, self.scope.functions) or node
             hint = "name an order: MIN_BY(x, key), MAX_BY(x, key), COLLECT_LIST(x ORDER BY key)"
             raise error(
                 f"{word.name.upper()} needs the order of rows, and these rows have no timestamps", node, hint
             )
         self.in_order = True
-        return latest(columns)
+        return latest(columns, self.rows)
 
     def over_groups(self, bound: Expression, node: exp.Expr) -> Expression:
         """A bound item with its keys replaced by the key columns; other columns of the rows are rejected."""

@@ -1,7 +1,8 @@
 """The timestamps of stream rows as columns, for what depends on the order in which rows came.
 
-A row's time is the latest timestamp of the stream rows that it is joined from. Rows of tables and relations
-have none, nor has a row of an aggregate, a set operation or DISTINCT, which may stand for several.
+A row's time is the latest timestamp of the stream rows that it is joined from; those of a side of an outer
+join without a match are NULL. Rows of tables and relations have none, nor has a row of an aggregate, a set
+operation or DISTINCT, which may stand for several.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.engine.element import BEFORE_TIME
 from penstock.engine.operators import stamp
-from penstock.expression import Call, Column, Expression
+from penstock.expression import Call, Column, Expression, Literal
 from penstock.plan.logical.join import Join
 from penstock.plan.logical.operator import Logical, Needed, PerRow
 from penstock.plan.logical.outer_join import OuterJoin
@@ -76,6 +78,23 @@ def stamped(node: Logical) -> tuple[Logical, tuple[Column, ...]]:
     return node, ()
 
 
-def latest(columns: tuple[Column, ...]) -> Expression:
-    """The latest of some timestamps; those of a side of an outer join without a match are NULL."""
-    return columns[0] if len(columns) == 1 else Call("greatest", columns, TICKS)
+def latest(columns: tuple[Column, ...], rows: Logical) -> Expression:
+    """The time of rows, the last of their timestamps; that of a row without any is before all others."""
+    time = columns[0] if len(columns) == 1 else Call("greatest", columns, TICKS)
+    return Call("coalesce", (time, Literal(BEFORE_TIME, TICKS)), TICKS) if _lacks_time(rows) else time
+
+
+def _lacks_time(node: Logical) -> bool:
+    """Whether rows may have no stream row in them, as an outer join has of a relation without a match."""
+    match node:
+        case Window():
+            return False
+        case OuterJoin():
+            return any(map(_lacks_time, node.passed_on))
+        case Join():
+            return all(map(_lacks_time, node.inputs))
+        case Select(below) | Project(below):
+            return _lacks_time(below)
+        case SemiJoin():
+            return _lacks_time(node.left)
+    return True
