@@ -34,6 +34,12 @@ def test_a_long_in_list_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) < 10_000
 
 
+def test_twenty_outer_joins_start() -> None:
+    """Each reads the one before in two ways: the work follows the operators, not the paths through them."""
+    joins = " ".join(f"LEFT JOIN S [NOW] AS s{n} ON s{n}.a = s{n - 1}.a" for n in range(1, 21))
+    assert rows(f"SELECT RSTREAM(s0.a, s20.s) FROM S [NOW] AS s0 {joins}") == [(1, "x"), (2, "y"), (3, "z")]
+
+
 def test_grouping_sets_of_many_keys() -> None:
     wide = {"W": [(1, {f"c{n}": n for n in range(64)})]}
     keys = [f"c{n}" for n in range(64)]

@@ -9,9 +9,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.synopses.accumulators.base import Segments
+from penstock.engine.synopses.accumulators.doubles import DOUBLES
 from penstock.errors import DataError
 
 
@@ -68,6 +72,59 @@ def test_doubles(seed: int, partitions: int) -> None:
         if n > 1:
             assert math.isclose(variance, nearest(off / (n - 1)), rel_tol=1e-13, abs_tol=1e-320)
             assert math.isclose(deviation, _root(off / (n - 1)), rel_tol=1e-13, abs_tol=1e-320)
+
+
+def combined(parts: list[list[float]]) -> float:
+    """VAR_POP from the states of some partitions."""
+
+    def run(name: str, column: pa.Array) -> pa.Array:
+        result = pa.binary() if name == "spread_state" else pa.float64()
+        accumulator = DOUBLES[name]((column.type,), result, False)
+        accumulator.room_for(1)
+        entering = np.ones(len(column), np.int64)
+        segments = Segments(np.array([0, len(column)]), np.zeros(1, np.int64), entering)
+        return accumulator.update(segments, column)[1]
+
+    states = [run("spread_state", pa.array(part, pa.float64())) for part in parts]
+    return run("var_pop", pa.concat_arrays(states))[0].as_py()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [[2.0, -1.0, -1.0]],
+        [[1.0, -1.0], [2.0, -2.0], [0.0]],
+        [[1.0, -1.0], [1e300, -1e300]],
+        [[2.0**130, 1.0, -1.0], [3.0]],
+        [[3.0], [2.0**130, 1.0, -1.0]],
+        [[2.0**190, 1.0, -1.0], [2.0**190, -(2.0**190)]],
+        [[1e-300, -1e-300], [1.0, -1.0], [1e200, -1e200, 5.0]],
+        [[2.0**200, -(2.0**200), 1.0], [2.0**-60]],
+    ],
+)
+def test_sums_that_cancel_leave_their_squares(parts: list[list[float]]) -> None:
+    """The sum of a partition may be zero, or of another size than its values and their squares."""
+    values = [Fraction(v) for part in parts for v in part]
+    mean = sum(values, Fraction(0)) / len(values)
+    off = sum((v - mean) ** 2 for v in values)
+    assert math.isclose(combined(parts), nearest(off / len(values)), rel_tol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_states_of_random_partitions(seed: int) -> None:
+    rng = random.Random(seed)
+    values = [sign * v for v in drawn(seed)[:12] if abs(v) < 1e150 for sign in (1, -1)] + drawn(seed)[12:14]
+    values = [v for v in values if abs(v) < 1e150] or [1.0]
+    rng.shuffle(values)
+    parts = [values[n::3] for n in range(3)] if seed % 2 else [sorted(values, key=abs), [rng.choice(values)]]
+    test_sums_that_cancel_leave_their_squares([p for p in parts if p])
+
+
+def test_variance_over_partitions_of_values_that_cancel() -> None:
+    rows = [(15, {"a": a, "p": True}) for a in (2, -1, -1)]
+    query = "SELECT VAR_POP(x.a) AS v FROM S [NOW] AS x ANTI JOIN S AS y ON y.a > 8 WHERE x.p = x.p"
+    found = penstock.evaluate(query, {"S": rows}, {"S": "a INT, p BOOLEAN"}, partitions=2)
+    assert found == [(15, "+", {"v": 2.0})]
 
 
 def _root(square: Fraction) -> float:

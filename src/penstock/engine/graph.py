@@ -526,17 +526,28 @@ def _pairs(a: Entity, b: Entity) -> Iterator[tuple[Entity, Entity]]:
 
 
 def producers_first(entity: Entity) -> Iterator[Entity]:
-    """An operator after those that its output depends on."""
-    for producer in entity.producers:
-        yield from producers_first(producer)
-    yield entity
+    """An operator after those that its output depends on, each once."""
+    done: set[Entity] = set()
+
+    def after_producers(found: Entity) -> Iterator[Entity]:
+        if found not in done:
+            done.add(found)
+            for producer in found.producers:
+                yield from after_producers(producer)
+            yield found
+
+    return after_producers(entity)
 
 
 def upstream(entity: Entity) -> Iterator[Entity]:
-    """An operator and those that its output depends on."""
-    yield entity
-    for producer in entity.producers:
-        yield from upstream(producer)
+    """An operator and those that its output depends on, each once."""
+    done, waiting = set[Entity](), [entity]
+    while waiting:
+        found = waiting.pop()
+        if found not in done:
+            done.add(found)
+            yield found
+            waiting += reversed(found.producers)
 
 
 def synopses(value: Any) -> Iterator[Stateful]:

@@ -210,12 +210,12 @@ class Node(ABC):
         """Whether it keeps rows of a window, which queries may share."""
         return False
 
-    @property
+    @cached_property  # of inputs that several nodes read, not for each of them again
     def streams(self) -> frozenset[str]:
         """The names of the inputs that it reads, tables left out."""
         return frozenset().union(*(i.streams for i in self.inputs))
 
-    @property
+    @cached_property
     def span(self) -> int:
         """The ticks of the longest time window in it."""
         return max((i.span for i in self.inputs), default=0)
@@ -250,7 +250,7 @@ class Node(ABC):
 
 
 def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The node with each of its inputs changed."""
+    """The node with each of its inputs changed; itself if none is."""
     new: dict[str, Any] = {}
     for f in fields(node):
         value = getattr(node, f.name)
@@ -258,7 +258,15 @@ def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
             new[f.name] = change(value)
         elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
             new[f.name] = tuple(map(change, value))
-    return replace(node, **new) if new else node
+    same = all(_same(getattr(node, name), value) for name, value in new.items())
+    return node if same else replace(node, **new)
+
+
+def _same(old: Node | tuple[Node, ...], new: Node | tuple[Node, ...]) -> bool:
+    """Whether these are the very nodes: to compare plans by value takes as long as they have paths."""
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        return all(a is b for a, b in zip(old, new, strict=True))
+    return old is new
 
 
 def nodes(*roots: Node) -> Iterator[Node]:

@@ -213,7 +213,7 @@ def since(root: Node, instants: Mapping[str, int]) -> Node:
 
 def _with_own_store(new: Node, node: Node, instants: Mapping[str, int]) -> Node:
     """A window over other rows than those of its plan needs a store of its own for them."""
-    if new == node or not isinstance(new, SeqWindow) or not new.store:
+    if new is node or not isinstance(new, SeqWindow) or not new.store:
         return new
     bounds = ", ".join(f"{name} {first}" for name, first in sorted(instants.items()))
     return replace(new, store=f"{new.store} since {bounds}")

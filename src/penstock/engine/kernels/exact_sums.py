@@ -112,19 +112,28 @@ def place(groups_of: Int64s, valid: Bools, bits: np.ndarray, first: Int64s, far_
 def place_states(
     groups_of: Int64s, valid: Bools, offsets: Int64s, words: Int64s, first: Int64s, far_of: Int64s
 ) -> Int64s:
-    """The same for states."""
+    """The same for states. Values may cancel in a sum, so that their squares are elsewhere than it is."""
     wanted = np.empty(len(groups_of), np.int64)
     count = 0
     for i in range(len(groups_of)):
         g = groups_of[i]
         if not valid[i] or far_of[g] != UNPLACED:
             continue
-        at, size = words[offsets[i] + HEAD - 2], words[offsets[i] + HEAD - 1]
-        if size == 0:
+        state = words[offsets[i] : offsets[i + 1]]
+        at, size = state[HEAD - 2], state[HEAD - 1]
+        of_squares = len(state) - HEAD - size - 1
+        squares_at = state[HEAD + size] if of_squares > 0 else 0
+        if size == 0 and of_squares <= 0:
             continue
         if first[g] == UNPLACED:
-            first[g] = max(at - 1, 0)
-        if at < first[g] or at + size > first[g] + NEAR - 1:
+            least = at if of_squares <= 0 else squares_at // 2 if size == 0 else min(at, squares_at // 2)
+            first[g] = max(least - 1, 0)
+        start = first[g]
+        fits = size == 0 or (at >= start and at + size <= start + NEAR - 1)
+        if of_squares > 0:
+            end = 2 * start + NEAR_SQUARES - 1
+            fits = fits and squares_at >= 2 * start and squares_at + of_squares <= end
+        if not fits:
             far_of[g] = -2
             wanted[count] = g
             count += 1

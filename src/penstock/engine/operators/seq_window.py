@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -70,7 +71,7 @@ class SeqWindow(Unary):
     def keeps_window(self) -> bool:
         return not self.is_momentary
 
-    @property
+    @cached_property
     def span(self) -> int:
         own = self.size if self.kind == "range" else None
         return max(own or 0, self.input.span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -42,7 +43,7 @@ class Source(Node):
     def pattern(self) -> Pattern:
         return self.changes
 
-    @property
+    @cached_property
     def streams(self) -> frozenset[str]:
         return frozenset(() if self.table else (self.input,))
 
