@@ -38,6 +38,8 @@ from penstock.workloads.files import EPOCH, MICROS
 PARTITIONS, WARMUP = 2, 2
 NO_LOSS = 1.05
 """Upper end of the interval of adaptive over mjoin where caches do not pay."""
+DEFAULT = Plan("adaptive", "adaptive")
+"""What queries run with unless they say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def judge(runs: Mapping[str, Run]) -> Compared:
 
 
 def measured(workload: Workload, steps: int, probes: bool = True) -> Compared:
-    plans = [Plan("mjoin"), Plan("adaptive", "adaptive")]
+    plans = [Plan("mjoin"), DEFAULT]
     plans += [plain_probes(), drop_probes()] if probes else []
     count = max(round(steps * workload.steps), 12)
     batches = workload.batches(count)
@@ -114,10 +116,10 @@ def on_engine(steps: int, only: str | None, loss: bool) -> None:
     Console(width=150).print(table)
 
 
-def explained(steps: int, only: str | None) -> str:
+def explained(steps: int, only: str | None, plan: Plan = DEFAULT) -> str:
     """``explain`` of a workload that has run for some steps."""
     workload = next(w for w in WORKLOADS if only is None or only in w.name)
-    made, _ = engine(workload.query, workload.streams, workload.change(Plan("adaptive", "adaptive")))
+    made, _ = engine(workload.query, workload.streams, workload.change(plan))
     for number in range(steps):
         made.step(arrivals(workload.rows(number), number, workload.ticks))
     return explain_running(measurements(made.measure()))
