@@ -209,8 +209,8 @@ def described(definition: Input) -> dict[str, str]:
     options = definition.options
     time = "" if options.time.kind == "timestamp" else f" in {options.time.unit}"
     seen = ", as seen" if options.adaptive else ""
-    late = f", out of order by up to {options.skew} ticks{seen}" if options.skew else ""
-    idle = f", idle after {options.idle_after} ticks" if options.idle_after is not None else ""
+    late = f", out of order by up to {options.time.length(options.skew)}{seen}" if options.skew else ""
+    idle = f", idle after {options.time.length(options.idle_after)}" if options.idle_after is not None else ""
     found = {options.timestamp: f"the timestamp{time}{late}{idle}"} if options.timestamp else {}
     heavy = {column: f"heavy: {', '.join(map(str, values))}" for column, values in options.heavy}
     told = {**heavy, **found}

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Within:
-    """An adherence parameter: ``k`` rows or ticks."""
+    """An adherence parameter: ``k`` rows or ticks, which are ``length`` of time."""
 
     k: int = 0
     by_rows: bool = False
+    length: str = field(default="0 SECONDS", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.k} {'row' if self.by_rows else 'tick'}{'' if self.k == 1 else 's'}"
+        return f"{self.k} row{'s' * (self.k != 1)}" if self.by_rows else self.length
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import pyarrow as pa
 
@@ -10,6 +11,15 @@ from penstock.errors import CatalogError
 
 TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 
+SECONDS = {
+    "microsecond": Fraction(1, 1_000_000),
+    "millisecond": Fraction(1, 1_000),
+    "second": Fraction(1),
+    "minute": Fraction(60),
+    "hour": Fraction(3_600),
+    "day": Fraction(86_400),
+}
+"""Units of time by what they are called."""
 MOST_TICKS = 1 << 61
 """Largest timestamp and largest length of time: the sums of a few of them fit into 64 bits."""
 RESERVED = "#"
@@ -72,6 +82,18 @@ class TimeDomain:
     @property
     def ticks_per_second(self) -> int:
         return TICKS_PER_SECOND[self.unit]
+
+    def length(self, ticks: int) -> str:
+        """A length of time as CQL writes it, in the largest unit that it is a whole number of.
+
+        >>> [TimeDomain().length(ticks) for ticks in (0, 1, 90, 120)], TIMESTAMP_TIME.length(5_000_001)
+        (['0 SECONDS', '1 SECOND', '90 SECONDS', '2 MINUTES'], '5000001 MICROSECONDS')
+        """
+        sizes = {unit: seconds * self.ticks_per_second for unit, seconds in SECONDS.items()}
+        whole = [unit for unit, size in sizes.items() if ticks and (ticks / size).denominator == 1]
+        unit = whole[-1] if whole else "second"
+        count = int(ticks / sizes[unit])
+        return f"{count} {unit.upper()}{'S' * (count != 1)}"
 
     @property
     def ts_type(self) -> pa.DataType:

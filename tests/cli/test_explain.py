@@ -72,3 +72,22 @@ def test_shows_the_cost_of_each_direction_and_of_the_runner_up(explain):
         assert " ns with 1,000 rows (assumed); next " in costs[0]
         assert costs[1].startswith(f"  into B: {methods[1]}, ")
     assert " with 20 rows; next " in costs[1]
+
+
+@pytest.mark.parametrize("time", ["ts TIMESTAMP", "ts BIGINT"])
+def test_lengths_of_time_are_in_units_whatever_a_tick_is(explain, time):
+    """Operators count ticks, which are microseconds of TIMESTAMP time."""
+    text = SCRIPT.replace("ts TIMESTAMP", time).partition("-- a comment")[0]
+    kept = "CLUSTERED BY (pid) WITHIN 3 SECONDS FOREIGN KEY (pid) REFERENCES C (pid) WITHIN 5 MINUTES"
+    text = text.replace("FROM PARQUET 'b'", f"{kept} FROM PARQUET 'b'")
+    output = explain(
+        f"{text} SELECT C.pid FROM C, B WINDOW (C, B) 90 SECONDS WHERE C.pid = B.pid;"
+        "SELECT RSTREAM(pid) EVERY 2 MINUTES FROM C [RANGE 10 SECONDS];"
+        "SELECT C.pid FROM C [RANGE 1 HOUR], B [RANGE 1 DAY] WHERE C.pid = B.pid;"
+    ).output
+    assert "w-join WINDOW 90 SECONDS, C.pid = B.pid" in output
+    assert "[rows are kept for C 90 SECONDS, B 90 SECONDS]" in output
+    assert "r-stream every 2 MINUTES" in output
+    assert "rows of C join those of B within 5 MINUTES of them" in output
+    assert "B is clustered by pid within 3 SECONDS" in output
+    assert "000000" not in output and " ticks" not in output

@@ -109,7 +109,7 @@ def test_statements_that_list(spark: Any, tmp_path: Path) -> None:
         assert [name for name, _ in shown] == ["SysStream", "Listed"] and shown[1][1] == "a INT, t BIGINT"
         assert rows(ps, "SHOW TABLES") == []
         assert rows(ps, "SHOW VIEWS") == [("v", "SELECT a, COUNT(*) AS n FROM Listed GROUP BY a")]
-        noted = ("t", "BIGINT", "the timestamp in seconds, out of order by up to 3 ticks")
+        noted = ("t", "BIGINT", "the timestamp in seconds, out of order by up to 3 SECONDS")
         assert rows(ps, "DESCRIBE listed") == [("a", "INT", ""), noted]
         assert rows(ps, "DESCRIBE v") == [("a", "INT", ""), ("n", "BIGINT", "")]
         query = "SELECT a FROM Listed [RANGE 5]"

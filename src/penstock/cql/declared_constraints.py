@@ -19,7 +19,7 @@ from penstock.cql.syntax.errors import error
 from penstock.cql.syntax.nodes import Duration, RowCount
 from penstock.errors import CQLError
 from penstock.functions import types
-from penstock.schema import sql_name
+from penstock.schema import TimeDomain, sql_name
 
 OPTIONS = ("primary_key", "references", "clustered_by", "ordered_by")
 """The options that declare constraints, as arguments of ``Session.create_stream``."""
@@ -27,6 +27,10 @@ OPTIONS = ("primary_key", "references", "clustered_by", "ordered_by")
 
 class Source(Protocol):
     """The columns of an input, and its time."""
+
+    @property
+    def time(self) -> TimeDomain:
+        """What its ticks are."""
 
     def column(self, given: Any, clause: str) -> pa.Field:
         """A column by its name in any case."""
@@ -110,16 +114,20 @@ def _within(given: Any, clause: str, source: Source) -> Within:
         hint = f"write {number} ROWS, or a length of time such as {number} SECONDS"
         raise error(f"{clause} ... WITHIN {number} has no unit", _place(given), hint)
     if isinstance(given, Duration):
-        return Within(source.length(given, f"{clause} ... WITHIN"))
+        return _by_time(source.length(given, f"{clause} ... WITHIN"), source)
     if found := re.fullmatch(r"\s*(\S+)\s+rows?\s*", str(given), re.IGNORECASE):
         return _rows(found[1], clause, None)
     try:
-        return Within(source.length(given, "DISORDER"))
+        return _by_time(source.length(given, "DISORDER"), source)
     except CQLError:
         hint = "write e.g. '500 rows' or '2 seconds'"
         raise error(
             f"{clause}: {given!r} is neither a number of rows nor a length of time", None, hint
         ) from None
+
+
+def _by_time(k: int, source: Source) -> Within:
+    return Within(k, length=source.time.length(k))
 
 
 def _rows(number: str, clause: str, at: exp.Expr | None) -> Within:

@@ -18,7 +18,7 @@ from penstock.cql.clauses.joins import Joined, JoinInput
 from penstock.cql.clauses.windows import BETWEEN
 from penstock.cql.names.context import Context
 from penstock.cql.names.scope import Item, Scope
-from penstock.cql.syntax.duration import SECONDS, is_bare, ticks
+from penstock.cql.syntax.duration import is_bare, ticks
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import StreamsWindow, WindowClause
 from penstock.plan.budgeted import replaced
@@ -170,19 +170,9 @@ def _windowed(node: Logical, name: str, reach: int, context: Context) -> Logical
     assert isinstance(node, Window)
     if node.spec is not BETWEEN:
         return node
-    text = "[NOW]" if reach == 0 else f"[RANGE {_length(reach, context.time)}]"
+    text = "[NOW]" if reach == 0 else f"[RANGE {context.time.length(reach)}]"
     context.note(f"{name} has no window: {text} follows from WINDOW")
     return replace(node, spec=WindowSpec("range", reach, text=text))
-
-
-def _length(reach: int, time: TimeDomain) -> str:
-    """A length of time in the largest unit that it is a whole number of."""
-    for unit, seconds in reversed(SECONDS.items()):
-        size = seconds * time.ticks_per_second
-        if size.denominator == 1 and reach % int(size) == 0:
-            count = reach // int(size)
-            return f"{count} {unit.upper()}{'S' * (count != 1)}"
-    return str(reach)
 
 
 def _with_nodes(joined: Joined, items: dict[str, Item], nodes: dict[str, Logical]) -> Joined:

@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from penstock.budget import POLICIES, SCHEMES, Maximize, Sample, Within
 from penstock.cql.names.context import Context
-from penstock.cql.syntax.duration import SECONDS
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import GoalClause, RelationToStream, WithinClause
 from penstock.plan import budgeted, logical
 from penstock.plan.estimates import SampleError
 from penstock.plan.sampled import is_sampled, sampled
+from penstock.schema import SECONDS
 
 BYTES = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 

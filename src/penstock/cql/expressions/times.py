@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from penstock.cql.expressions import functions
-from penstock.cql.syntax.duration import ALIASES, SECONDS
+from penstock.cql.syntax.duration import ALIASES
 from penstock.cql.syntax.errors import did_you_mean, error, text_of_node, unsupported
 from penstock.expression import Call, Expression, Literal
 from penstock.functions import FUNCTIONS, intervals, types
 from penstock.functions.times import DISTANCE_UNITS, seconds_and_fraction
 from penstock.functions.types import BIGINT, DATE, INT, STRING, coerce
-from penstock.schema import INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, sql_name
+from penstock.schema import INTERVAL, SECONDS, TIMESTAMP, TIMESTAMP_NTZ, sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder

@@ -8,16 +8,8 @@ from sqlglot import exp
 
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import Duration, DurationPart
-from penstock.schema import MOST_TICKS, TimeDomain
+from penstock.schema import MOST_TICKS, SECONDS, TimeDomain
 
-SECONDS = {
-    "microsecond": Fraction(1, 1_000_000),
-    "millisecond": Fraction(1, 1_000),
-    "second": Fraction(1),
-    "minute": Fraction(60),
-    "hour": Fraction(3_600),
-    "day": Fraction(86_400),
-}
 ALIASES = {"us": "microsecond", "ms": "millisecond", "sec": "second", "min": "minute"}
 
 

@@ -21,6 +21,7 @@ from itertools import combinations, pairwise, permutations
 import numpy as np
 
 from penstock.engine.element import Bools, Int64s
+from penstock.schema import TimeDomain
 
 
 class UnconnectedError(Exception):
@@ -104,21 +105,22 @@ class WindowGraph:
         forward, backward = ([a <= b for a, b in pairs], [a >= b for a, b in pairs])
         return ok & (np.logical_and.reduce(forward) | np.logical_and.reduce(backward))
 
-    def text(self, labels: Sequence[str]) -> str:
-        """The windows in CQL, in ticks; ``labels``: names of the streams."""
+    def text(self, labels: Sequence[str], time: TimeDomain) -> str:
+        """The windows in CQL; ``labels``: names of the streams."""
         if self.uniform and not self.path:
-            return f"WINDOW {self.span}"
-        said = [self._pair(i, j, labels) for i, j in combinations(range(len(self)), 2)]
+            return f"WINDOW {time.length(self.span)}"
+        said = [self._pair(i, j, labels, time) for i, j in combinations(range(len(self)), 2)]
         path = ", ".join(labels[i] for i in self.path)
         return " AND ".join([*([f"in the order {path} or the reverse"] if path else []), *said])
 
-    def _pair(self, i: int, j: int, labels: Sequence[str]) -> str:
-        later, earlier = self.bounds[i][j], self.bounds[j][i]
+    def _pair(self, i: int, j: int, labels: Sequence[str], time: TimeDomain) -> str:
+        bounds = self.bounds[i][j], self.bounds[j][i]
+        later, earlier = map(time.length, bounds)
         if later == earlier:
             return f"WINDOW ({labels[i]}, {labels[j]}) {later}"
-        if earlier == 0:
+        if not bounds[1]:
             return f"DWINDOW ({labels[i]}, {labels[j]}) {later}"
-        if later == 0:
+        if not bounds[0]:
             return f"DWINDOW ({labels[j]}, {labels[i]}) {earlier}"
         return f"{labels[j]} from {earlier} before {labels[i]} to {later} after"
 

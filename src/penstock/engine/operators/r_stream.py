@@ -12,7 +12,7 @@ the tuple alone determines its instant; nothing waits and nothing is stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,16 +23,18 @@ from penstock.engine.operator import Clock, Growth, Operator, StartContext, ToSt
 from penstock.engine.settings import MOST_RSTREAM_ROWS
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
+from penstock.schema import TimeDomain
 
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class RStream(ToStream):
-    """Relation stream. ``every`` None: at instants with input."""
+    """Relation stream. ``every`` None: at instants with input. ``time``: what a tick is, in words."""
 
     every: int | None = 1
     momentary: bool = False
+    time: TimeDomain = field(default=TimeDomain(), repr=False, compare=False)
 
     name = "r-stream"
 
@@ -41,7 +43,7 @@ class RStream(ToStream):
             return "at once"
         if self.every is None:
             return "at every instant with input"
-        return "at every tick" if self.every == 1 else f"every {self.every} ticks"
+        return "at every tick" if self.every == 1 else f"every {self.time.length(self.every)}"
 
     @property
     def waits(self) -> bool:

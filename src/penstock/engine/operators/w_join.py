@@ -16,7 +16,7 @@ life begins at its timestamp; other joins with windows between streams run as ``
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import fmean
 
@@ -33,6 +33,7 @@ from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Kind, Property, Reading, under
+from penstock.schema import TimeDomain
 from penstock.streamon.settings import SLICE_TUPLES, W_JOIN
 from penstock.streamon.w_join import AdaptiveWJoin
 
@@ -43,13 +44,15 @@ class WJoin(MJoin):
 
     ``algorithm``: one of ``W_JOINS``, or adaptive. ``spare``: by input, the ticks by which its window is
     longer than its rows are needed. ``own``: where partitions have slices of time, by input the column that
-    marks rows in the partition's slices; a result belongs where its earliest row is marked.
+    marks rows in the partition's slices; a result belongs where its earliest row is marked. ``time``: what a
+    tick is, in words.
     """
 
     between: WindowGraph = WindowGraph((), ())
     algorithm: str = "adaptive"
     spare: tuple[int, ...] = ()
     own: tuple[str, ...] = ()
+    time: TimeDomain = field(default=TimeDomain(), repr=False, compare=False)
 
     name = "w-join"
     probes_by_cost = False
@@ -60,11 +63,11 @@ class WJoin(MJoin):
 
     def describe(self) -> str:
         said = super().describe() if self.classes or self.bands or self.residual else ""
-        return ", ".join(filter(None, [self.between.text(self.labels), said]))
+        return ", ".join(filter(None, [self.between.text(self.labels, self.time), said]))
 
     def details(self) -> Iterator[str]:
-        kept = [f"{label} {self.between.reach(i)}" for i, label in enumerate(self.labels)]
-        yield f"rows are kept for {', '.join(kept)} ticks"
+        kept = (f"{label} {self.time.length(self.between.reach(i))}" for i, label in enumerate(self.labels))
+        yield f"rows are kept for {', '.join(kept)}"
         usable = self.algorithms()
         if len(usable) == 1:
             yield f"algorithm {usable[0]}"

@@ -104,4 +104,4 @@ class ToStream(Unary):
         if self.every is None and self.input.is_momentary and below.pattern is Pattern.EXPIRING:
             return r_stream.RStream(below, momentary=True)
         every = self.every or (None if self.reads_instants(context.time) else 1)
-        return r_stream.RStream(context.changing(below), every)
+        return r_stream.RStream(context.changing(below), every, time=context.time)

@@ -92,7 +92,12 @@ class WJoin(Join):
         joined = context.join_of(parts, self.parts, conjuncts, output)
         own = [n for part in parts for n in part.schema.names if is_own(n)] if sliced else []
         return w_join.WJoin(
-            **joined, between=graph, algorithm=context.w_join, spare=tuple(spare), own=tuple(own)
+            **joined,
+            between=graph,
+            algorithm=context.w_join,
+            spare=tuple(spare),
+            own=tuple(own),
+            time=context.time,
         )
 
     def _member(self, part: Logical) -> int:
