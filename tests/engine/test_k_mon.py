@@ -289,9 +289,24 @@ def test_membership_agrees_with_python() -> None:
         for row, (n, _) in enumerate(beside.tolist())
     )
     assert beside[:, 1].tolist() == [int(some[:row][one[:row] == one[row]].sum()) for row in some]
-    keys = random.integers(0, 9, (60, 2))
+    keys, new = random.integers(0, 9, (60, 2)), np.arange(60) >= 45
     again = [tuple(k) in set(map(tuple, keys[:i].tolist())) for i, k in enumerate(keys.tolist())]
-    assert membership.repeats(keys).tolist() == again
+    assert membership.repeats(keys, np.ones(60, np.bool_), new) == sum(again[45:])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("asked", [5, 45, 90])
+def test_joined_rows_agree_with_python(columns: int, asked: int) -> None:
+    """Whichever side has fewer rows."""
+    random = np.random.default_rng(8)
+    held, keys = (random.integers(0, 40 if columns == 1 else 7, (100, columns)) for _ in range(2))
+    there, asking = np.arange(100) % 100 < 50, np.arange(100) < asked
+    known = set(map(tuple, held[there].tolist()))
+    expected = [bool(a) and tuple(k) in known for k, a in zip(keys.tolist(), asking, strict=True)]
+    for kernel in (membership.joined_rows, membership.joined_rows.py_func):
+        with np.errstate(over="ignore"):
+            assert kernel(held, there, keys, asking).tolist() == expected
+    assert any(expected) and not membership.joined_rows(held, there, keys, ~asking & asking).any()
 
 
 @pytest.mark.parametrize("seed", range(25))
