@@ -375,6 +375,30 @@ def test_conditions_of_theorem_6_7_1(waiting: bool, over: bool, dropped: bool) -
     assert ((6, 20) not in run.kept("S2", "A", "C")) == dropped
 
 
+def test_rows_that_came_with_the_end_of_their_cluster_meet_the_keys_of_the_no_component() -> None:
+    """In one step: a row of S1 that refers to one that failed, and rows after which none else does."""
+    run = figure_a(S1="CLUSTERED BY (B) WITHIN 0 ROWS")
+    run.put_many("S1", (6, 10), (6, 5), (6, 5))
+    assert run.kept("S1", "A", "B") == set() and run.no("S3") == {(7,)}
+
+
+@pytest.mark.parametrize("clause", ["ORDERED BY (B)", "CLUSTERED BY (B)"])
+def test_many_one_joins_are_the_edges_of_the_tree(clause: str) -> None:
+    """Not the join of the two roots, which the equality of their columns with those of S3 implies: rows of S2
+    that refer to a row which failed are No at once (theorem 6.3.2).
+    """
+    query = "SELECT S1.A FROM S1, S2, S3 WHERE S1.B = S3.B AND S2.B = S3.B AND S3.D < 8"
+    schemas = {"S1": "A INT, B INT", "S2": "A INT, B INT", "S3": "B INT, D INT"}
+    obeyed = f"{clause} WITHIN 9 ROWS"
+    run = Run(query, schemas, {"S1": obeyed, "S2": obeyed, "S3": "PRIMARY KEY (B)"})
+    graph = run.join._node.constraints
+    assert graph is not None and set(graph.edges) == {(0, 2), (1, 2)} == set(graph.tree)
+    run.put("S3", 5, 9)
+    run.put("S1", 1, 5)
+    run.put("S2", 1, 5)
+    assert run.kept("S1", "B") == run.kept("S2", "B") == set()
+
+
 def test_c1_of_theorem_6_7_1() -> None:
     """One of two roots is no cover: that its cluster is over says nothing of rows of the other."""
     query = "SELECT S1.A AS a, S2.A AS b FROM S1, S2, S3 WHERE S1.B = S3.B AND S2.B = S3.B"

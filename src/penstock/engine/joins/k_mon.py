@@ -94,6 +94,7 @@ class KMon(Retention):
             for k, kept in zip(self._relied_on, needed, strict=True)
         ]
         self._choice = NoComponents(needed)
+        self._over: list[Int64s] = []
         self._counted_at = [0] * len(inputs)
         self._timed_at = 0
         self._arrived = self._kept = self.collections = 0
@@ -252,6 +253,8 @@ class KMon(Retention):
         self._sweep(held)
         for i, of in enumerate(held):
             self._remember(i, of, held)
+        # Only now: rows that came since the last look may have keys that none to come has.
+        self._forget_no(self._over, now)
 
     def _sweep(self, held: Sequence[HeldRows]) -> None:
         """Let go rows that are dead, and those that are finished."""
@@ -312,9 +315,9 @@ class KMon(Retention):
             for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
                     of.close(j, are_in(keys, of.key(arrival.of_class)))
-        self._forget_no(over, now)
         for (_, clusters), which in zip(self._of_kind("clustered"), ended, strict=True):
             clusters.forget(which)
+        self._over = over
 
     def _of_kind(self, kind: str) -> list[tuple[InputArrival, Clusters]]:
         return list(zip(self._arrivals(kind), self._clusters, strict=True))
