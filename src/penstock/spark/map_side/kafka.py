@@ -103,7 +103,7 @@ class Topics:
             config,
             given.get("startingoffsets", "latest"),
             None if most is None else _positive("maxOffsetsPerTrigger", most),
-            _positive("timeoutSeconds", given.get("timeoutseconds", str(KAFKA_TIMEOUT_S))),
+            _positive("timeoutSeconds", given.get("timeoutseconds", f"{KAFKA_TIMEOUT_S:g}")),
         )
 
     @property
