@@ -140,7 +140,7 @@ class Catalog(dict[str, Definition]):
                 return
             if if_taken != "replace":
                 hint = "drop it first, replace it or choose another name"
-                raise CatalogError(f"{taken!r} exists already; {hint}")
+                raise CatalogError(f"{taken!r} already exists; {hint}")
             self.drop(taken, definition.kind)
         self[definition.name] = definition
 

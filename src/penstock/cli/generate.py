@@ -65,4 +65,4 @@ def generate_linear_road(out: Path, traffic: LinearRoad) -> None:
 
 def _absent(out: Path, *names: str) -> None:
     if any((out / name).exists() for name in names):
-        raise PenstockError(f"{out} has streams already: name another directory, or remove them")
+        raise PenstockError(f"{out} already has streams; give another directory, or remove them")

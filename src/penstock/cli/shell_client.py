@@ -19,7 +19,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise PenstockError(f"{url!r} is no address of a server; write e.g. http://127.0.0.1:8765")
+            raise PenstockError(f"{url!r} is not the address of a server; write e.g. http://127.0.0.1:8765")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         key = self.get("/api/server")["key"]

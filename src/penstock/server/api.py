@@ -221,7 +221,7 @@ def _results(app: FastAPI, model: Model) -> None:
     def opened(key: str) -> Feed:
         feed = model.backend.feed(model.query(key).key)
         if not streams.acquire(blocking=False):
-            raise CatalogError(f"{MOST_STREAMS} results are read already; close one of them")
+            raise CatalogError(f"{MOST_STREAMS} results are being read, the most at once; close one of them")
         return feed
 
     async def stream(

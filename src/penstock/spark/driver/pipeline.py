@@ -183,7 +183,7 @@ class Pipeline:
                 known = self._add(name, text, sink if isinstance(sink, str) else "", history)
             elif _words(known.text) != _words(text):
                 raise PipelineError(
-                    f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
+                    f"pipeline {self.name!r} already has a query {name!r} with another text: {known.text}; "
                     f"drop it first, or choose another name"
                 )
             if sink is not None:
@@ -315,7 +315,7 @@ class Pipeline:
         """
         with self._lock:
             if self._runs:
-                raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
+                raise PipelineError(f"pipeline {self.name!r} is already running; stop it first")
             check_unused(self._directory, self._spark.streams.active)
             self._plan = self._plan or self._fix()
             for name, waiting in list(self._waiting.items()):
