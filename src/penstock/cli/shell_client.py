@@ -69,11 +69,11 @@ class Client:
 def _told(error: urllib.error.HTTPError) -> str:
     """What an error of the server says, with its place in the text."""
     try:
-        told = json.loads(error.read())
+        answer = json.loads(error.read())
     except ValueError:
         return f"the server answered {error.code}"
-    found = told.get("error")
+    found = answer.get("error")
     if not isinstance(found, dict):
-        return f"the server answered {error.code}: {told.get('detail', '')}"
+        return f"the server answered {error.code}: {answer.get('detail', '')}"
     where = f"line {found['line']}, column {found['column']}: " if found.get("line") else ""
     return f"{where}{found['message']}" + (f"; {found['hint']}" if found.get("hint") else "")

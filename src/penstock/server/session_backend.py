@@ -120,9 +120,9 @@ class SessionBackend:
             known, number = self._batches.get(run), int(progress.batchId())
             if known is not None and known.number == number:
                 return known
-            told = json.loads(progress.json())
-            seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1e3
-            rows = int(told.get("numInputRows", 0))
+            report = json.loads(progress.json())
+            seconds = report.get("durationMs", {}).get("triggerExecution", 0) / 1e3
+            rows = int(report.get("numInputRows", 0))
             self._batches = {k: v for k, v in list(self._batches.items())[-KEPT_RUNS:]}
             self._batches[run] = Batch(number, time.time(), seconds, rows)
         return self._batches.get(run)

@@ -51,7 +51,7 @@ from penstock.spark.driver.sinks import Sink, Sinks
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, told
+from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, published
 from penstock.spark.resident import program
 from penstock.spark.wire.results import Results
 
@@ -373,7 +373,7 @@ class Pipeline:
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
         """Show a batch's results to readers; drop the queries that failed in it."""
-        found, failed, applied = told(df.collect())
+        found, failed, applied = published(df.collect())
         with self._lock:
             before = self.results.published()
             applied = max(applied, before.commands)
