@@ -15,8 +15,9 @@ from restless import planned_by
 import penstock
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.joins import operator
-from penstock.engine.joins.caching import JoinCaches, Placement, SegmentCache, segment_of
+from penstock.engine.joins.caching import JoinCaches, Placement
 from penstock.engine.joins.operator import JoinOperator
+from penstock.engine.joins.segments import SegmentCache, segment_of
 from penstock.engine.kernels.caching import distinct
 from penstock.engine.operator import Clock, StartContext
 from penstock.engine.operators.mjoin import MJoin
