@@ -5,7 +5,6 @@ Functions report a mistake by ``raise error(message, node)``; its position is fo
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import Token
 
-from penstock.errors import CQLError, UnsupportedError
+from penstock.errors import CQLError, UnsupportedError, nearest
 
 Place = tuple[int, int] | tuple[None, None]
 
@@ -105,9 +104,8 @@ def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str
     >>> did_you_mean("sise", ["pid", "size"])
     "did you mean 'size'?"
     """
-    by_folded = {c.casefold(): c for c in candidates}
-    near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean '{by_folded[near[0]]}'?" if near else instead or None
+    near = nearest(name, candidates)
+    return f"did you mean '{near}'?" if near else instead or None
 
 
 def from_sqlglot(failure: SqlglotError, text: str) -> CQLError:
