@@ -193,6 +193,8 @@ def _directory(value: str) -> str | None:
     """The absolute path: engines run in other working directories."""
     if value.lower() == "none":
         return None
+    if not value.strip():
+        raise ValueError("write a directory, or none")
     return value.rstrip("/") if "://" in value or value.startswith("file:") else os.path.abspath(value)
 
 
