@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.errors import PenstockError
+from penstock.server.settings import PORT
 
 app = typer.Typer(
     name="penstock",
@@ -138,7 +139,7 @@ def serve(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE.cql]", help="Statements to run first: streams, queries.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
     host: Annotated[
         str, typer.Option(help="The address to listen on; beyond this machine PENSTOCK_TOKEN must be set.")
     ] = "127.0.0.1",
