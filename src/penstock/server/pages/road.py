@@ -20,8 +20,8 @@ class RoadPage:
             names = {str(n): f"Expressway {n}" for n in range(road.expressways)}
             chooser(names, "0", self._choose, "Expressway")
         with element("div", "tiles"):
-            names = ("time", "cars", "congested segments", "accidents", "tolls on all expressways")
-            self._tiles = {name: tile(name) for name in names}
+            shown = ("time", "cars", "congested segments", "accidents", "tolls on all expressways")
+            self._tiles = {name: tile(name) for name in shown}
         with element("div", "card"):
             self._picture = SvgView()
         with section("Accident alerts on all expressways"):
