@@ -105,6 +105,12 @@ def test_a_function_that_gives_not_one_value_a_row(answer: Any, message: str) ->
         )
 
 
+def test_a_function_that_returns_another_type() -> None:
+    message = "function f returned values such as 'no', and it was registered to return INT; register it with"
+    with pytest.raises(penstock.DataError, match=message):
+        penstock.evaluate("SELECT f(k) FROM S [NOW]", S, functions={"f": (lambda k: ["no"] * len(k), "INT")})
+
+
 @pytest.mark.parametrize("element", [(dt.datetime(2026, 1, 1), {"v": 1}), ("1", {"v": 1}), (1,), 7])
 def test_what_is_no_element(element: Any) -> None:
     with pytest.raises(penstock.CatalogError, match=r"an element of 'S' is .* with ts a whole number"):

@@ -17,7 +17,8 @@ from penstock.cost.invalidation import invalidations, lazy_cost
 from penstock.cost.model import HASH, SCAN, Direction, Weight
 from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.invalidation import INVALIDATIONS
-from penstock.engine.synopses.store import KeyOf, Store, Stub
+from penstock.engine.synopses.store import KeyOf, Store
+from penstock.engine.synopses.stub import Stub
 
 RATIOS = (1, 2, 5, 10, 20, 50, 100)
 WINDOW = 600

@@ -17,7 +17,7 @@ from penstock import cql
 from penstock.catalog import SinkDef
 from penstock.cli.script import queries_of, read
 from penstock.cli.session import Stop, local_session, stoppable, user_error
-from penstock.cli.settings import PROGRESS_S, STOP_S
+from penstock.cli.settings import POLL_S, PROGRESS_S, STOP_S
 from penstock.errors import PenstockError
 from penstock.settings import Settings
 
@@ -138,7 +138,7 @@ class Running:
             _log.info("%s: started, run %s", query.name, query.runId)
         looked = time.monotonic()
         try:
-            while any(q.isActive for q in self.queries) and not stop.wait(0.2):
+            while any(q.isActive for q in self.queries) and not stop.wait(POLL_S):
                 self._raise_failure()
                 if time.monotonic() - looked >= PROGRESS_S:
                     looked = time.monotonic()

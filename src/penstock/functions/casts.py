@@ -402,7 +402,7 @@ def spark_name(type_: pa.DataType) -> str:
 
 
 CASTS.define("cast", "any -> type",
-             "`CAST(x AS type)` or `x::type`: as another type, an error if that cannot be",
+             "`CAST(x AS type)`, `x::type` or `INT(x)`: as another type, an error if that cannot be",
              "CAST(' 12' AS INT) -> 12", lambda call, args: cast(args[0], call.type), operator=True,
              raises=lambda call: not cannot_fail(call.args[0].type, call.type),
              spark=_spark_cast)  # fmt: skip

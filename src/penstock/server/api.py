@@ -25,7 +25,15 @@ from penstock.server.api_errors import add_errors, refuse_others, told
 from penstock.server.guard import Access
 from penstock.server.model import Model
 from penstock.server.results import Feed, Reader
-from penstock.server.settings import GONE_S, HEARTBEAT_S, MOST_STREAMS, WATCHED_ROWS
+from penstock.server.settings import (
+    GONE_S,
+    HEARTBEAT_S,
+    MOST_CHANGES,
+    MOST_NAME,
+    MOST_STREAMS,
+    MOST_TEXT,
+    WATCHED_ROWS,
+)
 from penstock.server.views import (
     DecisionView,
     Finding,
@@ -43,21 +51,21 @@ ARROW = "application/vnd.apache.arrow.stream"
 class Text(BaseModel):
     """A query's text."""
 
-    text: str = Field(max_length=100_000)
+    text: str = Field(max_length=MOST_TEXT)
 
 
 class Registration(Text):
     """A query to start; with a pipeline, to be registered in it."""
 
     name: str = Field(pattern=r"^\w[\w-]{0,99}$")
-    pipeline: str | None = Field(default=None, max_length=100)
+    pipeline: str | None = Field(default=None, max_length=MOST_NAME)
     once: bool = False
 
 
 class Values(BaseModel):
     """Settings by name."""
 
-    settings: dict[str, str | int | float] = Field(min_length=1, max_length=20)
+    settings: dict[str, str | int | float] = Field(min_length=1, max_length=MOST_CHANGES)
 
 
 def add_to(app: FastAPI, model: Model, access: Access) -> None:

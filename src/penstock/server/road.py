@@ -22,11 +22,13 @@ from penstock.engine.stage import SIGN, TS
 from penstock.errors import PenstockError
 from penstock.server.settings import (
     DEMO_FILE_S,
+    ROAD_ACCIDENTS,
     ROAD_ALERTS,
     ROAD_EXPRESSWAYS,
     ROAD_RATE,
     ROAD_SECONDS,
     ROAD_SPEED,
+    ROAD_SPREAD,
 )
 from penstock.workloads.files import StreamDirectory
 from penstock.workloads.linear_road import DDL, LinearRoad
@@ -95,8 +97,8 @@ class Road:
             ROAD_SECONDS,
             first_rate=ROAD_RATE,
             last_rate=ROAD_RATE,
-            accidents=20.0,
-            spread=6.0,
+            accidents=ROAD_ACCIDENTS,
+            spread=ROAD_SPREAD,
         )
         self._lock, self._read = threading.Lock(), 0
         self._stopped = threading.Event()

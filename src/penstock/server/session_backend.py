@@ -19,7 +19,7 @@ from penstock.measurement import Measurements
 from penstock.plan.explain import explain
 from penstock.server.backend import Batch, Planned, Run
 from penstock.server.results import Feed
-from penstock.server.settings import FOLLOW_IDLE_S, FOLLOWED_BATCHES, SAMPLE_S
+from penstock.server.settings import FOLLOW_IDLE_S, FOLLOWED_BATCHES, KEPT_RUNS, SAMPLE_S
 from penstock.server.views import ColumnView, InputView, SettingView
 from penstock.spark.driver.commands import settings_of
 from penstock.spark.driver.dataframe import result_schema
@@ -123,7 +123,7 @@ class SessionBackend:
             told = json.loads(progress.json())
             seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1e3
             rows = int(told.get("numInputRows", 0))
-            self._batches = {k: v for k, v in list(self._batches.items())[-200:]}
+            self._batches = {k: v for k, v in list(self._batches.items())[-KEPT_RUNS:]}
             self._batches[run] = Batch(number, time.time(), seconds, rows)
         return self._batches.get(run)
 

@@ -29,7 +29,8 @@ from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.operators.source import Source
 from penstock.engine.settings import ROW_NUMBER_BITS
 from penstock.engine.synopses.partition_counts import PartitionCounts
-from penstock.engine.synopses.store import Store, Stores, Stub
+from penstock.engine.synopses.store import Store, Stores
+from penstock.engine.synopses.stub import Stub
 from penstock.expression import Expression, columns
 from penstock.measurement import Reading
 

@@ -102,11 +102,12 @@ class _Waiting:
 class Pipeline:
     """Queries over some streams, that are registered, read and dropped at any time.
 
-    >>> pipeline = ps.pipeline("traffic", checkpoint="/data/traffic", streams=["C"])     # doctest: +SKIP
-    >>> _ = pipeline.register("sizes", "SELECT pid, SUM(size) AS s FROM C [RANGE 5] GROUP BY pid")
-    ... # doctest: +SKIP
-    >>> pipeline.start()                                                                  # doctest: +SKIP
-    >>> pipeline["sizes"].writeStream.format("console").start()                           # doctest: +SKIP
+    >>> pipeline = ps.pipeline("clicks", checkpoint=f"{folder}/clicks", streams=["Clicks"])
+    >>> pages = pipeline.register("pages", "SELECT page, COUNT(*) AS n FROM Clicks [ROWS 9] GROUP BY page")
+    >>> pages.state                                          # it runs from pipeline.start() on
+    'registered'
+    >>> pages.results.columns                                # what another streaming query reads
+    ['ts', 'op', 'page', 'n']
     """
 
     def __init__(

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import CatalogError, DataError
 from penstock.spark.map_side.kafka_writer import KafkaWriter, Topic
 from penstock.spark.process import generator_without_traceback, without_traceback
-from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S
+from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S, KAFKA_TIMEOUT_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -86,7 +86,7 @@ class Topics:
     config: Mapping[str, str]
     starting: str = "latest"
     most_rows: int | None = None
-    timeout: float = 60.0
+    timeout: float = KAFKA_TIMEOUT_S
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Topics:
@@ -103,7 +103,7 @@ class Topics:
             config,
             given.get("startingoffsets", "latest"),
             None if most is None else _positive("maxOffsetsPerTrigger", most),
-            _positive("timeoutSeconds", given.get("timeoutseconds", "60")),
+            _positive("timeoutSeconds", given.get("timeoutseconds", f"{KAFKA_TIMEOUT_S:g}")),
         )
 
     @property
