@@ -217,7 +217,7 @@ def test_keys_land_in_different_tasks(spark: Any, tasks: int) -> None:
 def test_null_timestamps_are_refused(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
     files.add([(1, 1), (2, None), (3, None)])
     failure = error_of(counted(spark, files), tmp_path / "c")
-    assert "stream 'S': " in failure and "0000.parquet, row 2: column 't' is NULL; mend it" in failure
+    assert "stream 'S': " in failure and "0000.parquet, row 2: column 't' is NULL; correct it" in failure
 
 
 def test_an_engines_error_is_readable(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:

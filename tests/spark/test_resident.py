@@ -190,7 +190,7 @@ def test_a_damaged_log_is_told_and_left_alone(place: ResidentDirectory) -> None:
     store.entries[(1, 0)] = (good[:-1] + b"?",)
     before = dict(store.entries)
     with pytest.raises(
-        EngineError, match="the checkpoint is damaged: entry 1 of the log has another checksum"
+        EngineError, match="the checkpoint is damaged: entry 1 of the log has a wrong checksum"
     ):
         step(store, 3)
     store.rollback()

@@ -1,4 +1,4 @@
-"""The page of Linear Road: an expressway as a map, live, with what drivers are told."""
+"""The page of Linear Road: an expressway as a map, live, with tolls and alerts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RoadPage:
         tolled = [p for p, (_, toll) in road.tolls.items() if toll and p[0] == self._xway]
         self._tiles["congested segments"].say(str(len(tolled)))
         self._tiles["accidents"].say(str(sum(p[0] == self._xway for p in road.accidents)))
-        self._tiles["tolls on all expressways"].say(f"{road.told:,}")
+        self._tiles["tolls on all expressways"].say(f"{road.charged:,}")
         self._picture.show(road_svg(road, self._xway))
         self._alerts.clear()
         with self._alerts:

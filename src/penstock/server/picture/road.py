@@ -61,9 +61,9 @@ def _direction(road: RoadMap, xway: int, direction: int, top: int) -> Iterator[s
 
 def _segment(road: RoadMap, place: Place, x: int, top: int, dearest: int) -> Iterator[str]:
     lav, toll = road.tolls.get(place, (None, 0))
-    told = escape(_words(road.cars, place, lav, toll, place in road.accidents))
+    title = escape(_words(road.cars, place, lav, toll, place in road.accidents))
     face = 'class="empty"' if lav is None else f'fill="{colour(lav)}"'
-    yield f'<rect x="{x}" y="{top}" {_size(1)} {face}><title>{told}</title></rect>'
+    yield f'<rect x="{x}" y="{top}" {_size(1)} {face}><title>{title}</title></rect>'
     if toll:
         high = max(2.0, TALLEST_TOLL * toll / dearest)
         where = f'x="{x + 2}" y="{top - 2 - high:.1f}" width="{SEGMENT_WIDTH - 4}" height="{high:.1f}"'
