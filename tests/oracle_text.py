@@ -19,9 +19,7 @@ WITHIN = re.compile(
     r"(?: MAXIMIZE RESULTS(?: USING \w+)?| SAMPLE(?: UNIFORM| CLUSTER)?)?"
 )
 ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
-OF_RIGHT = re.compile(
-    r"(\w+(?: \[[^\]]*\])? AS \w+) RIGHT (SEMI|ANTI) JOIN (\w+(?: \[[^\]]*\])? AS \w+)"
-)
+OF_RIGHT = re.compile(r"(\w+(?: \[[^\]]*\])? AS \w+) RIGHT (SEMI|ANTI) JOIN (\w+(?: \[[^\]]*\])? AS \w+)")
 BETWEEN = {"WINDOW", "DWINDOW"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS | BETWEEN

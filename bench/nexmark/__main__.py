@@ -3,7 +3,8 @@
 First every query's results over a finite input are compared with DuckDB's, those of Spark as well where it
 can express the query. Then both run over more files into a sink that discards, after a query that nobody
 measures: the first batches warm up, and of the others the table shows events per second (by the median
-batch) and CPU seconds per million events, of all processes.
+batch), CPU seconds per million events, of all processes, and the memory held after the last batch: the JVM's,
+and Python workers' and engines' where there are some.
 
     penstock bench nexmark [--queries q3,q5] [--events 200000] [--json]
     penstock bench nexmark --append FILE [--minutes 7]    # in pieces: the queries that FILE does not have yet
@@ -15,6 +16,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,15 @@ from bench.nexmark.answers import QUERIES
 from bench.nexmark.spark_frames import FRAMES, UPDATED, WITHOUT
 from bench.nexmark.verify import BATCHES, ROCKSDB, VERIFIED, Files, verify
 from bench.peers.harness import local_spark, measure, spark_settings
-from bench.peers.processes import cpu_seconds, mark, memory_bytes
+from bench.peers.processes import cpu_seconds, live_bytes, mark
 from penstock.spark.driver.session import Session
 from penstock.workloads.nexmark import NexmarkWorkload
 
 CORES = 2
 WARMING = "q17"
 """The query that warms the JVM up: both systems keep state for it and return many rows."""
+SPARK = "spark-"
+"""What the names of runs of Spark's own queries begin with: they need no Python processes."""
 Found = dict[str, dict[str, Any]]
 
 
@@ -109,7 +113,9 @@ def _run(
         if query in FRAMES and not options.alone:
             mode = "update" if query in UPDATED else "append"
             with spark_settings(spark, ROCKSDB):
-                found["spark"] = _measured(large.on_spark(query), large.root, f"spark-{query}", mode, options)
+                found["spark"] = _measured(
+                    large.on_spark(query), large.root, f"{SPARK}{query}", mode, options
+                )
         result[query] = found
         if options.append:
             _write(options, result)
@@ -129,7 +135,7 @@ def _warm(files: Files, session: Session, options: argparse.Namespace) -> None:
     _measured(files.on_penstock(session, WARMING), files.root, "warm", "append", options)
     if not options.alone:
         with spark_settings(files.spark, ROCKSDB):
-            _measured(files.on_spark(WARMING), files.root, "warm-spark", "update", options)
+            _measured(files.on_spark(WARMING), files.root, f"{SPARK}warm", "update", options)
 
 
 def _done(options: argparse.Namespace) -> dict[str, Found]:
@@ -153,16 +159,23 @@ def _write(options: argparse.Namespace, result: dict[str, Found]) -> None:
 
 
 class Spent:
-    """CPU seconds of all processes by the number of batches that have ended, as they are seen to."""
+    """CPU seconds of all processes by the number of batches that have ended, as they are seen to; memory."""
 
-    def __init__(self, warmup: int) -> None:
-        self._warmup = warmup
+    def __init__(self, warmup: int, batches: int, memory: Callable[[], int]) -> None:
+        self._warmup, self._batches, self._memory = warmup, batches, memory
         self._seen = {0: cpu_seconds()}
+        self._held: int | None = None
 
     def note(self, batches: int) -> None:
         """So many batches have ended by now."""
         if batches not in self._seen:
             self._seen[batches] = cpu_seconds()
+        if batches >= self._warmup + self._batches and self._held is None:
+            self._held = self._memory()
+
+    def held(self) -> int:
+        """Memory after the last batch that counts; after the end if the run was over before that was seen."""
+        return self._memory() if self._held is None else self._held
 
     def per_batch(self) -> float:
         """Of the batches since the first look after those that warm up; of all if that was the last look."""
@@ -174,14 +187,15 @@ class Spent:
 def _measured(
     frame: DataFrame, root: Path, name: str, mode: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    spent = Spent(options.warmup)
+    python = not name.startswith(SPARK)
+    spent = Spent(options.warmup, options.batches, lambda: live_bytes(frame.sparkSession, python))
     counts = (options.warmup, options.batches)
     run = measure(name, frame, root / f"checkpoint-{name}", *counts, mode=mode, watch=spent.note, every=0.1)
     return {
         "events_per_second": round(options.events / run.median_ms * 1000),
         "batch_ms": run.batch_ms,
         "cpu_per_million": round(spent.per_batch() / options.events * 1e6, 2),
-        "memory_bytes": memory_bytes(),
+        "memory_bytes": spent.held(),
         "results": run.results,
     }
 
@@ -201,10 +215,15 @@ def _cells(query: str, found: Found) -> list[str]:
         f"{ours['cpu_per_million']:.1f}",
         f"{theirs['cpu_per_million']:.1f}" if theirs else "",
         f"{cpu:.1f}" if cpu else "",
+        f"{ours['memory_bytes'] / 1e6:,.0f}",
+        f"{theirs['memory_bytes'] / 1e6:,.0f}" if theirs else "",
     ]
 
 
-HEADS = ("query", "events/s", "Spark events/s", "times", "CPU s per million", "Spark's", "times")
+HEADS = (
+    "query", "events/s", "Spark events/s", "times", "CPU s per million", "Spark's", "times", "MB",
+    "Spark's MB",
+)  # fmt: skip
 
 
 def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
@@ -220,7 +239,7 @@ def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
 
 def markdown(result: dict[str, Found]) -> str:
     """The table of the documentation."""
-    lines = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [f"| {' | '.join(HEADS)} |", "| --- |" + " ---: |" * (len(HEADS) - 1)]
     return "\n".join(lines + [f"| {' | '.join(_cells(q, found))} |" for q, found in result.items()])
 
 

@@ -107,15 +107,18 @@ def test_spark_has_the_query_or_a_reason(query: str) -> None:
     assert (query in FRAMES) != (query in WITHOUT)
 
 
-def test_cpu_is_told_of_the_batches_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_and_memory_are_told_of_the_batches_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look may come late, and a fast query may be over before the second one."""
     looks = iter([10.0, 12.0, 18.0, 20.0])
     monkeypatch.setattr("bench.nexmark.__main__.cpu_seconds", lambda: next(looks))
-    spent = Spent(warmup=2)
+    memory = iter([100, 200])
+    spent = Spent(2, 3, lambda: next(memory))
     for ended in (1, 1, 3, 5, 5):
         spent.note(ended)
     assert spent.per_batch() == (20.0 - 18.0) / (5 - 3)
+    assert spent.held() == 100, "what is held when the last batch that counts has ended"
     looks = iter([10.0, 40.0])
-    spent = Spent(warmup=2)
+    spent = Spent(2, 5, lambda: 300)
     spent.note(6)
     assert spent.per_batch() == (40.0 - 10.0) / 6
+    assert spent.held() == 300

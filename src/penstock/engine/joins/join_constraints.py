@@ -15,7 +15,7 @@ may be wrong (``k_mon``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -241,10 +241,6 @@ class JoinConstraints:
     def reachable(self, i: int) -> set[int]:
         """The inputs of the graph that a row of i leads to, i included."""
         return {i}.union(*(self.reachable(c) for c in self.children(i)))
-
-    def is_cover(self, streams: Collection[int]) -> bool:
-        """Whether every input is reachable from some of these."""
-        return set(range(self.inputs)) == set().union(*(self.reachable(s) for s in streams))
 
     @cached_property
     def shape(self) -> str:

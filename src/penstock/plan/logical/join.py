@@ -35,6 +35,10 @@ class AnyJoin(Logical):
 
     conjuncts: tuple[Expression, ...]
 
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        sides = [i.stamped() for i in self.inputs]
+        return self.with_inputs(*(s for s, _ in sides)), tuple(c for _, found in sides for c in found)
+
     def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
         known = {name: o for below in self.inputs for name, o in below.origins.items()}
         for left, right in filter(None, map(equality, self.conjuncts)):
@@ -113,6 +117,10 @@ class Join(AnyJoin):
         conjuncts = tuple(rows.over(c, sampling, "a join") for c in self.conjuncts)
         parts = tuple(part.node for part in below)
         return replace(rows, node=replace(self, parts=parts, conjuncts=conjuncts))
+
+    @property
+    def lacks_time(self) -> bool:
+        return all(i.lacks_time for i in self.parts)
 
     def determines_life(self, shown: Collection[str]) -> bool:
         """Rows that are there for one instant meet a table as it is at that instant."""
