@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
@@ -122,6 +124,9 @@ def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
         form = _OWN_CONSTRAINTS[word]
         return error(f"{word} stands after the columns", token, f"write {form} after TIMESTAMP BY")
     own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
+    near = get_close_matches(word, ("ORDERED", "CLUSTERED"), 1, 0.8)
+    if near and next_word == "BY" and not own and not depth and word not in _CONSTRAINTS:
+        return error(f"unknown clause {word} BY", token, f"did you mean {near[0]} BY?")
     if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
         return error(
             f"{word} is not a clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
