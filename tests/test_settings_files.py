@@ -35,7 +35,7 @@ FIXED = {
     "functions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
     "schema.py": {"MOST_TICKS"},  # ticks in 64 bits
     "engine/engine.py": {"HEADER_FORMAT", "SNAPSHOT_FORMAT"},
-    "engine/joins/caching.py": {"_PLACE"},
+    "engine/joins/cache_update.py": {"PLACE"},
     "engine/joins/drop_probing.py": {"_UNSEEN"},
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},
     "engine/kernels/caching.py": {"_LEAST_ROOM"},

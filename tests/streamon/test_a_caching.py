@@ -186,7 +186,7 @@ def work_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A clock that counts what is done: a probe is 10 ticks, a tuple made one, a look-up two."""
     work = [0.0]
 
-    from penstock.engine.joins import caching, steps
+    from penstock.engine.joins import cache_update, caching, steps
 
     def counted(owner: object, name: str, price: float, made: float = 1.0) -> None:
         plain = getattr(owner, name)
@@ -201,7 +201,7 @@ def work_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     counted(steps.Probe, "run", 10.0)
     counted(caching.CacheLookup, "run", 2.0)
-    counted(caching.CacheUpdate, "run", 2.0)
+    counted(cache_update.CacheUpdate, "run", 2.0)
     monkeypatch.setattr(Running, "clock", staticmethod(lambda: work[0] * 1e-8))
     yield
 

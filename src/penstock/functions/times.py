@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -221,7 +222,11 @@ for _unit_name, _micros, _text in (
               "the time of a year, month, day, hour, minute and second",
               "MAKE_TIMESTAMP(2024, 1, 31, 10, 0, 5.25) -> TIMESTAMP '2024-01-31 10:00:05.25'",
               raises=True)  # fmt: skip
-def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Any) -> dt.datetime:
+def _make_timestamp(
+    year: int, month: int, day: int, hour: int, minute: int, second: Any
+) -> dt.datetime | None:
+    if not math.isfinite(second):
+        return None  # as in Spark, where a DECIMAL of it is NULL
     whole, micros = divmod(int(Decimal(str(second)) * 1_000_000), 1_000_000)
     # A second of 60 is the first of the next minute.
     late = whole == 60 and not micros

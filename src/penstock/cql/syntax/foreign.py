@@ -127,7 +127,7 @@ def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
     own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
     if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
         return error(
-            f"{word} is no clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
+            f"{word} is not a clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
         )
     return None
 
