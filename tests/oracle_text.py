@@ -227,7 +227,7 @@ class Scanner:
         elif word == ")":
             self._close(self.frames.pop())
         elif upper == "FROM":
-            frame.in_from = not self._compares()
+            frame.in_from = frame.in_from or not self._compares()
         elif upper in ENDS_FROM:
             frame.in_from = frame.in_with = False
         elif upper == "WITH":
