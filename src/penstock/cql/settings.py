@@ -6,7 +6,7 @@ Evaluating and pickling take up to seven frames of the interpreter's usual 1,000
 MAX_VIEWS = 50
 """Views over views: their plans are one below the other."""
 MAX_OPERATORS_DEEP = 200
-"""Operators below each other, as of a chain of WITH: planning takes four of the usual 1,000 frames for each."""
+"""Operators below each other, as of a chain of WITH: planning takes four of 1,000 frames for each."""
 PARSER_RECURSION_LIMIT = 50_000
 """Frames that the parser and binder may use: about 30 for each level, one for each term of a chain."""
 
