@@ -15,7 +15,8 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from stage_on_spark import Files, until
+from stage_on_spark import Files
+from waiting import until
 
 from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import RESULT, Stage, StageInput

@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from penstock.server.picture.settings import (
     FREE_MPH,
+    KEY_WIDTH,
     ROAD_BETWEEN,
     ROAD_FOOT,
     ROAD_LEFT,
@@ -85,10 +86,10 @@ def _words(cars: Mapping[Place, int], place: Place, lav: int | None, toll: int, 
 def _key(height: int) -> Iterator[str]:
     y = height - 22
     for n, speed in enumerate(range(SLOW_MPH, FREE_MPH + 1, 10)):
-        x = ROAD_LEFT + n * 52
+        x = ROAD_LEFT + n * KEY_WIDTH
         yield f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour(speed)}"/>'
         yield f'<text x="{x + 16}" y="{y + 10}">{speed} mph</text>'
-    x = ROAD_LEFT + 6 * 52 + 12
+    x = ROAD_LEFT + 6 * KEY_WIDTH + 12
     yield f'<rect class="toll" x="{x}" y="{y}" width="6" height="12"/>'
     yield f'<text x="{x + 12}" y="{y + 10}">toll</text>'
     yield f'<path class="crash" d="M{x + 50} {y + 2}l8 8m0 -8l-8 8"/>'
