@@ -18,6 +18,8 @@ TYPO_PARSED_TOKENS = 2
 """Tokens after the place that must parse with the suggested keyword."""
 TYPO_SIMILARITY = 0.7
 """Least similarity of a word and the suggested keyword, from 0 to 1."""
+FUNCTION_SIMILARITY = 0.7
+"""The same of functions, of which there are so many that some are like any word."""
 AUTO_DISORDER = "10 MINUTES"
 """The largest bound of DISORDER AUTO without UP TO: results wait no longer than that."""
 MOST_ROWS = 1 << 61
