@@ -70,8 +70,8 @@ FAST = {
 
 UNCHECKED = {"arrow.enable_unsafe_memory_access": "true", "arrow.enable_null_check_for_get": "false"}
 """Properties that a JVM reads when it loads Arrow, which else checks the bounds of its buffers, and whether a
-value is NULL, for every value of every row that comes from Python. Spark asks for NULL itself before it reads a
-value, and reads the rows that there are.
+value is NULL, for every value of every row that comes from Python. Spark asks for NULL itself before it reads
+a value, and reads the rows that there are.
 """
 
 LOG_VARIABLE = "PENSTOCK_SPARK_LOG"
