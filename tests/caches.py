@@ -11,16 +11,13 @@ from random import Random
 import numpy as np
 
 from penstock.engine.element import Int64s
-from penstock.engine.joins.caching import (
-    CachePlan,
-    Element,
-    JoinCaches,
-    Placement,
-    Segment,
-    SegmentCache,
-    segment_of,
-)
+from penstock.engine.evaluate import true_mask
+from penstock.engine.joins.caching import CachePlan, Element, JoinCaches, Placement
 from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.segments import Segment, SegmentCache, segment_of
+from penstock.engine.joins.tuples import Tuples
+from penstock.errors import DataError
+from penstock.expression import columns
 
 Rows = tuple[int, ...]
 FEW = 500
@@ -92,7 +89,8 @@ def check_consistency(cache: SegmentCache) -> None:
     """Definition 5.4.1 by lives: each value has the joined rows of its key that live, once each. With inputs
     beside the segment (5.7.1) it has at least those that join rows there.
 
-    Rows with a NULL among their keys of other classes are in no result: a value may have them or not.
+    Rows with a NULL among their keys of other classes are in no result, nor those that a predicate rejects: a
+    value may have them or not.
     """
     inputs, segment = cache.inputs, cache.segment
     expected = joined(inputs, segment)
@@ -107,9 +105,24 @@ def check_consistency(cache: SegmentCache) -> None:
 
 def _usable(inputs: JoinInputs, segment: Segment, rows: Rows) -> bool:
     stubs = [inputs.stubs[m] for m in segment.inputs]
-    return all(
+    known = all(
         s.key(k, _array(row))[1][0] for s, row in zip(stubs, rows, strict=True) for k in range(len(s.keys))
     )
+    return known and _passes(inputs, segment, rows)
+
+
+def _passes(inputs: JoinInputs, segment: Segment, rows: Rows) -> bool:
+    """Whether the predicates on a segment alone accept its rows."""
+    of = Tuples({m: _array(r) for m, r in zip(segment.inputs, rows, strict=True)}, *[_array(0)] * 2, ())
+    for predicate, reads in inputs.residual:
+        if reads <= set(segment.inputs):
+            known = {c: inputs.gather(of, c) for c in columns(predicate)}
+            try:
+                if not true_mask(predicate, known, 1)[0]:
+                    return False
+            except DataError:
+                return False
+    return True
 
 
 class AnyCaches(JoinCaches):
@@ -125,6 +138,8 @@ class AnyCaches(JoinCaches):
         if self._die.random() < 0.3:
             self.use(self._any_plan())
         for cache in self.caches.values():
+            if self.updates is not None and root in cache.segment.inputs:
+                continue  # it is about to know of the rows that are on their way
             stores = [self.inputs.stubs[m].store for m in cache.segment.fed_by]
             if prod(s.next - s.base for s in stores) < FEW:
                 check_consistency(cache)

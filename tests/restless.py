@@ -14,7 +14,7 @@ import numpy as np
 from caches import AnyCaches
 
 from penstock.engine import conjunction
-from penstock.engine.graph import Entity
+from penstock.engine.entity import Entity
 from penstock.engine.joins import drop_probing, inputs, k_mon, monitored, operator, pipeline
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
 from penstock.engine.operators import w_join

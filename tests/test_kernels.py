@@ -220,8 +220,11 @@ def run_constrained() -> None:
 def run_filters() -> None:
     """Filters that drop other tuples with each run: some change their order at once, some by and by."""
     random = np.random.default_rng(2)
-    for thresholds in (EAGER, replace(EAGER, drift_std_errors=np.inf, profile_window=64)):
-        filters = PipelinedFilters(4, "a-greedy", thresholds)
+    steady = replace(EAGER, drift_std_errors=np.inf, profile_window=64)
+    for name, thresholds in (
+        ("a-greedy", EAGER), ("a-greedy", steady), ("sweep", steady), ("local-swaps", steady),
+    ):  # fmt: skip
+        filters = PipelinedFilters(4, name, thresholds)
         for _ in range(4):
             passes = random.random((300, 4)) < random.random(4)
             filters.run(300, lambda f, rows, passes=passes: passes[rows, f])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 from pathlib import Path
 
 import numpy as np
@@ -45,10 +44,6 @@ def run(query: str, rows: int = 2000) -> Measurements:
         arrivals.append(Arrival(i.name, 0, batch, 0, rows))
     engine.step(arrivals)
     return measured(engine.measure(), "q", 1, 0, 5)
-
-
-def test_the_example() -> None:
-    assert doctest.testmod(measurement).failed == 0
 
 
 def test_every_entity_publishes_with_its_place_in_the_plan() -> None:

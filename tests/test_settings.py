@@ -32,6 +32,8 @@ from penstock.streamon.orderings import ALGORITHMS
             "lots",
             "penstock.engine_memory cannot be 'lots'; write a size such as 512 MB",
         ),
+        ("penstock.late_rows", "", "penstock.late_rows cannot be ''; write a directory, or none"),
+        ("penstock.checkpoint", " ", "penstock.checkpoint cannot be ' '; write a directory, or none"),
         ("penstock.at_end", "soon", "penstock.at_end cannot be 'soon'; write complete, a length of time"),
     ],
 )

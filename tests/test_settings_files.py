@@ -20,13 +20,14 @@ SETTINGS = [m for m in MODULES if m.endswith("/settings.py")]
 WITHOUT = ("workloads/",)
 """Generated streams have parameters of their own."""
 FIXED = {
-    "engine/joins/k_mon.py": {"_TESTED", "_SEEN", "_INPUTS"},  # bits of marks
+    "engine/joins/held_rows.py": {"TESTED", "SEEN", "INPUTS"},  # bits of marks
     "engine/joins/monitored.py": {"_SHADOW", "_LASTING", "_NUMBER", "_PLACE", "_SINCE"},  # marks and bits
     "engine/kernels/bloom.py": {"_BITS_PER_KEY", "_PROBES"},
     "streamon/k_mon.py": {"UNBOUNDED"},
     "engine/kernels/membership.py": {"_EMPTY"},  # a free slot
     "engine/kernels/netting.py": {"_EMPTY"},  # a free slot
     "approx/memory_policy.py": {"UNLIMITED"},
+    "budget.py": {"CONFIDENCE"},  # part of the language
     "cli/main.py": {"USER_ERROR", "INTERRUPTED"},  # exit codes
     "cql/expressions/times.py": {"DAY"},  # microseconds
     "functions/casts.py": {"_SECOND"},  # microseconds
@@ -34,7 +35,7 @@ FIXED = {
     "functions/types.py": {"MAX_PRECISION"},  # Spark's and Arrow's
     "schema.py": {"MOST_TICKS"},  # ticks in 64 bits
     "engine/engine.py": {"HEADER_FORMAT", "SNAPSHOT_FORMAT"},
-    "engine/joins/caching.py": {"_PLACE"},
+    "engine/joins/cache_update.py": {"PLACE"},
     "engine/joins/drop_probing.py": {"_UNSEEN"},
     "engine/kernels/b_plus_tree.py": {"HEAD", "_MOST_LEVELS"},
     "engine/kernels/caching.py": {"_LEAST_ROOM"},
@@ -106,6 +107,58 @@ def is_number(value: ast.expr) -> bool:
 def test_tunables_are_in_settings_files(module: str) -> None:
     found = {name for name, value in constants(module) if name.isupper() and is_number(value)}
     found -= FIXED.get(module, set())
+    assert not found, f"belongs to {module.split('/')[0]}/settings.py"
+
+
+def parts_of_functions(module: str) -> Iterator[tuple[str, float]]:
+    """Numbers that are not under a name of their own: defaults of parameters and of attributes, and
+    fractions in the bodies of functions.
+    """
+    tree = ast.parse((PACKAGE / module).read_text())
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name, args=arguments):
+                for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
+                    yield from ((name, n) for n in numbers(default) if n not in PLAIN)
+                fractions = (n for part in node.body for n in numbers(part) if n % 1 and abs(n) > TINY)
+                yield from ((name, n) for n in fractions if n not in PLAIN)
+            case ast.ClassDef(body=body, bases=bases) if not any("Enum" in ast.unparse(b) for b in bases):
+                for part in body:
+                    match part:
+                        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                            pass
+                        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                            pass
+                        case _:
+                            continue
+                    if name != "format" and not name.isupper() and not isinstance(value, ast.Tuple):
+                        yield from ((name, n) for n in numbers(value) if n not in PLAIN)
+
+
+def numbers(tree: ast.AST) -> Iterator[float]:
+    """The numbers that are written in a piece of code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            if not isinstance(node.value, bool):
+                yield abs(node.value)
+
+
+PLAIN, TINY = {0, 1, 2, 0.5}, 1e-6
+"""Numbers that say what they are, and the size up to which they only keep a division from failing."""
+WITHOUT_NAMES = ("settings.py", *WITHOUT, "functions/", "server/picture/", "server/pages/", "cli/main.py")
+"""What SET sets, formulas of functions, sizes of what is drawn, and options with defaults in ``--help``."""
+FORMULAS = {
+    "cost/model.py": {1.5},  # Kang et al., equation 6
+    "evaluation.py": {3},  # batches, which do not change the result
+    "streamon/kernels.py": {0.6180339887},  # the golden ratio
+}
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if m not in SETTINGS and not m.startswith(WITHOUT_NAMES)]
+)
+def test_no_tunable_is_without_a_name(module: str) -> None:
+    found = {(name, n) for name, n in parts_of_functions(module) if n not in FORMULAS.get(module, ())}
     assert not found, f"belongs to {module.split('/')[0]}/settings.py"
 
 

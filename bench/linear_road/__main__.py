@@ -43,21 +43,43 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--history", type=Path, metavar="FILE", help="vid, day, xway, toll of earlier days")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the answers")
     parser.add_argument("--on", choices=("engine", "spark"), default="engine", help="without Spark, or on it")
-    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--partitions", type=_number, default=1)
     parser.add_argument("--validate", action="store_true", help="compare every answer with the definition's")
-    parser.add_argument("--expressways", type=int, default=1, help="of generated traffic")
-    parser.add_argument("--seconds", type=int, help="of generated traffic: 1800, of a rating 60")
+    parser.add_argument("--expressways", type=_number, default=1, help="of generated traffic")
+    parser.add_argument("--seconds", type=_number, help="of generated traffic: 1800, of a rating 60")
     rates = {"nargs": 2, "metavar": ("FIRST", "LAST")}
     parser.add_argument(
         "--rates", type=float, **rates, help="reports per second and expressway: 100 to 400, of a rating 1700"
     )
     parser.add_argument("--seed", type=int, default=1, help="of generated traffic")
-    parser.add_argument("--rating", metavar="L,...", help="measure latencies with so many expressways")
-    parser.add_argument("--speed", type=float, default=1.0, help="seconds of traffic per second of the clock")
+    parser.add_argument(
+        "--rating", type=_numbers, metavar="L,...", help="measure latencies with so many expressways"
+    )
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, help="seconds of traffic per second of the clock"
+    )
     parser.add_argument("--warmup", type=int, default=120, help="seconds of traffic before the clock starts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file that measurements are added to")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="image of the latencies")
     return parser
+
+
+def _number(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _numbers(text: str) -> list[int]:
+    """Such numbers, by commas."""
+    return [_number(part) for part in text.split(",")]
+
+
+def _speed(text: str) -> float:
+    if not float(text) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return float(text)
 
 
 class _Raw(argparse.RawDescriptionHelpFormatter):
@@ -97,7 +119,7 @@ def rate(options: argparse.Namespace) -> None:
     """Latencies by number of expressways."""
     known = options.json and options.json.exists()
     results: list[dict[str, Any]] = json.loads(options.json.read_text()) if known else []
-    for number in map(int, options.rating.split(",")):
+    for number in options.rating:
         rates = tuple(options.rates or (1700.0, 1700.0))
         load = Load(
             number,

@@ -94,7 +94,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The fields of every line that is not empty, with its number."""
-    with open(path, newline="", encoding="utf-8", errors="replace") as file:
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = csv.reader(file)
         yield from ((rows.line_num, row) for row in rows if row)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bench.linear_road.answers import Answers
 from bench.linear_road.files import Files
@@ -18,25 +16,14 @@ from bench.linear_road.on_engine import OnEngine
 from bench.linear_road.on_spark import OnSpark, connected
 from penstock.engine.stage import TS
 from penstock.workloads.files import StreamDirectory
-from penstock.workloads.linear_road import HISTORY_SCHEMA, LinearRoad
-from penstock.workloads.linear_road.layout import write_rows
+from penstock.workloads.linear_road import LinearRoad
+from penstock.workloads.linear_road.traffic_files import HISTORY, TRAFFIC, write_traffic
 
 
 def generated(traffic: LinearRoad, directory: Path) -> Files:
     """Files of generated traffic."""
-    directory.mkdir(parents=True, exist_ok=True)
-    files, cars = Files(directory / "traffic.csv", directory / "history.csv"), 0
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        nonlocal cars
-        for batch in traffic.batches():
-            cars = max(cars, pc.max(batch.column("vid")).as_py() + 1 if batch.num_rows else 0)
-            yield batch
-
-    write_rows(files.traffic, rows())
-    assert files.history is not None
-    write_rows(files.history, traffic.history_of(cars).to_batches(), HISTORY_SCHEMA)
-    return files
+    write_traffic(directory, traffic, traffic.batches())
+    return Files(directory / TRAFFIC, directory / HISTORY)
 
 
 @dataclass(frozen=True)

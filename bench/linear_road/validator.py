@@ -181,7 +181,7 @@ class _Accidents:
 
 def read_numbers(path: str | Path, header: bool = False) -> Iterator[Row]:
     """Rows of whole numbers."""
-    with open(path, newline="") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         rows = csv.reader(file)
         if header:
             next(rows)

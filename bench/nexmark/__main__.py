@@ -3,10 +3,12 @@
 First every query's results over a finite input are compared with DuckDB's, those of Spark as well where it
 can express the query. Then both run over more files into a sink that discards, after a query that nobody
 measures: the first batches warm up, and of the others the table shows events per second (by the median
-batch) and CPU seconds per million events, of all processes.
+batch), CPU seconds per million events, of all processes, and the memory held after the last batch: the JVM's,
+and Python workers' and engines' where there are some.
 
     penstock bench nexmark [--queries q3,q5] [--events 200000] [--json]
     penstock bench nexmark --append FILE [--minutes 7]    # in pieces: the queries that FILE does not have yet
+    penstock bench nexmark --flink PYTHON                 # also Flink, in an environment with apache-flink
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +26,20 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from bench.nexmark import flink
 from bench.nexmark.answers import QUERIES
 from bench.nexmark.spark_frames import FRAMES, UPDATED, WITHOUT
 from bench.nexmark.verify import BATCHES, ROCKSDB, VERIFIED, Files, verify
 from bench.peers.harness import local_spark, measure, spark_settings
-from bench.peers.processes import cpu_seconds, mark, memory_bytes
+from bench.peers.processes import cpu_seconds, live_bytes, mark
 from penstock.spark.driver.session import Session
 from penstock.workloads.nexmark import NexmarkWorkload
 
 CORES = 2
 WARMING = "q17"
 """The query that warms the JVM up: both systems keep state for it and return many rows."""
+SPARK = "spark-"
+"""What the names of runs of Spark's own queries begin with: they need no Python processes."""
 Found = dict[str, dict[str, Any]]
 
 
@@ -41,7 +47,9 @@ def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     console = Console(stderr=options.json or options.markdown)
     mark()
-    done = _done(options)
+    if options.flink:
+        flink.check(options.flink)
+    done, wanted = _done(options), options.queries
     options.queries = [q for q in options.queries if q not in done]
     with tempfile.TemporaryDirectory(prefix="penstock-nexmark-") as directory:
         spark = local_spark(CORES, Path(directory) / "spark.log")
@@ -49,8 +57,14 @@ def main(argv: list[str] | None = None) -> None:
             result = _run(spark, Path(directory), options, console, done)
         finally:
             spark.stop()
+        if options.flink:
+            _on_flink(Path(directory) / "flink", [q for q in wanted if q in result], options, result, console)
+        else:
+            console.print(flink.ABSENT, highlight=False)
     result = {q: result[q] for q in QUERIES if q in result}
     console.print(_table(result, options))
+    if any("flink" in found for found in result.values()):
+        console.print(_flink_table(result))
     if options.json:
         print(json.dumps({"events": options.events, "queries": result}, indent=2))
     elif options.markdown:
@@ -74,6 +88,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add("--batches", type=int, default=4, help="batches that count (default %(default)s)")
     add("--append", type=Path, metavar="FILE", help="JSON of earlier runs, which this one adds to")
     add("--minutes", type=float, default=float("inf"), help="begin no query after so many")
+    add("--flink", type=Path, metavar="PYTHON", help="of an environment that has apache-flink")
     add("--alone", action="store_true", help="Penstock without Spark's own queries")
     add("--json", action="store_true", help="print JSON on standard output, the table on standard error")
     add("--markdown", action="store_true", help="print the table of the documentation")
@@ -109,7 +124,9 @@ def _run(
         if query in FRAMES and not options.alone:
             mode = "update" if query in UPDATED else "append"
             with spark_settings(spark, ROCKSDB):
-                found["spark"] = _measured(large.on_spark(query), large.root, f"spark-{query}", mode, options)
+                found["spark"] = _measured(
+                    large.on_spark(query), large.root, f"{SPARK}{query}", mode, options
+                )
         result[query] = found
         if options.append:
             _write(options, result)
@@ -121,6 +138,20 @@ def _run(
     return result
 
 
+def _on_flink(
+    root: Path, wanted: list[str], options: argparse.Namespace, result: dict[str, Found], console: Console
+) -> None:
+    """Add what Flink takes for the queries that it has not run yet."""
+    slices = options.warmup + options.batches
+    wanted = [q for q in wanted if "flink" not in result[q]]
+    flink.write(root, NexmarkWorkload(options.rate, options.events), slices)
+    for query, found in flink.run(options.flink, root, wanted, slices * options.events):
+        result[query]["flink"] = found
+        console.print(f"{query}: flink {found['events_per_second']:,} events/s", highlight=False)
+        if options.append:
+            _write(options, result)
+
+
 def _warm(files: Files, session: Session, options: argparse.Namespace) -> None:
     """Run a query of each system that nobody measures, so that the first ones do not pay for all: the JVM
     compiles what queries have in common.
@@ -129,7 +160,7 @@ def _warm(files: Files, session: Session, options: argparse.Namespace) -> None:
     _measured(files.on_penstock(session, WARMING), files.root, "warm", "append", options)
     if not options.alone:
         with spark_settings(files.spark, ROCKSDB):
-            _measured(files.on_spark(WARMING), files.root, "warm-spark", "update", options)
+            _measured(files.on_spark(WARMING), files.root, f"{SPARK}warm", "update", options)
 
 
 def _done(options: argparse.Namespace) -> dict[str, Found]:
@@ -153,16 +184,23 @@ def _write(options: argparse.Namespace, result: dict[str, Found]) -> None:
 
 
 class Spent:
-    """CPU seconds of all processes by the number of batches that have ended, as they are seen to."""
+    """CPU seconds of all processes by the number of batches that have ended, as they are seen to; memory."""
 
-    def __init__(self, warmup: int) -> None:
-        self._warmup = warmup
+    def __init__(self, warmup: int, batches: int, memory: Callable[[], int]) -> None:
+        self._warmup, self._batches, self._memory = warmup, batches, memory
         self._seen = {0: cpu_seconds()}
+        self._held: int | None = None
 
     def note(self, batches: int) -> None:
         """So many batches have ended by now."""
         if batches not in self._seen:
             self._seen[batches] = cpu_seconds()
+        if batches >= self._warmup + self._batches and self._held is None:
+            self._held = self._memory()
+
+    def held(self) -> int:
+        """Memory after the last batch that counts; after the end if the run was over before that was seen."""
+        return self._memory() if self._held is None else self._held
 
     def per_batch(self) -> float:
         """Of the batches since the first look after those that warm up; of all if that was the last look."""
@@ -174,14 +212,15 @@ class Spent:
 def _measured(
     frame: DataFrame, root: Path, name: str, mode: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    spent = Spent(options.warmup)
+    python = not name.startswith(SPARK)
+    spent = Spent(options.warmup, options.batches, lambda: live_bytes(frame.sparkSession, python))
     counts = (options.warmup, options.batches)
     run = measure(name, frame, root / f"checkpoint-{name}", *counts, mode=mode, watch=spent.note, every=0.1)
     return {
         "events_per_second": round(options.events / run.median_ms * 1000),
         "batch_ms": run.batch_ms,
         "cpu_per_million": round(spent.per_batch() / options.events * 1e6, 2),
-        "memory_bytes": memory_bytes(),
+        "memory_bytes": spent.held(),
         "results": run.results,
     }
 
@@ -201,10 +240,15 @@ def _cells(query: str, found: Found) -> list[str]:
         f"{ours['cpu_per_million']:.1f}",
         f"{theirs['cpu_per_million']:.1f}" if theirs else "",
         f"{cpu:.1f}" if cpu else "",
+        f"{ours['memory_bytes'] / 1e6:,.0f}",
+        f"{theirs['memory_bytes'] / 1e6:,.0f}" if theirs else "",
     ]
 
 
-HEADS = ("query", "events/s", "Spark events/s", "times", "CPU s per million", "Spark's", "times")
+HEADS = (
+    "query", "events/s", "Spark events/s", "times", "CPU s per million", "Spark's", "times", "MB",
+    "Spark's MB",
+)  # fmt: skip
 
 
 def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
@@ -218,9 +262,37 @@ def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
     return table
 
 
+FLINK_HEADS = ("query", "Flink events/s", "CPU s per million")
+
+
+def _flink_cells(result: dict[str, Found]) -> list[list[str]]:
+    measured = [(q, found["flink"]) for q, found in result.items() if "flink" in found]
+    return [[q, f"{f['events_per_second']:,}", f"{f['cpu_per_million']:.1f}"] for q, f in measured]
+
+
+def _flink_table(result: dict[str, Found]) -> Table:
+    table = Table(title="Flink, over the same rows as CSV files", title_justify="left")
+    for head in FLINK_HEADS:
+        table.add_column(head, justify="left" if head == "query" else "right")
+    for cells in _flink_cells(result):
+        table.add_row(*cells)
+    return table
+
+
+def flink_markdown(result: dict[str, Found]) -> str:
+    """Its table in the documentation; nothing if it was not measured."""
+    rows = _flink_cells(result)
+    lines = [
+        f"| {' | '.join(FLINK_HEADS)} |",
+        "| --- | ---: | ---: |",
+        *(f"| {' | '.join(r)} |" for r in rows),
+    ]
+    return "\n".join(lines) if rows else ""
+
+
 def markdown(result: dict[str, Found]) -> str:
     """The table of the documentation."""
-    lines = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [f"| {' | '.join(HEADS)} |", "| --- |" + " ---: |" * (len(HEADS) - 1)]
     return "\n".join(lines + [f"| {' | '.join(_cells(q, found))} |" for q, found in result.items()])
 
 

@@ -31,8 +31,9 @@ from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.joins import drop_probing, operator
 from penstock.engine.joins.adaptive_caching import AdaptiveCaches
-from penstock.engine.joins.caching import JoinCaches, Placement, segment_of
+from penstock.engine.joins.caching import JoinCaches, Placement
 from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.segments import segment_of
 from penstock.engine.stage import TS, Arrival
 from penstock.engine.synopses.cache import Cache
 from penstock.plan import compile

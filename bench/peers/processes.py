@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
+from typing import Any
 
 import psutil
+from pyspark.sql import SparkSession
 
 MARK = "PENSTOCK_BENCH_RUN"
 
@@ -45,4 +47,21 @@ def memory_bytes() -> int:
     for process in _marked():
         with suppress(psutil.Error):
             total += process.memory_full_info().uss
+    return total
+
+
+def live_bytes(spark: SparkSession, python: bool) -> int:
+    """What the JVM holds for itself, of its heap what is left after a collection; with ``python`` also what
+    Python workers and engines hold, each for itself alone (unique set size).
+    """
+    jvm: Any = spark.sparkContext._jvm
+    java = psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
+    jvm.java.lang.System.gc()
+    heap = jvm.java.lang.Runtime.getRuntime()
+    free = int(heap.freeMemory())
+    total = max(java.memory_full_info().uss - free, int(heap.totalMemory()) - free)
+    for process in _marked() if python else ():
+        with suppress(psutil.Error):
+            if process.pid not in (java.pid, os.getpid()):
+                total += process.memory_full_info().uss
     return total

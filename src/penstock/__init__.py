@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import (
@@ -22,10 +21,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from penstock.evaluation import Change, Function
-    from penstock.spark.driver.session import Session
+    from penstock.evaluation import evaluate
+    from penstock.spark.driver.session import connect
 
 __all__ = [
     "CQLError",
@@ -42,28 +39,18 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def connect(
-    spark: SparkSession | None = None, partitions: int | None = None, shuffle_partitions: int | None = None
-) -> Session:
-    """A session on your Spark, or on a local one; see :class:`penstock.spark.driver.session.Session`."""
-    from penstock.spark.driver.session import connect
+def __getattr__(name: str) -> Any:
+    """``connect`` and ``evaluate`` are imported when they are used: what needs neither starts sooner."""
+    if name == "connect":
+        from penstock.spark.driver.session import connect
 
-    return connect(spark, partitions, shuffle_partitions)
+        return connect
+    if name == "evaluate":
+        from penstock.evaluation import evaluate
+
+        return evaluate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def evaluate(
-    cql: str,
-    inputs: Mapping[str, Sequence[Any]],
-    schemas: Mapping[str, str] | None = None,
-    unit: str = "seconds",
-    until: int | None = None,
-    on: str = "engine",
-    partitions: int = 1,
-    batches: int = 3,
-    functions: Mapping[str, Function] | None = None,
-    constraints: Mapping[str, str] | None = None,
-) -> list[Change]:
-    """All changes of a query's result over finite inputs; see :func:`penstock.evaluation.evaluate`."""
-    from penstock.evaluation import evaluate
-
-    return evaluate(cql, inputs, schemas, unit, until, on, partitions, batches, functions, constraints)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

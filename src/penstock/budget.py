@@ -10,6 +10,8 @@ POLICIES = ("AGE", "PROB", "RANDOM", "RECENT", "UNTIL_EXPIRY")
 """Policies of MAXIMIZE RESULTS: which tuples are kept."""
 SCHEMES = ("UNIFORM", "CLUSTER")
 """Sampling schemes of SAMPLE."""
+CONFIDENCE = 0.95
+"""The level of bounds without CONFIDENCE."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Sample:
     """``SAMPLE [UNIFORM | CLUSTER] [CONFIDENCE 0.95]``: a sample from which aggregates can be estimated."""
 
     scheme: str | None = None
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
 
     def __str__(self) -> str:
         return "sample" + (f" {self.scheme}" if self.scheme else "") + f" confidence {self.confidence:g}"

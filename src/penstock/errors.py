@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class PenstockError(Exception):
     """Base of everything Penstock raises on purpose."""
@@ -46,3 +49,14 @@ class QueryFailed(PenstockError):
 
 class EngineError(PenstockError):
     """A failure of the run time: a defect of Penstock or of the machine, not a mistake of the user."""
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt name may mean, whatever its case.
+
+    >>> nearest("SISE", ["pid", "size"])
+    'size'
+    """
+    by_folded = {c.casefold(): c for c in candidates}
+    near = get_close_matches(name.casefold(), by_folded, 1)
+    return by_folded[near[0]] if near else None

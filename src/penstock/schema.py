@@ -18,6 +18,7 @@ SECONDS = {
     "minute": Fraction(60),
     "hour": Fraction(3_600),
     "day": Fraction(86_400),
+    "week": Fraction(604_800),
 }
 """Units of time by what they are called."""
 MOST_TICKS = 1 << 61
@@ -48,6 +49,15 @@ SQL_TYPES: dict[str, pa.DataType] = {
 }
 """SQL's types by name; DECIMAL also has a precision and a scale."""
 _SQL_NAMES = {type_: name for name, type_ in SQL_TYPES.items()} | {pa.large_string(): "STRING"}
+
+
+def a_value_of(type_: str) -> str:
+    """A type with its article.
+
+    >>> a_value_of("INT"), a_value_of("BIGINT")
+    ('an INT', 'a BIGINT')
+    """
+    return f"{'an' if type_[0] in 'AI' else 'a'} {type_}"
 
 
 def sql_name(type_: pa.DataType) -> str:
@@ -89,7 +99,7 @@ class TimeDomain:
         >>> [TimeDomain().length(ticks) for ticks in (0, 1, 90, 120)], TIMESTAMP_TIME.length(5_000_001)
         (['0 SECONDS', '1 SECOND', '90 SECONDS', '2 MINUTES'], '5000001 MICROSECONDS')
         """
-        sizes = {unit: seconds * self.ticks_per_second for unit, seconds in SECONDS.items()}
+        sizes = {u: seconds * self.ticks_per_second for u, seconds in SECONDS.items() if u != "week"}
         whole = [unit for unit, size in sizes.items() if ticks and (ticks / size).denominator == 1]
         unit = whole[-1] if whole else "second"
         count = int(ticks / sizes[unit])

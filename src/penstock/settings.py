@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 from penstock.constraint import Use
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, nearest
 from penstock.streamon.settings import DEFAULTS, W_JOINS
 
 _UNITS = {"B": 0, "KB": 10, "MB": 20, "GB": 30}
@@ -83,9 +82,9 @@ class Settings:
     def changed(self, name: str, value: str) -> Settings:
         key = name.lower().removeprefix("penstock.")
         if key not in READERS:
-            near = get_close_matches(key, READERS, 1)
+            near = nearest(key, READERS)
             known = ", ".join(f"penstock.{k}" for k in READERS)
-            hint = f"did you mean 'penstock.{near[0]}'?" if near else f"use one of {known}"
+            hint = f"did you mean 'penstock.{near}'?" if near else f"use one of {known}"
             raise CatalogError(f"unknown setting {name!r}; {hint}")
         try:
             return replace(self, **{key: READERS[key](value)})
@@ -194,6 +193,8 @@ def _directory(value: str) -> str | None:
     """The absolute path: engines run in other working directories."""
     if value.lower() == "none":
         return None
+    if not value.strip():
+        raise ValueError("write a directory, or none")
     return value.rstrip("/") if "://" in value or value.startswith("file:") else os.path.abspath(value)
 
 

@@ -182,5 +182,28 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path):
         assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--partitions", "0", "'0' is not a whole number from 1 on"),
+        ("--rating", "2,x", "'x' is not a whole number from 1 on"),
+        ("--expressways", "-1", "'-1' is not a whole number from 1 on"),
+        ("--speed", "0", "'0' is not above 0"),
+    ],
+)
+def test_numbers_that_cannot_be(option: str, value: str, said: str):
+    done = run(f"{option}={value}")
+    assert done.exit_code == 2 and f"argument {option}: {said}" in done.stderr
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_the_first_row(tmp_path: Path):
+    traffic = written(tmp_path / "traffic.csv", in_order(ROWS))
+    traffic.write_bytes(b"\xef\xbb\xbf" + traffic.read_bytes())
+    main([*f"--input {traffic} --out {tmp_path / 'out'} --validate".split()])
+    bad = written(tmp_path / "bad.csv", [GOOD, GOOD[:14]])
+    bad.write_bytes(b"\xef\xbb\xbf" + bad.read_bytes())
+    assert "bad.csv, line 2: 14 columns" in run("--input", bad).stderr
+
+
 def run(*arguments: object):
     return CliRunner().invoke(app, ["bench", "linear-road", *map(str, arguments)])

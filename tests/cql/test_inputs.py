@@ -62,7 +62,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("TIMESTAMP BY at IN SECONDS", {"timestamp": "at", "unit": "seconds"}, "IN SECONDS is for integer"),
     ("TIMESTAMP BY t IN weeks", {"timestamp": "t", "unit": "weeks"}, "unknown unit of time 'weeks'"),
     ("TIMESTAMP BY t SKEW soon", {"timestamp": "t", "skew": "soon"}, "DISORDER takes a number"),
-    ("TIMESTAMP BY t SKEW 5 weeks", {"timestamp": "t", "skew": "5 weeks"}, "unknown unit of time 'weeks'"),
+    ("TIMESTAMP BY t SKEW 5 eons", {"timestamp": "t", "skew": "5 eons"}, "unknown unit of time 'eons'"),
     ("TIMESTAMP BY t DISORDER 500 ms", {"timestamp": "t", "skew": "500 ms"}, "500 ms is not a whole"),
     ("TIMESTAMP BY t SKEW -1", {"timestamp": "t", "skew": -1}, "DISORDER -1 is out of bounds"),
     ("TIMESTAMP BY t IDLE AFTER 0", {"timestamp": "t", "idle_after": 0}, "IDLE AFTER 0 is out of bounds"),

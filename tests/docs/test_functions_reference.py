@@ -19,7 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
 SPARK = Path(__file__).parent / "spark_functions.txt"
 """What SHOW SYSTEM FUNCTIONS lists."""
 OTHERWISE = """! != == << >> >>> || between extract date_part datepart position when decimal bigint int
-    smallint tinyint float double string boolean binary percentile_cont window session_window""".split()
+    smallint tinyint float double string boolean binary percentile_cont window session_window
+    grouping grouping_id rank dense_rank row_number ilike""".split()
 """What CQL writes otherwise, or has as an operator or a construct."""
 GROUPS = {
     "They take or return arrays, maps, structs, or other types that CQL does not have": r"""array|^map|struct|
@@ -29,7 +30,7 @@ GROUPS = {
         ^range$|approx_top_k|timestamp_nanos|localtime|collation|collate|json_object_keys|json_tuple""",
     "Formats, for which the source's reader is better": r"json|xml|xpath|csv|avro|protobuf|parse_url",
     "Sketches as values": r"hll_|kll_|theta_|tuple_|bitmap|count_min",
-    "They rank rows or look at others": r"rank|row_number|ntile|nth_value|cume_dist|lag|lead|counter_diff",
+    "They rank rows or look at others": r"rank|ntile|nth_value|cume_dist|lag|lead|counter_diff",
     "Their value depends on when or where they are computed, or they have effects": r"""current_|session_user|
         ^user$|version|input_file|randstr|uniform|raise_error|assert_true|reflect|java_method|python_worker|
         sql_keywords|measure|aes_|hmac""",

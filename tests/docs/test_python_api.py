@@ -12,6 +12,7 @@ import inspect
 import os
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from penstock.spark.driver.query_frame import QueryFrame
 from penstock.spark.driver.session import Session
 from penstock.streamon.advice import Skew
 
+SOURCE = Path(penstock.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "python_api.md"
 ENTRY = re.compile(r"^### (\S+)\n\n```\n(.*?)```\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"^```pycon( spark)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -124,10 +126,31 @@ def test_every_entry_has_a_sentence_and_an_example(name: str, text: str) -> None
 
 def run(examples: list[str], **given: Any) -> None:
     """Run examples in order, each with the names that those before it have made."""
-    test = doctest.DocTestParser().get_doctest("\n".join(examples), given, PAGE.name, str(PAGE), 0)
+    test = doctest.DocTestParser().get_doctest("\n\n".join(examples), given, PAGE.name, str(PAGE), 0)
     report: list[str] = []
     failed = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append).failed
     assert not failed, "".join(report)
+
+
+EXAMPLES = sorted(p for p in SOURCE.rglob("*.py") if ">>>" in p.read_text())
+SPARK = ("spark/driver/session.py", "spark/driver/pipeline.py")
+"""Modules whose docstrings use a session, in the order in which they are run."""
+
+
+def in_docstrings(path: Path) -> doctest.TestResults:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return doctest.testmod(import_module(".".join(parts)), optionflags=FLAGS)
+
+
+@pytest.mark.parametrize("path", [str(p.relative_to(SOURCE)) for p in EXAMPLES])
+def test_examples_in_docstrings(path: str) -> None:
+    if path not in SPARK:
+        assert in_docstrings(SOURCE / path).failed == 0
+
+
+def test_what_help_shows_of_a_public_function_or_class_has_an_example() -> None:
+    for what in (penstock.connect, penstock.evaluate, Session, Pipeline):
+        assert ">>>" in (what.__doc__ or ""), what
 
 
 def test_examples_without_spark() -> None:
@@ -137,7 +160,9 @@ def test_examples_without_spark() -> None:
 @pytest.mark.spark
 def test_examples_with_spark(spark: Any, tmp_path: Path) -> None:
     examples = [text for needs_spark, text in EXAMPLE.findall(PAGE.read_text()) if needs_spark]
+    docstrings = [d for what in (penstock.connect, Session, Pipeline) if (d := inspect.getdoc(what))]
     try:
+        run(docstrings, spark=spark, folder=str(tmp_path), connect=penstock.connect)
         run(examples, spark=spark, folder=str(tmp_path))
     finally:
         for query in spark.streams.active:

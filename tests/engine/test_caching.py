@@ -15,8 +15,9 @@ from restless import planned_by
 import penstock
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.joins import operator
-from penstock.engine.joins.caching import JoinCaches, Placement, SegmentCache, segment_of
+from penstock.engine.joins.caching import JoinCaches, Placement
 from penstock.engine.joins.operator import JoinOperator
+from penstock.engine.joins.segments import SegmentCache, segment_of
 from penstock.engine.kernels.caching import distinct
 from penstock.engine.operator import Clock, StartContext
 from penstock.engine.operators.mjoin import MJoin
@@ -114,6 +115,33 @@ def test_examples_5_4_1_to_5_4_4() -> None:
     assert join.insert(R1=[(1,)]) == [(1, 1, 2, 2), (1, 1, 3, 3)]
     assert join.insert(R1=[(2,)]) == [(2, 2, 3, 3)]
     assert join.contents() == {1: [(1, 2, 2), (1, 3, 3)], 2: [(2, 3, 3)]}
+
+
+@pytest.mark.parametrize("first", (0, 2))
+def test_updates_are_what_the_pipelines_compute_anyway(first: int) -> None:
+    """5.4: with the prefix invariant an update takes no probe; what the pipeline does not show takes some."""
+    cached, plain = Join(), Join(cached=False)
+
+    def more(**rows: list[tuple[int, ...]]) -> int:
+        """Probes that the rows take more with a cache than without."""
+        before = cached.probes - plain.probes
+        assert cached.insert(**rows) == plain.insert(**rows)
+        return cached.probes - plain.probes - before
+
+    for join in (cached, plain):
+        # R2 probes R1 or R3 first. R3 has only R2 to probe first.
+        filters = join.operator.caches.pipelines[1].filters
+        filters.filters.ordering.order.sort(key=lambda f: filters.ends[f] != first)
+        join.insert(R2=R2, R3=R3)
+        assert join.insert(R1=[(1,), (2,)]) == [(1, 1, 2, 2)]
+    assert more(R3=[(3,), (9,)]) == 0
+    # Of three rows two have a key that the cache has.
+    assert more(R2=[(1, 9), (2, 9), (7, 2)]) == (0 if first == 2 else 2)
+    assert more(R2=[(2, 2)]) == (0 if first == 2 else 1)
+    assert cached.contents() == {
+        1: [(1, 2, 2), (1, 3, 3), (1, 9, 9)],
+        2: [(2, 2, 2), (2, 3, 3), (2, 9, 9)],
+    }
 
 
 class SixWay:

@@ -14,7 +14,8 @@ from penstock.engine.engine import Engine
 from penstock.engine.settings import LAZY_ROOM, MIN_STORE_ROWS
 from penstock.engine.stage import TS, Arrival
 from penstock.engine.synopses.invalidation import ACTIVE, LAZY, agreed
-from penstock.engine.synopses.store import KeyOf, Store, Stub
+from penstock.engine.synopses.store import KeyOf, Store
+from penstock.engine.synopses.stub import Stub
 from penstock.measurement import Property, measured
 from penstock.plan import compile
 from penstock.schema import TimeDomain

@@ -15,7 +15,7 @@ from local_host import Manner
 from restless import AnyOrder
 from strategies import Case
 
-from penstock.engine import graph as graphs
+from penstock.engine import entity as entities
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.graph import Graph
 from penstock.engine.operator import Clock, Node, Operator, StartContext, Unary
@@ -70,7 +70,7 @@ def batch(elements: int) -> Chunk:
 
 def queue_sizes(shares: Sequence[float], scheduler: str, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The elements in the queues at times 0 to 6, in batches, if one arrives in each."""
-    monkeypatch.setattr(graphs.time, "perf_counter", lambda: Watch.now)
+    monkeypatch.setattr(entities.time, "perf_counter", lambda: Watch.now)
     plan: Node = Source("S", SCHEMA)
     for share in shares:
         plan = Reduce(plan, share)

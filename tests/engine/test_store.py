@@ -13,7 +13,8 @@ from penstock.engine.element import FOREVER
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import EVERYTHING
 from penstock.engine.synopses.directory import Directory
-from penstock.engine.synopses.store import KeyOf, Store, Stub
+from penstock.engine.synopses.store import KeyOf, Store
+from penstock.engine.synopses.stub import Stub
 
 SCHEMA = pa.schema(
     [

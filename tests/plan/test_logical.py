@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -251,75 +253,94 @@ def test_results_of_only_growing_relations_do_not_cancel() -> None:
     assert len(compile(query, 4).stages) == 1
 
 
-# no case list over logical operators outside their own files
+# no case list over operators outside their own files
 
-OPERATORS = {
-    name for name, kind in vars(logical).items() if isinstance(kind, type) and issubclass(kind, Logical)
-} - {"Logical", "Leaf", "Source", "AnyJoin"}
-
-
-def modules() -> list[Path]:
-    own = (SOURCE / "plan" / "logical", SOURCE / "plan" / "rules")
-    return [p for p in SOURCE.rglob("*.py") if not any(p.is_relative_to(o) for o in own)]
+SHARED = {"Logical", "Leaf", "Source", "AnyJoin"}
+"""Contracts and bases, by which no single operator is told apart."""
 
 
-def imported(tree: ast.Module, package: str) -> set[str]:
-    """The names of classes that a module imports from a package."""
+def classes_of(package: str, base: type) -> set[str]:
+    """The operators that the files of a package define."""
+    files = (f.relative_to(SOURCE).with_suffix("") for f in (SOURCE / package).rglob("*.py"))
+    modules = [import_module(".".join(("penstock", *f.parts))) for f in files]
+    own = [k for m in modules for k in vars(m).values() if getattr(k, "__module__", "") == m.__name__]
+    return {k.__name__ for k in own if isinstance(k, type) and issubclass(k, base)} - SHARED
+
+
+LOGICAL, PHYSICAL = classes_of("plan/logical", Logical), classes_of("engine/operators", Node)
+
+
+def names_of(tree: ast.Module, package: str, classes: set[str]) -> set[str]:
+    """How a module may write the operators of a package: their names, or those of modules and their names."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package):
-            found |= {a.asname or a.name for a in node.names if a.name[0].isupper()}
-    return found
+        if isinstance(node, ast.ImportFrom):
+            places = [(f"{node.module}.{a.name}", a.name, a.asname or a.name) for a in node.names]
+        elif isinstance(node, ast.Import):
+            places = [(a.name, "", a.asname or a.name) for a in node.names]
+        else:
+            continue
+        for place, name, written in places:
+            if place.startswith(package):
+                found |= {written} if name in classes else {f"{written}.{c}" for c in classes}
+    own = {n.name for n in tree.body if isinstance(n, ast.ClassDef)}
+    return found - own
 
 
-def logical_names(tree: ast.Module) -> set[str]:
-    """The names under which a module knows logical operators."""
-    return imported(tree, "penstock.plan.logical") & OPERATORS
+def deciding_classes(node: ast.AST) -> list[ast.expr]:
+    """Where a part of a program decides by class: isinstance, match, a comparison of types, a table."""
+    match node:
+        case ast.MatchClass(cls=kind):
+            return [kind]
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kinds]):
+            return [kinds]
+        case ast.Call(func=ast.Attribute(attr="register"), args=[kind, *_]):  # singledispatch
+            return [kind]
+        case ast.Compare(left=left, comparators=right):
+            by_type = any(re.search(r"\btype\(|__class__", ast.unparse(p)) for p in (left, *right))
+            return [left, *right] if by_type else []
+        case ast.Dict(keys=keys):
+            return [k for k in keys if k is not None]
+    return []
 
 
-def told_apart(function: ast.AST, known: set[str]) -> set[str]:
-    """The logical operators that a function tells apart, by ``isinstance`` or ``match``."""
-    found = set()
-    for node in ast.walk(function):
-        kinds: list[ast.AST] = []
-        if isinstance(node, ast.MatchClass):
-            kinds = [node.cls]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-            kinds = [node.args[1]]
-        for kind in (n for k in kinds for n in ast.walk(k)):
-            if isinstance(kind, ast.Name) and kind.id in known:
-                found.add(kind.id)
-            if isinstance(kind, ast.Attribute) and ast.unparse(kind.value) == "logical":
-                found |= {kind.attr} & OPERATORS
-    return found
+def told_apart(part: ast.AST, known: set[str]) -> set[str]:
+    """The operators among ``known`` that a part of a program tells apart."""
+    kinds = [n for node in ast.walk(part) for k in deciding_classes(node) for n in ast.walk(k)]
+    return {ast.unparse(n) for n in kinds if isinstance(n, ast.Name | ast.Attribute)} & known
 
 
-def case_lists(text: str, names: Callable[[ast.Module], set[str]] = logical_names) -> list[str]:
+def case_lists(
+    text: str, package: str = "penstock.plan.logical", classes: Collection[str] = LOGICAL
+) -> list[str]:
+    """The functions, and the statements outside of functions, that tell several operators of others apart."""
     tree = ast.parse(text)
-    known = names(tree)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    return [f"{f.name}: {sorted(t)}" for f in functions if len(t := told_apart(f, known)) > 1]
+    known = names_of(tree, package, set(classes))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    tables = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    parts = [(getattr(p, "name", f"line {p.lineno}"), p) for p in (*functions, *tables)]
+    found = [f"{name}: {sorted(t)}" for name, p in parts if len(t := told_apart(p, known)) > 1]
+    registered = {n for f in functions for d in f.decorator_list for n in told_apart(d, known)}
+    return [*found, f"registered: {sorted(registered)}"] if len(registered) > 1 else found
+
+
+def in_files(files: Iterable[Path], *of: Any) -> dict[str, list[str]]:
+    return {str(p.relative_to(SOURCE)): c for p in files if (c := case_lists(p.read_text(), *of))}
 
 
 def test_nothing_takes_logical_operators_apart() -> None:
-    found = {str(p.relative_to(SOURCE)): c for p in modules() if (c := case_lists(p.read_text()))}
-    assert not found
-
-
-def physical_names(tree: ast.Module) -> set[str]:
-    """The names under which a module knows physical operators."""
-    return imported(tree, "penstock.engine.operators")
+    """Nor does an operator take others apart; a rule names the operators that it rewrites."""
+    rules = SOURCE / "plan" / "rules"
+    assert not in_files(p for p in SOURCE.rglob("*.py") if not p.is_relative_to(rules))
 
 
 def test_nothing_takes_physical_operators_apart() -> None:
     """The rules that rewrite a plan so that its queries share are in a file of their own."""
-    own = (SOURCE / "engine" / "operators", SOURCE / "plan" / "sharing.py")
-    files = [p for p in SOURCE.rglob("*.py") if not any(p.is_relative_to(o) for o in own)]
-    found = {str(p.relative_to(SOURCE)): c for p in files if (c := case_lists(p.read_text(), physical_names))}
-    assert not found
-    of = "from penstock.engine.operators"
-    text = f"{of}.select import Select\n{of}.mjoin import MJoin\n"
-    assert case_lists(f"{text}def f(node):\n    return isinstance(node, Select | MJoin)\n", physical_names)
+    own = SOURCE / "plan" / "sharing.py"
+    of = ("penstock.engine.operators", PHYSICAL)
+    assert not in_files((p for p in SOURCE.rglob("*.py") if p != own), *of)
+    text = "from penstock.engine.operators import mjoin, select\n"
+    assert case_lists(f"{text}def f(node):\n    return isinstance(node, select.Select | mjoin.MJoin)\n", *of)
 
 
 def compared_by_name(text: str) -> list[str]:
@@ -337,14 +358,22 @@ def test_nothing_goes_by_the_name_of_a_type() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "isinstance(node, logical.Join | logical.Select)",
-        "isinstance(node, Window) or isinstance(node, (logical.Join,))",
-        "[n for n in node if isinstance(n, Window)] + [n for n in node if isinstance(n, logical.Join)]",
+        "def f(n):\n    return isinstance(n, logical.Join | logical.Select)",
+        "def f(n):\n    return isinstance(n, Window) or isinstance(n, (logical.Join,))",
+        "def f(n):\n    return [isinstance(m, Window) for m in n] + [type(m) is w_join.WJoin for m in n]",
+        "def f(n):\n    match n:\n        case Window(): ...\n        case as_named.Join(): ...",
+        "def f(n):\n    return {Window: 1, logical.Join: 2}[type(n)]",
+        "COSTS = {Window: 1, logical.Join: 2}",
+        "@costs.register(Window)\ndef f(n): ...\n@costs.register(logical.Join)\ndef g(n): ...",
+        "def f(n):\n    return n.__class__ in (Window, logical.Join)",
     ],
 )
 def test_a_case_list_would_be_found(body: str) -> None:
-    text = "from penstock.plan import logical\nfrom penstock.plan.logical import Window\n"
-    assert case_lists(f"{text}def f(node):\n    return {body}\n")
+    text = (
+        "from penstock.plan import logical\nfrom penstock.plan.logical import Window, w_join\n"
+        "import penstock.plan.logical.join as as_named\n"
+    )
+    assert case_lists(text + body)
     assert not case_lists(f"{text}def f(node):\n    return isinstance(node, Window)\n")
 
 

@@ -77,11 +77,15 @@ def test_streams_and_tables_are_told_apart(session: Session, rate: Any, spark: A
         session.create_stream("S", spark.range(3), timestamp="id")
     with pytest.raises(CatalogError, match="the DataFrame is streaming"):
         session.create_table("T", rate)
+    with pytest.raises(CatalogError, match=r"stream 'S' is made of a DataFrame, not str; pass a DataFrame"):
+        session.create_stream("S", "dir", timestamp="ts")
+    with pytest.raises(CatalogError, match=r"table 'T' is made of a DataFrame, not NoneType"):
+        session.create_table("T", None)
 
 
 def test_names_are_taken_once_whatever_their_case(session: Session, rate: Any, spark: Any) -> None:
     session.create_stream("S", rate, timestamp="TS")
-    with pytest.raises(CatalogError, match="'S' exists already"):
+    with pytest.raises(CatalogError, match="'S' already exists"):
         session.create_table("s", spark.range(1))
     session.drop("s")
     session.create_table("s", spark.range(1))

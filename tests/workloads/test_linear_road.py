@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 
@@ -125,10 +123,3 @@ def test_files_in_the_benchmarks_format(tmp_path):
     assert [
         b for batch in read_rows(tmp_path / "in.csv") for b in batch.to_pylist()
     ] == few.table().to_pylist()
-
-
-def test_100_000_rows_per_second():
-    start, rows = time.process_time(), 0
-    for batch in LinearRoad(seconds=300, first_rate=500, last_rate=500).batches():
-        rows += batch.num_rows
-    assert rows / (time.process_time() - start) > 100_000

@@ -31,6 +31,7 @@ from penstock.approx.settings import (
     NEGLIGIBLE_SHARE,
     PLAN_LOG_SIZE,
     QUALITY_POINTS,
+    RESULTS_FIT_TOLERANCE,
     SLOTS_PER_ROW,
     WATCHED_FILL,
     WATCHED_SHARE,
@@ -89,7 +90,7 @@ class WindowModels:
     """The profiler of a budget: the models of both windows, learned from the tuples that are watched.
 
     ``tolerance``: by how much, per result, the log likelihood of the frequency-based model may be below that
-    of the age-based one; few of the watched tuples have the rare values with the most results.
+    of the age-based one.
     """
 
     STATISTICS = ("rate of 1", "rate of 2", "need of 1", "need of 2", "memory")
@@ -136,7 +137,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
     saved: ClassVar[tuple[str, ...]] = (
         "_known", "_windows", "_old", "_since", "_rows", "_watch", "_row_bytes", "shed", "_all", "_found",
     )  # fmt: skip
-    tolerance = 0.1
+    tolerance = RESULTS_FIT_TOLERANCE
     monitored = False
     at_rows: ClassVar[Property]
     at_bytes: ClassVar[Property]

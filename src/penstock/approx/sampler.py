@@ -20,7 +20,7 @@ from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPol
 from penstock.approx.models.frequency import limit
 from penstock.approx.models.window import WindowModel
 from penstock.approx.policies import NO_AGES
-from penstock.approx.settings import LOWERED_AIM, RAISED_AIM
+from penstock.approx.settings import LOWERED_AIM, RAISED_AIM, SAMPLE_FIT_TOLERANCE
 from penstock.budget import Sample
 from penstock.engine.joins.budget import Results
 from penstock.engine.kernels.hashing import hash_integers
@@ -86,7 +86,7 @@ class Sampler(MemoryPolicy[SamplingPlan]):
 
     saved = (*MemoryPolicy.saved, "_aim", "_overran")
     format = 2
-    tolerance = 0.5
+    tolerance = SAMPLE_FIT_TOLERANCE
     at_rows, at_bytes = Property.ERROR_AT_ROWS, Property.ERROR_AT_BYTES
 
     def __init__(self, node: MemoryBudget) -> None:

@@ -18,7 +18,7 @@ SLOTS_PER_ROW = 2
 MAX_WATCHED_SHARE = 0.05
 """Share of the memory for watched tuples, at most."""
 FEW_WATCHED_TUPLES = 4
-"""Watched tuples from which it can be told which model fits: a small memory has these, if they are no more
+"""Watched tuples from which on it is clear which model fits: a small memory has these, if they are no more
 than ``FEW_WATCHED_SHARE`` of it."""
 FEW_WATCHED_SHARE = 0.125
 """See ``FEW_WATCHED_TUPLES``."""
@@ -45,6 +45,14 @@ MODEL_MEMORY_WINDOWS = 4.0
 
 COUNTED_VALUES = 4096
 """Values that are counted individually; of the others only the sum is known."""
+COUNTED_FROM = 1e-3
+"""Decayed counts below this are dropped: their values have not come for a long time."""
+RESULTS_FIT_TOLERANCE = 0.1
+"""How much worse per result, in log likelihood, the frequency-based model may fit than the age-based one and
+still be used for MAXIMIZE RESULTS: few of the watched tuples have the rare values with most results."""
+SAMPLE_FIT_TOLERANCE = 0.5
+"""The same for SAMPLE: frequencies where ages would do cost it little, and without them it misses large
+clusters."""
 AGE_STEPS = 128
 """Ages that a curve distinguishes."""
 COMPARED_TUPLES = 2.0

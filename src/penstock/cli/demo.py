@@ -15,7 +15,7 @@ from rich.console import Console
 
 from penstock.cli import view
 from penstock.cli.session import Stop, local_session, stoppable, user_error
-from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED
+from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED, POLL_S
 from penstock.errors import EngineError
 from penstock.workloads.feed import Feed
 from penstock.workloads.packets import DDL, LINKS, PacketWorkload
@@ -120,7 +120,7 @@ def _watch(
     give_up = time.monotonic() + DEMO_FIRST_BATCH_S
     flowing = False
     with display:
-        while not stop.wait(0.25) and demo.progress.seconds < seconds:
+        while not stop.wait(POLL_S) and demo.progress.seconds < seconds:
             demo.poll()
             demo.progress.routing = workload.routing((feed.written - 1) * workload.slice_seconds)
             if demo.progress.batches and not flowing:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.errors import PenstockError
+from penstock.server.settings import PORT
 
 app = typer.Typer(
     name="penstock",
@@ -34,12 +35,6 @@ class Sink(StrEnum):
 
     console = "console"
     parquet = "parquet"
-
-
-class Workload(StrEnum):
-    """What ``penstock generate`` writes."""
-
-    nexmark = "nexmark"
 
 
 @contextmanager
@@ -89,7 +84,7 @@ def run(
     ] = Sink.console,
     out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Directory for progress and state; without it the queries start anew.")
+        Path | None, typer.Option(help="Directory for progress and state; without it queries begin again.")
     ] = None,
     log: Annotated[Path | None, typer.Option(help="File for the log; by default standard error.")] = None,
 ) -> None:
@@ -144,7 +139,7 @@ def serve(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE.cql]", help="Statements to run first: streams, queries.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = PORT,
     host: Annotated[
         str, typer.Option(help="The address to listen on; beyond this machine PENSTOCK_TOKEN must be set.")
     ] = "127.0.0.1",
@@ -193,19 +188,47 @@ def calibrate(
         measure_and_store(out)
 
 
-@app.command()
-def generate(
-    workload: Annotated[Workload, typer.Argument(help="What to generate.")],
+generate_app = typer.Typer(help="Write generated streams as files.", no_args_is_help=True)
+app.add_typer(generate_app, name="generate")
+
+_Seed = Annotated[int, typer.Option(help="The same seed gives the same streams.")]
+
+
+@generate_app.command("nexmark")
+def generate_nexmark(
     out: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A folder for each stream appears in it.")],
     events: Annotated[int, typer.Option(min=50, help="Events in all.")] = 1_000_000,
     rate: Annotated[int, typer.Option(min=1, help="Events per second of stream time.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same streams.")] = 1,
+    seed: _Seed = 1,
 ) -> None:
-    """Write generated streams as Parquet files."""
-    from penstock.cli.generate import generate_nexmark
+    """Persons, auctions and bids of NEXMark, as Parquet files."""
+    from penstock.cli import generate
 
     with _one_line_errors():
-        generate_nexmark(out, events, rate, seed)
+        generate.generate_nexmark(out, events, rate, seed)
+
+
+@generate_app.command("linear-road")
+def generate_linear_road(
+    out: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="For traffic.csv and history.csv.")],
+    expressways: Annotated[int, typer.Option(min=1, help="The benchmark's L.")] = 1,
+    seconds: Annotated[
+        int, typer.Option(min=1, help="How long the traffic is; 10800 in the benchmark.")
+    ] = 1800,
+    rates: Annotated[
+        tuple[float, float],
+        typer.Option(help="Reports per second and expressway, at the beginning and after 3 h."),
+    ] = (15.0, 1700.0),
+    travel_times: Annotated[bool, typer.Option(help="With requests of type 4.")] = False,
+    seed: _Seed = 1,
+) -> None:
+    """Traffic of Linear Road and tolls of earlier days, in the benchmark's format."""
+    from penstock.cli import generate
+    from penstock.workloads.linear_road import LinearRoad
+
+    with _one_line_errors():
+        traffic = LinearRoad(expressways, seconds, seed, *rates, travel_times=travel_times)
+        generate.generate_linear_road(out, traffic)
 
 
 bench_app = typer.Typer(help="Measure Penstock beside other systems.", no_args_is_help=True)

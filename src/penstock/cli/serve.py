@@ -15,6 +15,7 @@ from penstock.cql.syntax.errors import place
 from penstock.server.demo import running_demo
 from penstock.server.guard import Access
 from penstock.server.road import running_road
+from penstock.server.settings import PORT
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Options:
     """The options of the command."""
 
     file: Path | None = None
-    port: int = 8765
+    port: int = PORT
     host: str = "127.0.0.1"
     names: tuple[str, ...] = ()
     allow_ddl: bool = False
@@ -52,7 +53,7 @@ def run_server(options: Options) -> None:
 
 
 def statements_of(path: Path) -> list[cql.Statement]:
-    """The statements of a file, without queries that have neither a sink nor a name: those are told."""
+    """The statements of a file, without queries that have neither a sink nor a name, which are reported."""
     text = read([path])
     bound_queries(text)  # mistakes are reported before Spark starts
     found: list[cql.Statement] = []

@@ -21,6 +21,7 @@ from penstock.cost.settings import (
     CALIBRATED_WINDOWS,
     CALIBRATION_RUNS,
     MEASURABLE_S,
+    MIN_FREEING_CALLS,
     MIN_IMPROVEMENT,
     MIN_PROBED_BATCH_ROWS,
     PROBES,
@@ -119,7 +120,7 @@ def invalidation(runs: int = CALIBRATION_RUNS) -> tuple[float, float]:
 
 def _freed(rows: int) -> float:
     """Seconds of a call that frees so many rows."""
-    store, calls = Store(pa.schema([])), max(PROBES // rows, 40)
+    store, calls = Store(pa.schema([])), max(PROBES // rows, MIN_FREEING_CALLS)
     ends = np.repeat(np.arange(1, calls + 1), rows)
     store.insert(np.zeros(len(ends), np.int64), ends, [], [])
     store.expire(0)

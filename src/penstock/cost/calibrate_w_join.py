@@ -12,7 +12,7 @@ from time import thread_time
 
 import numpy as np
 
-from penstock.cost.settings import BUFFER_ROWS, CALIBRATION_RUNS, SCANNED_TUPLES
+from penstock.cost.settings import BUFFER_ROWS, CALIBRATION_RUNS, LOOKED_UP_TUPLES, SCANNED_TUPLES
 from penstock.engine.kernels import sweeping
 
 
@@ -40,7 +40,7 @@ def measured(buffers: Sequence[int] = BUFFER_ROWS, runs: int = CALIBRATION_RUNS)
 
 def _hashed(rows: int, runs: int) -> float:
     """Seconds per tuple by ``hw``, where a stream brings as many tuples as its buffer has rows."""
-    random, count = np.random.default_rng(rows), max(rows, 2_000)
+    random, count = np.random.default_rng(rows), max(rows, LOOKED_UP_TUPLES)
     times = np.arange(count)
     keys, probes = random.integers(0, rows, (2, 1, count))
     firsts = np.maximum(times - rows, 0)
@@ -53,7 +53,7 @@ def _hashed(rows: int, runs: int) -> float:
 
 def _scans(rows: int, runs: int) -> tuple[float, float]:
     """Seconds per tuple by ``nlw`` and by ``mw``."""
-    random, count = np.random.default_rng(rows), max(16, min(2_000, SCANNED_TUPLES // rows))
+    random, count = np.random.default_rng(rows), max(16, min(LOOKED_UP_TUPLES, SCANNED_TUPLES // rows))
     times, keys = np.sort(random.integers(0, 1 << 20, rows)), random.integers(0, rows, (1, rows))
     probes, firsts, stops = (
         random.integers(0, rows, (1, count)),

@@ -20,8 +20,12 @@ MIN_PROBED_BATCH_ROWS = 100
 """Rows that a probed window slides by at least."""
 UPDATE_BATCH_ROWS = 500
 """Rows that arrive at a time: they share the cost of a call, which differs between methods."""
+MIN_FREEING_CALLS = 40
+"""Calls that free expired rows in a run, at least."""
 SCANNED_TUPLES = 10_000_000
 """Tuples that the scans of one run touch at most."""
+LOOKED_UP_TUPLES = 2_000
+"""Tuples that look for others in a run of a W-join: at least, and of nested loops at most."""
 MEASURABLE_S = 1e-10
 """Seconds per tuple; a clock cannot measure less."""
 MIN_IMPROVEMENT = 0.99

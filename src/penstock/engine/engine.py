@@ -19,7 +19,7 @@ from dataclasses import replace
 from penstock.engine.arrivals import Received, SourcePartitions, Stamps
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.command import Command, CommandState
-from penstock.engine.graph import Entity
+from penstock.engine.entity import Entity
 from penstock.engine.input_manager import Progress
 from penstock.engine.latency import percentiles
 from penstock.engine.overflow import Memory

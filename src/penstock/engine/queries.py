@@ -13,7 +13,7 @@ from itertools import count
 
 from penstock.engine.clock_group import ClockGroup
 from penstock.engine.element import BEFORE_TIME, Chunk
-from penstock.engine.graph import Entity, producers_first
+from penstock.engine.entity import Entity, producers_first
 from penstock.engine.history import Past, Running, look_back
 from penstock.engine.knobs import Knobs
 from penstock.engine.operator import Node

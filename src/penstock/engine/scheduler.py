@@ -25,7 +25,8 @@ from typing import Protocol
 import numpy as np
 
 from penstock.engine.element import Chunk
-from penstock.engine.graph import Entity, Graph
+from penstock.engine.entity import Entity
+from penstock.engine.graph import Graph
 from penstock.engine.operator import Clock
 
 

@@ -5,6 +5,8 @@ Those of kernels stay with them: they are compiled in, and Numba's cache does no
 
 TREE_NODE_ROWS = 100
 """Entries in a node of a B+-tree or a T-tree (Kang et al., section 5.1)."""
+HASH_BUCKET_ROWS = 0.25
+"""Rows per bucket of a hash index when its store is half full: larger buckets save memory and cost time."""
 SHARES_MEMORY_ROWS = 100_000
 """Rows of all partitions after which earlier counts of the partitions' shares have a weight of 1/e."""
 DISORDER_HEADROOM = 0.25

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import CatalogError, DataError
 from penstock.expression import PythonCall, RowByRow
+from penstock.schema import sql_name
 
 _FOR_VALUES = (
     "it works on single values but gets Arrow arrays, with a value per row: use pyarrow.compute in it, or "
@@ -32,15 +33,27 @@ def call_user_function(call: PythonCall, args: Sequence[pa.Array], length: int) 
         answer = list(answer) if isinstance(answer, Iterator) else answer
         one = isinstance(answer, str | bytes) or not hasattr(answer, "__len__")
         given = None if one else len(answer)
+        array = None
         if given == length:
             array = answer if isinstance(answer, pa.Array) else pa.array(answer, from_pandas=True)
-            return array if array.type == call.type else array.cast(call.type)
     except Exception as error:
         raise _failure(call, args, error) from error
+    if array is not None:
+        return _as_declared(call, array)
     shape = repr(answer)[:40] if given is None else "1 value" if given == 1 else f"{given} values"
     rows = "1 row" if length == 1 else f"{length} rows"
     message = f"function {call.function} returned {shape} for {rows}; it must return one per row"
     raise CatalogError(f"{message}; {_FOR_VALUES}" if one and _is_for_values(call, args) else message)
+
+
+def _as_declared(call: PythonCall, array: pa.Array) -> pa.Array:
+    """What a function returned, as values of the type that it was registered with."""
+    try:
+        return array if array.type == call.type else array.cast(call.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        first = next((repr(v.as_py()) for v in array if v.is_valid), "NULL")
+        found = f"values such as {first[:40]}, and it was registered to return {sql_name(call.type)}"
+        raise DataError(f"function {call.function} returned {found}; register it with their type") from None
 
 
 def _failure(call: PythonCall, args: Sequence[pa.Array], error: Exception) -> Exception:

@@ -270,7 +270,7 @@ AGGREGATES: dict[str, Aggregate] = {
                   "MEDIAN(v) -> 2.5", rule=_median),
         Aggregate("percentile", "DOUBLE, DOUBLE -> DOUBLE",
                   "value at a fraction of the values, between the two around it; also "
-                  "`PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY v)`",
+                  "`PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY v [DESC])`",
                   "PERCENTILE(v, 0.5) -> 2.5", rule=_percentile),
         Aggregate("percentile_disc", "ordered, DOUBLE -> ordered",
                   "least value with at least a fraction of the values up to it, written "

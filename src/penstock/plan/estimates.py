@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock import budget
+from penstock.budget import CONFIDENCE
 from penstock.expression import Call, Column, Expression, Literal, columns
 from penstock.functions import types
 
@@ -111,7 +112,7 @@ class Estimated:
     weighted: bool = False
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     hidden: tuple[Column, ...] = ()
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     joins: tuple[int, ...] = ()
     made_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
 

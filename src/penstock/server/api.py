@@ -21,11 +21,19 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from penstock.errors import CatalogError, PenstockError
-from penstock.server.api_errors import add_errors, refuse_others, told
+from penstock.server.api_errors import add_errors, error_response, refuse_others
 from penstock.server.guard import Access
 from penstock.server.model import Model
 from penstock.server.results import Feed, Reader
-from penstock.server.settings import GONE_S, HEARTBEAT_S, MOST_STREAMS, WATCHED_ROWS
+from penstock.server.settings import (
+    GONE_S,
+    HEARTBEAT_S,
+    MOST_CHANGES,
+    MOST_NAME,
+    MOST_STREAMS,
+    MOST_TEXT,
+    WATCHED_ROWS,
+)
 from penstock.server.views import (
     DecisionView,
     Finding,
@@ -43,26 +51,26 @@ ARROW = "application/vnd.apache.arrow.stream"
 class Text(BaseModel):
     """A query's text."""
 
-    text: str = Field(max_length=100_000)
+    text: str = Field(max_length=MOST_TEXT)
 
 
 class Registration(Text):
     """A query to start; with a pipeline, to be registered in it."""
 
     name: str = Field(pattern=r"^\w[\w-]{0,99}$")
-    pipeline: str | None = Field(default=None, max_length=100)
+    pipeline: str | None = Field(default=None, max_length=MOST_NAME)
     once: bool = False
 
 
 class Values(BaseModel):
     """Settings by name."""
 
-    settings: dict[str, str | int | float] = Field(min_length=1, max_length=20)
+    settings: dict[str, str | int | float] = Field(min_length=1, max_length=MOST_CHANGES)
 
 
 def add_to(app: FastAPI, model: Model, access: Access) -> None:
     """Add the API to an application."""
-    app.add_exception_handler(PenstockError, told)
+    app.add_exception_handler(PenstockError, error_response)
     add_errors(app)
     _reading(app, model, access)
     _plans(app, model)
@@ -213,7 +221,7 @@ def _results(app: FastAPI, model: Model) -> None:
     def opened(key: str) -> Feed:
         feed = model.backend.feed(model.query(key).key)
         if not streams.acquire(blocking=False):
-            raise CatalogError(f"{MOST_STREAMS} results are read already; close one of them")
+            raise CatalogError(f"{MOST_STREAMS} results are being read, the most at once; close one of them")
         return feed
 
     async def stream(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from penstock.measurement import Kind, Measurements, Property
 from penstock.server.backend import Batch
 from penstock.server.plans import node_id
-from penstock.server.settings import BUSY, HOST_SHARE, SILENT_S, UNEVEN_STEPS
+from penstock.server.settings import BUSY, HOST_SHARE, HOST_WEIGHT, LATE_WEIGHT, SILENT_S, UNEVEN_STEPS
 from penstock.server.views import Finding, Kept, PlanView
 from penstock.streamon.advice import held_back, late, skew
 
@@ -127,7 +127,7 @@ def _host(found: Measurements, batch: Batch | None) -> Iterator[Finding]:
     if outside >= HOST_SHARE:
         yield Finding(
             "spark",
-            outside * 0.6,
+            outside * HOST_WEIGHT,
             f"{outside:.0%} of the last batch ({batch.seconds:.2f} s) passed outside the engines: scanning, "
             "shuffling, committing and writing.",
             "Larger batches (a longer trigger) share this cost; fewer shuffle partitions reduce it.",
@@ -136,7 +136,7 @@ def _host(found: Measurements, batch: Batch | None) -> Iterator[Finding]:
 
 def _late(found: Measurements) -> Iterator[Finding]:
     for (_, name), sentence in late(found).items():
-        yield Finding("late", 0.2, _sentence(sentence), node=node_id(1, f"input/{name}"))
+        yield Finding("late", LATE_WEIGHT, _sentence(sentence), node=node_id(1, f"input/{name}"))
 
 
 def memory(found: Measurements, plan: PlanView) -> list[Kept]:

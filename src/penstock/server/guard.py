@@ -26,7 +26,14 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.server.settings import MOST_BODY, MOST_CLIENTS, REQUESTS_AT_ONCE, REQUESTS_PER_S
+from penstock.server.settings import (
+    KEY_BYTES,
+    MOST_BODY,
+    MOST_CLIENTS,
+    PORT,
+    REQUESTS_AT_ONCE,
+    REQUESTS_PER_S,
+)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -57,11 +64,11 @@ class Access:
     """
 
     host: str = "127.0.0.1"
-    port: int = 8765
+    port: int = PORT
     token: str | None = field(default=None, repr=False)
     names: tuple[str, ...] = ()
     allow_ddl: bool = False
-    key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(KEY_BYTES), repr=False)
     """What a request that changes something has in its header on this machine."""
 
     def __post_init__(self) -> None:

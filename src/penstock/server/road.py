@@ -22,11 +22,13 @@ from penstock.engine.stage import SIGN, TS
 from penstock.errors import PenstockError
 from penstock.server.settings import (
     DEMO_FILE_S,
+    ROAD_ACCIDENTS,
     ROAD_ALERTS,
     ROAD_EXPRESSWAYS,
     ROAD_RATE,
     ROAD_SECONDS,
     ROAD_SPEED,
+    ROAD_SPREAD,
 )
 from penstock.workloads.files import StreamDirectory
 from penstock.workloads.linear_road import DDL, LinearRoad
@@ -51,7 +53,7 @@ class RoadMap:
     tolls: dict[Place, tuple[int, int]] = field(default_factory=dict)
     cars: dict[Place, int] = field(default_factory=dict)
     accidents: set[Place] = field(default_factory=set)
-    told: int = 0
+    charged: int = 0
     alerts: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=ROAD_ALERTS))
 
     def apply(self, query: str, elements: pa.RecordBatch) -> None:
@@ -68,7 +70,7 @@ class RoadMap:
                 case "map_accidents":
                     (self.accidents.add if row[SIGN] > 0 else self.accidents.discard)(_place(row))
                 case "tolls":
-                    self.told += row["toll"]
+                    self.charged += row["toll"]
                 case "accidents":
                     self.alerts.appendleft((row[TS], row["vid"], row["segment"]))
 
@@ -95,8 +97,8 @@ class Road:
             ROAD_SECONDS,
             first_rate=ROAD_RATE,
             last_rate=ROAD_RATE,
-            accidents=20.0,
-            spread=6.0,
+            accidents=ROAD_ACCIDENTS,
+            spread=ROAD_SPREAD,
         )
         self._lock, self._read = threading.Lock(), 0
         self._stopped = threading.Event()

@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.server.backend import Backend
 from penstock.server.guard import Access, Guard
 from penstock.server.model import Model
-from penstock.server.settings import PORT, START_S
+from penstock.server.settings import PORT, START_POLL_S, START_S
 
 _log = logging.getLogger("penstock")
 
@@ -57,7 +57,7 @@ class Server:
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise PenstockError("the server did not start; see the log")
-            time.sleep(0.02)
+            time.sleep(START_POLL_S)
         return self
 
     @property

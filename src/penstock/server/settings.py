@@ -1,7 +1,7 @@
 """Tunables of the server."""
 
 PORT = 8765
-"""The port that ``penstock serve`` listens on, unless told otherwise."""
+"""The port that ``penstock serve`` listens on, by default."""
 SAMPLE_S = 1.0
 """Seconds between two looks at the measurements: a batch rarely takes less, and more would cost CPU."""
 FINE_S = 300.0
@@ -20,10 +20,24 @@ BUSY = 0.7
 """The share of its time from which on an operator, partition or engine counts as what holds a query back."""
 HOST_SHARE = 0.5
 """The share of a batch outside the engines from which on Spark counts as what holds a query back."""
+HOST_WEIGHT = 0.6
+"""Weight of Spark's share of a batch among what holds a query back: a busy operator comes first."""
+LATE_WEIGHT = 0.2
+"""Weight of late rows among what holds a query back: they are reported last."""
 UNEVEN_STEPS = 1.5
 """How many times the mean the slowest partition's step takes, if one partition counts as heavy."""
+KEPT_RUNS = 200
+"""Runs of which the last batch is remembered."""
 MOST_BODY = 1 << 20
 """Bytes of a request's body at most: query texts are a few kilobytes."""
+MOST_TEXT = 100_000
+"""Characters of the statements in a request at most."""
+MOST_NAME = 100
+"""Characters of a pipeline's name in a request at most."""
+MOST_CHANGES = 20
+"""Settings that one request may change."""
+KEY_BYTES = 24
+"""Random bytes of the key that a request which changes something needs: they cannot be guessed."""
 REQUESTS_PER_S = 50.0
 """Requests per second that one client may make for long: a page makes about two."""
 REQUESTS_AT_ONCE = 200
@@ -33,13 +47,15 @@ MOST_CLIENTS = 1000
 KEPT_ROWS = 10_000
 """Result rows of a query that the server keeps for whoever looks next."""
 FEED_BATCHES = 64
-"""Batches that wait for one reader of results; a reader that is slower loses the oldest and is told so."""
+"""Batches that wait for one reader of results; a slower one loses the oldest, and gets their number."""
 FOLLOWED_BATCHES = 20
 """Batches before the present one that a new reader of a pipeline's query is shown."""
 FOLLOW_IDLE_S = 10.0
 """Seconds without a reader after which a pipeline's results are no longer followed."""
 START_S = 20.0
 """Seconds that a server may take to start or to stop."""
+START_POLL_S = 0.02
+"""Seconds between two looks at whether the server has started."""
 SILENT_S = 5.0
 """Seconds without progress after which an input that holds results back is called silent."""
 
@@ -52,7 +68,7 @@ GRAPH_IDLE_S = 15.0
 GRAPH_MOST_PORTIONS = 200
 """Batches of queries whose measurements wait for graphs at most, each of some hundreds of rows."""
 GRAPH_MOST_SERIES = 60
-"""Series of a graph at most: more cannot be told apart."""
+"""Series of a graph at most: more cannot be distinguished."""
 GRAPH_MOST_TEXT = 20_000
 """Characters of a graph's query at most."""
 MOST_GRAPHS = 24
@@ -75,6 +91,10 @@ ROAD_EXPRESSWAYS = 2
 """Expressways of the map: few, since one is shown at a time."""
 ROAD_RATE = 150.0
 """Reports per second of traffic and expressway, enough for congestion around the middle."""
+ROAD_ACCIDENTS = 20.0
+"""Accidents per hour and expressway: some are on the map at any time."""
+ROAD_SPREAD = 6.0
+"""Standard deviation in segments of where the traffic is densest: congestion is seen at once."""
 ROAD_SPEED = 10.0
 """How many seconds of traffic pass per second of the clock: a minute in six."""
 ROAD_SECONDS = 24 * 3600

@@ -14,6 +14,8 @@ CONSOLE_ROWS = 1000
 """Rows of a batch that the console sink prints."""
 STOP_POLL_S = 0.05
 """Seconds between two looks at whether the batch of a query that is to stop has ended."""
+OPTION_SIMILARITY = 0.8
+"""Least similarity, from 0 to 1, of an option that a source ignores and the one that may be meant."""
 LAST_EVENTS_MS = 2000
 """Milliseconds that Spark may take to report its last events before the session stops listening."""
 
@@ -31,6 +33,8 @@ KAFKA_BATCH_MESSAGES = 10_000
 """Messages per record batch: librdkafka returns them as Python objects, so their number is limited."""
 KAFKA_POLL_S = 0.1
 """Seconds that librdkafka may wait for a full batch; one that ends in a gap of the log is never full."""
+KAFKA_TIMEOUT_S = 60.0
+"""Seconds that Kafka may take to answer, without the option timeoutSeconds."""
 RESULT_TASK_BYTES = 32 << 20
 """Bytes of a query's results that one task of a reader reads."""
 RESULTS_IDLE_S = 10.0
@@ -72,6 +76,8 @@ ENGINE_IDLE_S = 300.0
 """Seconds without a call after which an engine ends."""
 HOST_START_S = 120.0
 """Seconds that a host may take to start: the first one on a machine compiles the kernels."""
+SHOWN_LOG_CHARS = 2000
+"""Characters of the end of the hosts' log in the error that a host did not start."""
 LIVENESS_POLL_S = 0.25
 """Seconds between two checks of whether a host or an engine is still needed."""
 MEMORY_POLL_S = 0.05
@@ -87,4 +93,4 @@ MOST_ENDED = 50
 NOTEBOOK_EVERY_S = 1.0
 """Seconds between two updates of a query that is shown in a notebook."""
 NOTEBOOK_S = 600.0
-"""Seconds for which a query in a notebook is kept up to date: nothing tells when a cell is gone."""
+"""Seconds for which a query in a notebook is kept up to date: a cell that is gone leaves no trace."""

@@ -61,7 +61,6 @@ class CacheReoptimizer:
         self.plan: CacheSet = frozenset()
         self.gain = 0.0
         self.interval = thresholds.interval
-        self.selections = 0
         self._selected: CacheSet = frozenset()
         self._judged: dict[Candidate, Value] = {}
 
@@ -115,7 +114,6 @@ class CacheReoptimizer:
         before, t = self.plan, self._thresholds
         if self._changed(values):
             self._judged = dict(values)
-            self.selections += 1
             chosen = select(values)
             pays = worth(chosen, values) >= t.least_gain * evidence.work
             self._selected = chosen if pays else frozenset()

@@ -210,6 +210,55 @@ def violated(view: Int64s, order: Int64s, times: npt.NDArray[np.float64], alpha:
 
 
 @njit(cache=True)
+def seen_by_stage(order: Int64s, profile: Bits, stage: int) -> Bits:
+    """The profile tuples that one of the filters up to a position drops (4.5)."""
+    found = np.empty_like(profile)
+    k = 0
+    for t in range(len(profile)):
+        if first_drop(order[: stage + 1], profile, t) <= stage:
+            found[k] = profile[t]
+            k += 1
+    return found[:k]
+
+
+@njit(cache=True)
+def moves_to(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha: float, stage: int) -> int:
+    """The first position before ``stage`` whose filter drops less for its time than the one there would
+    (4.5); -1 if none does.
+    """
+    here, there = np.zeros(len(order) + 1, np.int64), np.zeros(len(order) + 1, np.int64)
+    for t in range(len(profile)):
+        first = first_drop(order, profile, t)
+        here[first] += 1
+        there[first] += profile[t, order[stage]] != 0
+    left = there.sum()
+    for i in range(stage):
+        if here[i] / times[order[i]] < alpha * left / times[order[stage]]:
+            return i
+        left -= there[i]
+    return -1
+
+
+@njit(cache=True)
+def swaps(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha: float) -> int:
+    """The first position whose filter drops less for its time than the next one would there (4.6); or -1.
+
+    Tuples dropped at a position were profiled by the next filter, too; those dropped by that one passed here.
+    """
+    n = len(order)
+    here, next_too = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    for t in range(len(profile)):
+        first = first_drop(order, profile, t)
+        here[first] += 1
+        if first < n - 1:
+            next_too[first] += profile[t, order[first + 1]] != 0
+    for i in range(n - 1):
+        if here[i] / times[order[i]] < alpha * (next_too[i] + here[i + 1]) / times[order[i + 1]]:
+            return i
+    return -1
+
+
+@njit(cache=True)
 def correct(
     view: Int64s, order: Int64s, profile: Bits, times: npt.NDArray[np.float64], position: int
 ) -> None:

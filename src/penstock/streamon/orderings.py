@@ -213,8 +213,8 @@ class Sweep(Ordering):
         return 0 if position == self.profiled else position
 
     def _relevant(self, profile: Bits) -> Bits:
-        # A tuple that passes the profiled filter says nothing about it.
-        return profile[profile[:, self.order[: self.profiled + 1]].any(axis=1)]
+        # What is dropped after the profiled filter says nothing about it.
+        return kernels.seen_by_stage(np.array(self.order), profile, self.profiled)
 
     def _restore_invariant(self, profiled: int, recall: Recall) -> None:
         if self.n < 2:
@@ -233,18 +233,11 @@ class Sweep(Ordering):
 
     def violation(self) -> int | None:
         """The first position before j whose filter drops less for its time than the one at j would."""
-        bits = self.window.tuples()[:, self.order]
-        times = self.window.times()[self.order]
-        if len(bits) < max(8, self.thresholds.sweep_stage // 10):
+        if len(self.window) < max(8, self.thresholds.sweep_stage // 10):
             return None
-        j = self.profiled
-        first = np.argmax(bits, axis=1)
-        for i in range(j):
-            here = np.count_nonzero(first == i) / times[i]
-            there = np.count_nonzero(bits[first >= i, j]) / times[j]
-            if here < self.thresholds.alpha * there:
-                return i
-        return None
+        order, times = np.array(self.order), self.window.times()
+        at = kernels.moves_to(order, self.window.tuples(), times, self.thresholds.alpha, self.profiled)
+        return None if at < 0 else at
 
 
 class Independent(Ordering):
@@ -294,16 +287,9 @@ class LocalSwaps(Ordering):
 
     def violation(self) -> int | None:
         """The first position whose filter drops less for its time than its neighbour would there."""
-        bits = self.window.tuples()[:, self.order]
-        times = self.window.times()[self.order]
-        first = np.argmax(bits, axis=1)
-        for i in range(self.n - 1):
-            here = np.count_nonzero(first == i) / times[i]
-            # Tuples dropped at i were profiled on i + 1 too; those dropped at i + 1 passed i.
-            there = np.count_nonzero(bits[(first == i) | (first == i + 1), i + 1]) / times[i + 1]
-            if here < self.thresholds.alpha * there:
-                return i
-        return None
+        order, times = np.array(self.order), self.window.times()
+        at = kernels.swaps(order, self.window.tuples(), times, self.thresholds.alpha)
+        return None if at < 0 else at
 
 
 ALGORITHMS: dict[str, type[Ordering]] = {a.name: a for a in (AGreedy, Sweep, Independent, LocalSwaps, Static)}

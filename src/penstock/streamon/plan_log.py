@@ -66,11 +66,6 @@ class WhatIf(Generic[Plan]):
     single: Plan
     single_cost: float
 
-    @property
-    def gained(self) -> float:
-        """The share of the single plan's cost that adapting saved; negative if it lost."""
-        return 1.0 - self.adapted / self.single_cost if self.single_cost else 0.0
-
 
 class PlanLog(Generic[Plan]):
     """The last ``size`` decisions; a plan is recalled for statistics that differ by ``distance`` at most."""

@@ -27,6 +27,7 @@ from penstock.streamon.settings import (
     LONGEST_WAIT_TUPLES,
     MEASURABLE_S,
     SAME_TIME_RATIO,
+    SAVED_BUDGET_PART,
     TIMED_TUPLES,
     TIMING_SHARE,
     Thresholds,
@@ -52,7 +53,8 @@ class ProfilingBudget:
 
     def __init__(self, stopwatch: Stopwatch, thresholds: Thresholds) -> None:
         self._stopwatch, self._share = stopwatch, thresholds.overhead_share
-        self._most_debt, self._most = thresholds.profiling_budget_s, thresholds.profiling_budget_s / 5
+        self._most_debt = thresholds.profiling_budget_s
+        self._most = SAVED_BUDGET_PART * self._most_debt
         self._balance = self._most
         self._processing = self._adapting = 0.0
 

@@ -25,6 +25,8 @@ TIMING_SHARE = 0.25
 """Largest share of the time for profiling spent on timing: costs change seldom, selectivities often."""
 LONGEST_WAIT_TUPLES = 1 << 21
 """Tuples after which filters are timed again, and sampling that took too long is resumed, at the latest."""
+SAVED_BUDGET_PART = 0.2
+"""The part of the profiling budget that may be saved up while there is nothing to profile."""
 CALL_OVERHEAD_S = 2e-6
 """Seconds the executor itself takes to call a filter."""
 

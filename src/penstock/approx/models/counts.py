@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.settings import COUNTED_VALUES
+from penstock.approx.settings import COUNTED_FROM, COUNTED_VALUES
 from penstock.engine.snapshot import Stateful
 
 Int64s = npt.NDArray[np.int64]
@@ -47,8 +47,8 @@ class Counts(Stateful):
         """Decay the counts."""
         self._counts *= factor
         self.total *= factor
-        if len(self._keys) and self._counts.min() < 1e-3:
-            kept = self._counts >= 1e-3
+        if len(self._keys) and self._counts.min() < COUNTED_FROM:
+            kept = self._counts >= COUNTED_FROM
             self._keys, self._counts = self._keys[kept], self._counts[kept]
 
     def shares(self, keys: Int64s) -> Floats:

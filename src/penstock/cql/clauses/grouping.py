@@ -28,7 +28,7 @@ from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Call, Column, Expression, transform, walk
 from penstock.functions import intervals
 from penstock.plan.logical import Aggregate, AggregateCall, Logical
-from penstock.plan.logical.stamp import latest, stamped
+from penstock.plan.logical.stamp import latest
 
 BindSubquery = Callable[[ExpressionBinder, exp.Expr], Expression]
 BindOver = Callable[[ExpressionBinder, exp.Window], Expression]
@@ -76,7 +76,7 @@ class Grouping:
 
     def _time(self, node: exp.Expr) -> Expression:
         """The time of a row: the latest timestamp of the stream rows it is joined from."""
-        columns = stamped(self.rows)[1] if self.rows is not None else ()
+        columns = self.rows.stamped()[1] if self.rows is not None else ()
         if self.rows is None or not columns:
             word = call_in(node, self.scope.functions) or node
             hint = "name an order: MIN_BY(x, key), MAX_BY(x, key), COLLECT_LIST(x ORDER BY key)"
@@ -124,7 +124,7 @@ class Grouping:
         return Call("cast", (bits,), pa.int8()) if one else bits
 
     def over(self, node: Logical) -> Aggregate:
-        node = self.attach(stamped(node)[0] if self.in_order else node)
+        node = self.attach(node.stamped()[0] if self.in_order else node)
         if self.sets is None:
             return Aggregate(node, tuple(self.keys.items()), tuple(self.calls.items()))
         expanded, keys = self.sets.expanded(node, self.keys)

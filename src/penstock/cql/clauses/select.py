@@ -27,7 +27,7 @@ from penstock.expression import Call, Expression, Literal, columns, conjuncts
 from penstock.plan.logical import Logical, Select
 
 UNSUPPORTED_CLAUSES = {
-    "windows": "a WINDOW clause",
+    "windows": "a WINDOW clause with names for OVER",
     "laterals": "LATERAL VIEW",
     "pivots": "PIVOT",
     "match": "MATCH_RECOGNIZE",

@@ -23,7 +23,6 @@ from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import StreamsWindow, WindowClause
 from penstock.plan.budgeted import replaced
 from penstock.plan.logical import Logical, OuterJoin, Window, WindowGraph, WindowSpec, walk
-from penstock.plan.logical.stamp import stamped
 from penstock.plan.logical.w_join import Given, UnconnectedError, conditions
 from penstock.schema import MOST_TICKS, TimeDomain
 
@@ -49,7 +48,7 @@ def with_windows(joined: Joined, clause: WindowClause, select: exp.Select, conte
             if path:
                 raise error("WINDOW PATH is given twice", node, "write one path over all of its streams")
             path = tuple(among)
-    stamped_items = [stamped(every[name].node) for name in members]
+    stamped_items = [every[name].node.stamped() for name in members]
     columns = tuple(found[0].name for _, found in stamped_items)
     graph = _graph(columns, given, path, members, clause)
     nodes = {}

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from penstock.budget import POLICIES, SCHEMES, Maximize, Sample, Within
+from penstock.budget import CONFIDENCE, POLICIES, SCHEMES, Maximize, Sample, Within
 from penstock.cql.names.context import Context
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import GoalClause, RelationToStream, WithinClause
@@ -207,7 +207,7 @@ def _one_of(clause: GoalClause, names: tuple[str, ...], what: str) -> str | None
 def _confidence(clause: GoalClause) -> float:
     level = clause.args.get("confidence")
     if level is None:
-        return 0.95
+        return CONFIDENCE
     if not 0.0 < float(level.name) < 1.0:
         raise error(f"CONFIDENCE {level.name} is not between 0 and 1", level, "write e.g. CONFIDENCE 0.95")
     return float(level.name)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from penstock.catalog import FunctionDef
 from penstock.cql.expressions.functions import check_count, mismatch
-from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.errors import error, unsupported
 from penstock.expression import Expression, Literal, OwnAggregate
 from penstock.functions import types
 from penstock.functions.aggregates import Aggregate, AggregateCall, Order, aggregate, only_where
@@ -193,9 +193,19 @@ def _within_group(written: _Written, arguments: list[Expression], binding: Bindi
     form = f"{written.word}(0.5) WITHIN GROUP (ORDER BY x)"
     if len(arguments) != 1 or len(written.order) != 1 or written.within_group is None or written.distinct:
         raise error(f"{written.word} is written {form}", written.call)
+    (fraction,) = arguments
     if written.order[0].args.get("desc"):
-        raise error(f"{written.word} of a descending order", written.order[0], f"write {form} of 1 - p")
-    return [binding.bind(written.order[0].this), arguments[0]]
+        if written.word != "PERCENTILE_CONT":
+            raise unsupported(f"{written.word} of a descending order", written.order[0], f"write {form}")
+        fraction = _counted_from_above(fraction)
+    return [binding.bind(written.order[0].this), fraction]
+
+
+def _counted_from_above(fraction: Expression) -> Expression:
+    """A fraction of values in descending order as one in ascending order."""
+    if not isinstance(fraction, Literal) or fraction.value is None:
+        return fraction
+    return replace(fraction, value=1 - fraction.value)
 
 
 def _ignoring_nulls(

@@ -24,7 +24,7 @@ from penstock.cql.syntax.nodes import Unsigned
 from penstock.expression import Call, Expression, Literal, PythonCall, connected
 from penstock.functions import types
 from penstock.functions.types import BOOLEAN, STRING, coerce
-from penstock.schema import sql_name
+from penstock.schema import SQL_TYPES, sql_name
 
 
 def refuse_over(binder: ExpressionBinder, node: exp.Window) -> Expression:
@@ -77,6 +77,11 @@ def _literal(binder: ExpressionBinder, node: exp.Literal) -> Expression:
         return types.number(node.name)
     except (ArithmeticError, ValueError):
         raise error(f"'{node.name}' is not a number", node) from None
+
+
+def _hex(binder: ExpressionBinder, node: exp.HexString) -> Expression:
+    """``X'1F'``."""
+    return functions.call("unhex", [Literal(node.name, STRING)], node)
 
 
 def _boolean(binder: ExpressionBinder, node: exp.Boolean) -> Expression:
@@ -156,11 +161,26 @@ def _over(binder: ExpressionBinder, node: exp.Window) -> Expression:
 def _in(binder: ExpressionBinder, node: exp.In) -> Expression:
     if node.args.get("query"):
         return _subquery(binder, node)
+    if isinstance(node.this, exp.Tuple):
+        return _in_rows(binder, node)
     items = [binder.bind(e) for e in node.expressions]
     if not all(isinstance(i, Literal) for i in items):
         return _in_expressions(binder, node)
     args = comparands([binder.bind(node.this), *items], node)
     return Call("in", tuple(args), BOOLEAN)
+
+
+def _in_rows(binder: ExpressionBinder, node: exp.In) -> Expression:
+    """``(a, b) IN ((1, 2), (3, 4))``: as in Spark, whose rows are structs, NULL equals NULL in it."""
+    columns, alike = node.this.expressions, list[Expression]()
+    for row in node.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else []
+        if len(values) != len(columns):
+            hint = "write (a, b) IN ((1, 2), (3, 4))"
+            raise error(f"IN takes rows of {len(columns)} values here", row, hint)
+        pairs = zip(columns, values, strict=True)
+        alike.append(connected("and", [_compare(binder, "<=>", node, *pair) for pair in pairs]))
+    return connected("or", alike)
 
 
 def _in_expressions(binder: ExpressionBinder, node: exp.In) -> Expression:
@@ -171,11 +191,19 @@ def _in_expressions(binder: ExpressionBinder, node: exp.In) -> Expression:
 def _is(binder: ExpressionBinder, node: exp.Is) -> Expression:
     if isinstance(node.expression, exp.Null):
         return Call("isnull", (binder.bind(node.this),), BOOLEAN)
+    if not isinstance(node.expression, exp.Boolean):
+        raise error("IS must be followed by NULL, TRUE, FALSE or DISTINCT FROM", node, "write = or <=>")
     left = binder.condition(node.this, "IS TRUE and IS FALSE")
     return Call("<=>", (left, binder.condition(node.expression, "IS")), BOOLEAN)
 
 
 # CASE, CAST and functions
+
+CASTS_BY_NAME = {
+    **{n: SQL_TYPES[n] for n in "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE STRING BINARY".split()},
+    "DECIMAL": pa.decimal128(10, 0),
+}
+"""Types whose names are functions, as in Spark: ``INT(x)`` is ``CAST(x AS INT)``."""
 
 
 def _case(binder: ExpressionBinder, node: exp.Case) -> Expression:
@@ -200,13 +228,16 @@ def _try_cast(binder: ExpressionBinder, node: exp.TryCast) -> Expression:
 
 
 def _castable(binder: ExpressionBinder, node: exp.Expr) -> tuple[Expression, pa.DataType]:
-    bound, type_ = binder.bind(node.this), from_sql(node.args["to"])
+    """The operand and the type of a cast; also of Spark's ``INT(x)``."""
+    called = isinstance(node, exp.Anonymous)
+    bound = binder.bind(node.expressions[0] if called else node.this)
+    type_ = CASTS_BY_NAME[node.name.upper()] if called else from_sql(node.args["to"])
     if not types.castable(bound.type, type_):
         raise error(f"cannot cast {sql_name(bound.type)} to {sql_name(type_)}", node)
     return bound, type_
 
 
-def _cast(binder: ExpressionBinder, node: exp.Cast) -> Expression:
+def _cast(binder: ExpressionBinder, node: exp.Expr) -> Expression:
     bound, type_ = _castable(binder, node)
     if isinstance(bound, Literal) and isinstance(bound.value, str) and types.is_temporal(type_):
         return constant_time(bound.value, type_, node)
@@ -252,8 +283,12 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.lower() in times.WITH_UNIT and len(node.expressions) == 3:
         return times.with_unit(binder, node)
     registered = binder.scope.functions
+    if node.name.upper() in CASTS_BY_NAME and len(node.expressions) == 1 and node.name not in registered:
+        return _cast(binder, node)
     if is_window_function(node.name) and node.name.lower() not in registered:
         raise window_function(node.name, node)
+    if any(isinstance(a, exp.Star) for a in node.expressions):
+        functions.known(node.name, node, registered)
     args = [binder.bind(a) for a in node.expressions]
     if node.name.lower() in registered:
         known = registered[node.name.lower()]
@@ -288,6 +323,8 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Column: _column,
     exp.Star: _star,
     exp.Literal: _literal,
+    exp.RawString: lambda binder, node: Literal(node.name, STRING),
+    exp.HexString: _hex,
     exp.Boolean: _boolean,
     exp.Null: _null,
     exp.Paren: _paren,
@@ -340,6 +377,8 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
 UNSUPPORTED: dict[type[exp.Expr], str] = {
     exp.All: "ALL of a subquery other than on the right of = <> < <= > >=",
     exp.Any: "ANY of a subquery other than on the right of = <> < <= > >=",
+    exp.Tuple: "a row of values here",
+    exp.Values: "VALUES here",
     exp.Bracket: "an element of an array or map",
     exp.Distinct: "DISTINCT inside a function",
 }

@@ -12,7 +12,7 @@ from penstock.errors import CQLError
 from penstock.expression import Expression, Literal, shown
 from penstock.functions import types
 from penstock.functions.types import coerce, decimal_operand, read_time
-from penstock.schema import INTERVAL, SQL_TYPES, sql_name
+from penstock.schema import INTERVAL, SQL_TYPES, a_value_of, sql_name
 
 _PARSED_AS = {
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), "STRING"),
@@ -99,5 +99,5 @@ def constant_time(text: str, type_: pa.DataType, node: exp.Expr) -> Literal:
     value = read_time(text, type_)
     if value is None:
         hint = "write it as '2024-01-31'" + ("" if type_ == types.DATE else " or '2024-01-31 23:59:59'")
-        raise error(f"'{text}' is not a {sql_name(type_)}", node, hint)
+        raise error(f"'{text}' is not {a_value_of(sql_name(type_))}", node, hint)
     return Literal(value, type_)

@@ -27,9 +27,17 @@ REFUSED = {
         CHANGING,
     ),
 }
+_BEFORE = "join the stream with itself, as in FROM S AS a, S AS b WINDOW 10 SECONDS"
 ABSENT = {
     "proctime": "declare the stream with TIMESTAMP BY ARRIVAL",
     "split": "SPLIT_PART(text, ',', 1) returns one part",
+    "arg_max": "write MAX_BY(value, key)",
+    "arg_min": "write MIN_BY(value, key)",
+    "group_concat": "write STRING_AGG(text, ',')",
+    "quantile_cont": "write PERCENTILE(x, 0.5)",
+    "grouping": "it needs GROUP BY with ROLLUP, CUBE or GROUPING SETS",
+    "lag": _BEFORE,
+    "lead": _BEFORE,
     **{rank: f"write {rank.upper()}() OVER (PARTITION BY k ORDER BY v)" for rank in RANKS},
     **dict.fromkeys(
         """struct named_struct array map explode posexplode inline from_json to_json get_json_object
@@ -39,13 +47,23 @@ ABSENT = {
 }
 """Functions of other systems that CQL does not have, and what to do instead."""
 
-NOT_DONE = """group_concat product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+NOT_DONE = """product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
     regr_sxy regr_syy""".split()
 """Aggregates of Spark and others that CQL does not have."""
 
 
 def call(name: str, args: Sequence[Expression], node: exp.Expr, registered: Iterable[str] = ()) -> Expression:
     """The bound call of a scalar function, by the name as written; ``registered`` are the user's."""
+    function = known(name, node, registered)
+    check_count(name.upper(), function, len(args), node)
+    bound = function.bind(args)
+    if bound is None:
+        raise mismatch(name.upper(), function, args, node)
+    return bound
+
+
+def known(name: str, node: exp.Expr, registered: Iterable[str] = ()) -> functions.Function:
+    """The scalar function of a name; an error that says what to write if there is none."""
     function = functions.called(name)
     if name.lower() in REFUSED:
         raise unsupported(f"the function {name.upper()}", node, REFUSED[name.lower()])
@@ -55,11 +73,7 @@ def call(name: str, args: Sequence[Expression], node: exp.Expr, registered: Iter
         names = [n.upper() for n in (*functions.names(), *AGGREGATES, *RELATION_TO_STREAM, *registered)]
         hint = ABSENT.get(name.lower()) or did_you_mean(name, names)
         raise error(f"unknown function '{name.upper()}'", node, hint)
-    check_count(name.upper(), function, len(args), node)
-    bound = function.bind(args)
-    if bound is None:
-        raise mismatch(name.upper(), function, args, node)
-    return bound
+    return function
 
 
 def operator(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:

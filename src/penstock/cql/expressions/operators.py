@@ -9,9 +9,10 @@ from sqlglot import exp
 
 from penstock.cql.expressions import functions, times
 from penstock.cql.syntax.errors import error, unsupported
-from penstock.expression import Call, Expression
+from penstock.expression import Call, Expression, connected
 from penstock.functions import intervals, types
 from penstock.functions.types import BOOLEAN
+from penstock.schema import sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
@@ -43,6 +44,9 @@ def additive(operator: str) -> Bind:
             return moved
         if left.type == types.DATE and types.is_integer(right.type):
             return functions.call("date_add" if operator == "+" else "date_sub", [left, right], node)
+        if types.is_temporal(left.type) and types.is_numeric(right.type):
+            given, hint = (sql_name(left.type), sql_name(right.type)), f"write {operator} INTERVAL 5 SECONDS"
+            raise error(f"type mismatch: '{operator}' of {' and '.join(given)}", node, hint)
         return functions.operator(operator, [left, right], node)
 
     return bind
@@ -69,11 +73,30 @@ def negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
 
 def like(binder: ExpressionBinder, node: exp.Like) -> Expression:
     """``x LIKE pattern``."""
-    return _negated(binary("like")(binder, node), node)
+    return _of_several(binder, node) or _negated(binary("like")(binder, node), node)
+
+
+def _of_several(binder: ExpressionBinder, node: exp.Binary) -> Expression | None:
+    """``x LIKE ANY (a, b)`` and ``x LIKE ALL (a, b)``: each pattern by itself, combined by OR or AND."""
+    quantified = node.expression
+    if not isinstance(quantified, exp.Any | exp.All):
+        return None
+    inner = quantified.this
+    if not isinstance(inner, exp.Tuple | exp.Paren):
+        raise unsupported("LIKE with ANY or ALL of a subquery", node, "write a list of patterns")
+    matches = list[Expression]()
+    for pattern in inner.expressions or [inner.this]:
+        one = node.copy()
+        one.set("expression", pattern.copy())
+        matches.append(binder.bind(one))
+    return connected("or" if isinstance(quantified, exp.Any) else "and", matches)
 
 
 def ilike(binder: ExpressionBinder, node: exp.ILike) -> Expression:
     """``x ILIKE pattern``: LIKE in lower case."""
+    several = _of_several(binder, node)
+    if several is not None:
+        return several
     sides = [functions.call("lower", [binder.bind(side)], node) for side in (node.this, node.expression)]
     return _negated(functions.operator("like", sides, node), node)
 

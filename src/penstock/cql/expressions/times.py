@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
-UNITS = SECONDS | {"week": Fraction(7 * 86_400)}
 DAY = 86_400 * 1_000_000
 FIELDS = {
     "dow": "dayofweek",
@@ -170,11 +169,11 @@ def _span(text: str, unit: exp.IntervalSpan, node: exp.Expr) -> Interval:
 def _of(number: str, unit: str, node: exp.Expr) -> Interval:
     name = unit.lower()
     name = ALIASES.get(name, name.removesuffix("s"))
-    if name not in MONTHS and name not in UNITS:
-        known = [f"{u}s".upper() for u in (*UNITS, *MONTHS)]
+    if name not in MONTHS and name not in SECONDS:
+        known = [f"{u}s".upper() for u in (*SECONDS, *MONTHS)]
         raise error(f"unknown unit of time '{unit}'", node, did_you_mean(unit, known))
     try:
-        amount = Fraction(number) * (MONTHS[name] if name in MONTHS else UNITS[name] * 1_000_000)
+        amount = Fraction(number) * (MONTHS[name] if name in MONTHS else SECONDS[name] * 1_000_000)
     except ValueError:
         raise error(f"'{number}' is not a number", node) from None
     if amount.denominator != 1:

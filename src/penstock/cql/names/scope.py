@@ -180,6 +180,9 @@ class Scope:
         if node.name.upper() in RELATION_TO_STREAM:
             return around_list(node.name, node)
         hint = did_you_mean(node.name, [n for n, _ in self.visible], self.columns_hint())
+        select = node.find_ancestor(exp.Select)
+        if select and node.name.casefold() in (e.alias.casefold() for e in select.selects):
+            hint = "it names an item of the SELECT list: write its expression, or select it in a subquery"
         if node.name.lower() in (WINDOW_START, WINDOW_END):
             hint = "only [TUMBLE ...], [HOP ...] and [SESSION ...] windows have it"
         return error(f"unknown column '{node.name}'", node, hint)

@@ -115,6 +115,8 @@ class DDLParser(SparkParser):
             hint = f"write CREATE {_any_of(DEFINED)}"
             if what == "FUNCTION":
                 hint = "register it in Python with create_function(name, function, returns)"
+            if what in ("TEMPORARY", "TEMP", "MATERIALIZED"):
+                hint = "write CREATE VIEW: it lasts as long as the session, and stands for its query"
             raise unsupported(f"CREATE {what}".strip(), start, hint)
         word = self._prev.text.upper()
         keep = self._match_text_seq("IF", "NOT", "EXISTS")
@@ -142,13 +144,21 @@ class DDLParser(SparkParser):
 
     def _parse_inspected(self, kind: str) -> exp.Expr | None:
         if kind == "explain":
+            if self._match_texts(("EXTENDED", "FORMATTED", "COST", "CODEGEN", "ANALYZE", "VERBOSE")):
+                word = self._prev.text.upper()
+                raise error(f"EXPLAIN has no {word}", self._prev, "write EXPLAIN SELECT ...")
             return self._parse_statement()
         if kind == "describe":
             return self._parse_defined_name("DESCRIBE")
         shown = [f"{word}S" for word in DROPPED]
         if not self._match_texts(shown):
-            raise error(f"SHOW takes {_any_of(tuple(shown))}", self._curr or self._prev)
-        return exp.Var(this=self._prev.text.lower().removesuffix("s"))
+            hint = "DESCRIBE s shows the columns of one"
+            raise error(f"SHOW takes {_any_of(tuple(shown))}", self._curr or self._prev, hint)
+        word = self._prev.text
+        if self._curr and self._curr.text.upper() in ("LIKE", "IN", "FROM"):
+            hint = "filter the DataFrame that it returns"
+            raise error(f"SHOW {word.upper()} takes nothing more", self._curr, hint)
+        return exp.Var(this=word.lower().removesuffix("s"))
 
     def _parse_view(self, start: Token, name: exp.Expr, word: str) -> ViewDefinition:
         named = self._match(TokenType.L_PAREN, advance=False)

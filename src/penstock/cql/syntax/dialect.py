@@ -105,6 +105,16 @@ class CQLParser(PipelineParser):
 
         return super()._parse_csv(parse_item, sep)
 
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        group = super()._parse_group(*args, **kwargs)
+        if group is not None and not any(group.args.values()):
+            raise error("something is missing after 'GROUP BY'", self._prev)
+        return group
+
+    def _parse_hint(self) -> exp.Hint | None:
+        start, hint = self._curr, super()._parse_hint()
+        return hint.update_positions(start) if hint else None
+
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         start, join = self._curr, super()._parse_join(*args, **kwargs)
         if join is None and start and start.token_type == TokenType.COMMA:
@@ -414,11 +424,13 @@ class CQLParser(PipelineParser):
             if not self._curr or self._curr.token_type in ends or self._match_text_seq("UNBOUNDED"):
                 raise error(f"{word} takes a length of time", self._prev, f"write e.g. [{word} 10 SECONDS]")
             return word.lower(), self._parse_duration()
+        bare = self._curr and self._curr.token_type in (TokenType.NUMBER, TokenType.INTERVAL)
         raise error(
             "a window is [ROWS n], [ROWS UNBOUNDED], [RANGE t unit], [RANGE UNBOUNDED], [NOW], "
             "[PARTITION BY columns ROWS n], [TUMBLE t unit], [HOP t unit EVERY t unit] "
             "or [SESSION t unit PARTITION BY columns]",
             self._curr or self._prev,
+            "write [RANGE 10 SECONDS] or [ROWS 10]" if bare else None,
         )
 
 

@@ -66,5 +66,7 @@ def _seconds(part: DurationPart) -> Fraction:
         hint = did_you_mean(unit.name, units, f"use one of {', '.join(units)}")
         if name == "row":
             hint = "a number of rows is written [ROWS 5]"
+        if name in ("month", "quarter", "year"):
+            raise error(f"a {name} has no fixed length", unit, "write DAYS")
         raise error(f"unknown unit of time '{unit.name}'", unit, hint)
     return _number(part) * SECONDS[name]

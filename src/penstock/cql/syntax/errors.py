@@ -5,7 +5,6 @@ Functions report a mistake by ``raise error(message, node)``; its position is fo
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import Token
 
-from penstock.errors import CQLError, UnsupportedError
+from penstock.errors import CQLError, UnsupportedError, nearest
 
 Place = tuple[int, int] | tuple[None, None]
 
@@ -65,6 +64,15 @@ INSTEAD = {
     "TABLESAMPLE": "write WHERE PMOD(HASH(k), 10) = 0, or WITHIN MEMORY n ROWS SAMPLE for a join",
     "PIVOT": "write an aggregate per column, as in SUM(x) FILTER (WHERE k = 'a')",
     "LATERAL VIEW": "unnest the column before the stream is registered",
+    "LATERAL": "join a subquery in FROM and write its condition in WHERE, or select a scalar subquery",
+    "UNNEST": "unnest the column before the stream is registered",
+    "ASOF JOIN": "join the last row of each key, as in FROM A [NOW] JOIN B [PARTITION BY k ROWS 1] USING (k)",
+    "a hint": "leave it out: the plan adapts itself",
+    "VALUES here": "write it in FROM, as in IN (SELECT * FROM VALUES (1), (2))",
+    "a row of values here": "compare the columns one by one, or write (a, b) IN ((1, 2))",
+    "a WINDOW clause with names for OVER": "write the PARTITION BY and ORDER BY in the OVER clause",
+    "* REPLACE": "write * EXCEPT (a), expression AS a",
+    "UNION BY NAME": "write the columns in the same order in both queries",
     "DISTINCT ON": "write QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1",
     "GROUP BY ALL": "name the columns, or their places: GROUP BY 1, 2",
     "an element of an array or map": "select it as a column of its own before the stream is registered",
@@ -96,9 +104,8 @@ def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str
     >>> did_you_mean("sise", ["pid", "size"])
     "did you mean 'size'?"
     """
-    by_folded = {c.casefold(): c for c in candidates}
-    near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean '{by_folded[near[0]]}'?" if near else instead or None
+    near = nearest(name, candidates)
+    return f"did you mean '{near}'?" if near else instead or None
 
 
 def from_sqlglot(failure: SqlglotError, text: str) -> CQLError:

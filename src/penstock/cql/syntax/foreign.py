@@ -73,17 +73,29 @@ def window_function(name: str, at: exp.Expr | Token) -> CQLError:
     return error(f"{name.upper()} is not a function: a window stands after its stream", at, hint)
 
 
+_WORDS = {
+    "&&": "AND",
+    "GROUPBY": "GROUP BY",
+    "ORDERBY": "ORDER BY",
+    "UPSERT": "INSERT INTO a sink; the changes of a relation say which rows leave and enter",
+}
+"""Words of other systems, and CQL's."""
+
+
 def suggestion(text: str) -> CQLError | None:
     """The error for the first of these in a text that cannot be parsed."""
     try:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
-    depth, defines = 0, _defines_input(tokens)
+    depth, inside, defines = 0, 0, _defines_input(tokens)
     between = False  # whether a WINDOW clause has begun
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
         before = tokens[place - 1] if place else None
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        inside += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
+        if inside:
+            continue
         if token.token_type == TokenType.WINDOW:
             between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
             if between and following.text.upper() not in _KSQL:
@@ -115,9 +127,20 @@ def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
     own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
     if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
         return error(
-            f"{word} is no clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
+            f"{word} is not a clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
         )
     return None
+
+
+_DEFINED_BEFORE = (TokenType.R_PAREN, TokenType.VAR)
+"""What stands before WITH (...) in a definition of ksqlDB or Flink, and never before a query's WITH."""
+
+
+def _is_view_of_esper(token: Token, following: Token) -> bool:
+    """``S#time(10 sec)`` or ``S.win:time(10 sec)``."""
+    if token.token_type == TokenType.HASH:
+        return True
+    return token.text in ("win", "std", "ext") and following.token_type == TokenType.COLON
 
 
 def _suggestion(before: Token | None, token: Token, following: Token) -> CQLError | None:
@@ -127,15 +150,25 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
         return window_function(word, token)
     if word == "WINDOW" and next_word in _KSQL:
         return window_function(_KSQL[next_word], following)
-    if word == "MATCH_RECOGNIZE":
+    if word in ("MATCH_RECOGNIZE", "PIVOT") and called:
         return unsupported(word, token)
+    if word in _WORDS and token.token_type in (TokenType.VAR, TokenType.DAMP):
+        return error(f"{word} is not part of CQL", token, f"write {_WORDS[word]}")
+    if word == "TOP" and before is not None and before.token_type == TokenType.SELECT:
+        return error("TOP is not part of CQL", token, "write ORDER BY x LIMIT 5 at the end")
+    if word == "WITHIN" and following.token_type in (TokenType.NUMBER, TokenType.L_PAREN):
+        hint = "write FROM A [RANGE 5 SECONDS] JOIN B [RANGE 5 SECONDS] ON ..., or WINDOW (A, B) 5 SECONDS"
+        return error("a join has no WITHIN: how long rows wait is said by windows", token, hint)
+    if _is_view_of_esper(token, following):
+        hint = "write S [RANGE 10 SECONDS], S [ROWS 10] or S [PARTITION BY k ROWS 1]"
+        return error("a window stands in brackets after its stream", token, hint)
     if word == "EMIT" and next_word in ("CHANGES", "FINAL"):
         hint = "leave it out: a query returns all changes"
         return error(f"EMIT {next_word} is not part of CQL", token, hint)
     if word == "WATERMARK" and following.token_type != TokenType.L_PAREN:
         hint = "write TIMESTAMP BY ts DISORDER 5 SECONDS after the columns"
         return error("WATERMARK is not part of CQL", token, hint)
-    if word == "WITH" and called and before is not None and before.token_type == TokenType.R_PAREN:
+    if word == "WITH" and called and before is not None and before.token_type in _DEFINED_BEFORE:
         hint = "write FROM JSON 'directory', FROM KAFKA 'topic' or another source after the columns"
         return error("WITH (...) is not part of CREATE", token, hint)
     if word in ("DESCRIBE", "DESC") and next_word in DEFINED:

@@ -120,6 +120,7 @@ WORDS = {
     "unnest": "IN UNNEST",
     "pivots": "PIVOT",
     "spec": FRAME,
+    "alias": "a WINDOW clause with names for OVER",
 }
 
 

@@ -12,6 +12,7 @@ from penstock.engine.indexes.index import Index, Matches
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import View
 from penstock.engine.overflow import filled, zeros
+from penstock.engine.settings import HASH_BUCKET_ROWS
 
 if TYPE_CHECKING:
     from penstock.engine.synopses.store import Store
@@ -26,7 +27,7 @@ class HashIndex(Index):
 
     name = "hash"
 
-    def __init__(self, store: Store, keys: tuple[int, ...], bucket: float = 0.25) -> None:
+    def __init__(self, store: Store, keys: tuple[int, ...], bucket: float = HASH_BUCKET_ROWS) -> None:
         self.keys = keys
         self._bucket = bucket
         self._heads = np.empty(0, np.int64)

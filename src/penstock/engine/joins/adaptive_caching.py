@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -29,8 +30,9 @@ import numpy as np
 from penstock.engine.element import Int64s
 from penstock.engine.joins.cache_memory import Pages
 from penstock.engine.joins.cache_profile import JoinProfile, Keys, PipelineProfile, ProfilingBudget, Slice
-from penstock.engine.joins.caching import JoinCaches, Placement, Segment, keyed, named, segment_of
+from penstock.engine.joins.caching import JoinCaches, Placement, named
 from penstock.engine.joins.inputs import JoinInputs
+from penstock.engine.joins.segments import Segment, SegmentCache, keyed, segment_of
 from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
 from penstock.engine.joins.tuples import Tuples
 from penstock.measurement import Kind, Property, Reading, under
@@ -85,7 +87,7 @@ class AdaptiveCaches(JoinCaches):
         self._keys: dict[KeyPlace, Keys] = {}
         # Recent seconds that the caches' updates took, and the tuples of the join meanwhile.
         self._feeding: dict[Segment, float] = {}
-        self._fed = 0.0
+        self._fed = self._kept = 0.0
         self._tuples = self._began = self._next = 0
         self._patience = 1
         self._usual = [0.0] * len(inputs)
@@ -137,13 +139,32 @@ class AdaptiveCaches(JoinCaches):
             return pipeline.steps()
         return pipeline.cached_steps(self.elements(pipeline.root, order))
 
-    def updated(self, j: int, rows: Int64s) -> None:
+    @contextmanager
+    def updating(self, j: int, rows: Int64s) -> Iterator[None]:
         self.profile[j].entered += len(rows)
-        for segment, cache in self.caches.items():
-            if j in segment.fed_by and len(rows):
-                began = self._clock()
-                self.feed(cache, j, rows)
-                self._feeding[segment] += self._clock() - began
+        with super().updating(j, rows):
+            yield
+
+    def add(self, cache: SegmentCache, tuples: Tuples) -> None:
+        with self._keeping(cache):
+            super().add(cache, tuples)
+
+    def feed(self, cache: SegmentCache, j: int, rows: Int64s) -> None:
+        with self._keeping(cache):
+            super().feed(cache, j, rows)
+
+    @contextmanager
+    def _keeping(self, cache: SegmentCache) -> Iterator[None]:
+        """What is done meanwhile keeps a cache up to date, whoever's slice it is in."""
+        began = self._clock()
+        yield
+        seconds = self._clock() - began
+        self._feeding[cache.segment] += seconds
+        self._kept += seconds
+
+    def _now(self) -> float:
+        """The clock without what updates of caches have taken."""
+        return self._clock() - self._kept
 
     # profiler
 
@@ -155,9 +176,9 @@ class AdaptiveCaches(JoinCaches):
     def _timed(self, pipeline: Pipeline, order: Sequence[int], tuples: Tuples) -> Tuples:
         """Process tuples as usual, and note what they take."""
         count, profile = len(tuples), self.profile[pipeline.root]
-        began = self._clock()
+        began = self._now()
         found = pipeline.through(self._steps(pipeline, order), tuples)
-        seconds = self._clock() - began
+        seconds = self._now() - began
         self.budget.busy += seconds
         if count >= self._sample(profile):
             if pipeline.root not in self._roots:
@@ -182,9 +203,9 @@ class AdaptiveCaches(JoinCaches):
 
     def _bypassing(self, pipeline: Pipeline, tuples: Tuples) -> Tuples:
         profile, count = self.profile[pipeline.root], len(tuples)
-        began = self._clock()
+        began = self._now()
         found = pipeline.through(pipeline.steps(), tuples)
-        seconds = self._clock() - began
+        seconds = self._now() - began
         profile.plain.append(Slice(seconds, count, len(found)))
         self.budget.spent += max(count * profile.saved, 0.0)
         return found
@@ -205,23 +226,25 @@ class AdaptiveCaches(JoinCaches):
         """Take tuples through all probes, and note how many reach each and how long they take."""
         root, bound = pipeline.root, {pipeline.root}
         seen = np.zeros((2, len(order) + 1))
-        count, started = len(tuples), self._clock()
-        tuples = Filter(self.inputs, ()).run(tuples)
+        count, started = len(tuples), self._now()
+        tuples = pipeline.through([Filter(self.inputs, ())], tuples)
         fits = self._orders and order == self._orders[root]
         behind = [place for place in self._keys if place[0] == root and place[1]] if fits else []
         for position, j in enumerate(order):
             seen[0, position] = len(tuples)
+            if not len(tuples):
+                break
             for place in (p for p in behind if p[1] == position):
                 self._keys[place].add(keyed(self.inputs, place[2], tuples, bound)[1])
-            began = self._clock()
-            tuples = Filter(self.inputs, bound).run(Probe(self.inputs, root, j, None).run(tuples))
-            seen[1, position] = self._clock() - began
+            began = self._now()
+            tuples = pipeline.through((Probe(self.inputs, root, j, None), Filter(self.inputs, bound)), tuples)
+            seen[1, position] = self._now() - began
             bound = {*bound, j}
         seen[0, -1] = len(tuples)
         self.profile[root].joins.append(seen)
-        found = Verify(self.inputs).run(tuples)
+        found = pipeline.through([Verify(self.inputs)], tuples)
         usual = count * self.profile[root].uncached
-        self.budget.spent += max(self._clock() - started - usual, 0.0)
+        self.budget.spent += max(self._now() - started - usual, 0.0)
         return found
 
     def _place(self, c: Candidate) -> KeyPlace:
@@ -356,7 +379,7 @@ class AdaptiveCaches(JoinCaches):
 
     def _promising(self, miss: Callable[[Candidate], float]) -> set[Candidate]:
         """The candidates that may pay by what plain slices take, if this share of their look-ups misses."""
-        values = {c: self.profile.bound(c, miss(c)) for c in self._others()}
+        values = {c: self.profile.bound(c, miss(c), self._shown(c)) for c in self._others()}
         least = self.thresholds.least_gain * self.profile.work()
         groups: dict[object, float] = {}
         for c, value in values.items():
@@ -396,7 +419,13 @@ class AdaptiveCaches(JoinCaches):
                 return Value(measured, self._measured_cost(_segment(c)))
             if (before := self.reoptimizer.judged(c)) is not None:
                 return before
-        return self.profile.value(c, self._orders, self._miss(c, 1.0))
+        return self.profile.value(c, self._orders, self._miss(c, 1.0), self._shown(c))
+
+    def _shown(self, c: Candidate) -> set[int]:
+        """The inputs of a candidate whose pipelines show what their new rows join: updates without probes."""
+        if c.beside:
+            return set()
+        return {j for j in c.inputs if self.pipelines[j].shows(c.inputs, self._orders[j])}
 
     def _miss(self, c: Candidate, unknown: float) -> float:
         """The share of look-ups that miss, as observed of a cache in use, else as the keys say."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.engine.joins.caching import Segment, SegmentCache
+from penstock.engine.joins.segments import Segment, SegmentCache
 
 Priority = Callable[[Segment], float]
 """Net benefit per byte."""

@@ -13,7 +13,7 @@ the median counts: whatever interferes makes some of them slower.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -153,22 +153,24 @@ class JoinProfile:
         """What a tuple of the join takes without caches."""
         return sum(share * cost for share, cost in self.traffic())
 
-    def bound(self, c: Candidate, miss: float) -> Value:
+    def bound(self, c: Candidate, miss: float, shown: Collection[int] = ()) -> Value:
         """The most that a cache can save, and the least that it costs, by plain slices alone.
 
         A hit saves at most all that a tuple takes, except for its results. A new row of the segment is at
-        least looked up.
+        least looked up, unless its pipeline shows what it joins: ``shown`` are the inputs for which it does.
         """
         p, t = self.pipelines[c.root], self._thresholds
         least = t.probe_s + t.read_s * p.results + t.call_s / p.slice_size
-        fed = sum(self.pipelines[j].entered for j in c.inputs | c.beside) / self.recent
+        fed = sum(self.pipelines[j].entered for j in (c.inputs | c.beside).difference(shown)) / self.recent
         return Value(self.rate(c.root) * ((1.0 - miss) * p.uncached - least), fed * t.probe_s)
 
-    def value(self, c: Candidate, orders: Sequence[Sequence[int]], miss: float) -> Value:
+    def value(
+        self, c: Candidate, orders: Sequence[Sequence[int]], miss: float, shown: Collection[int] = ()
+    ) -> Value:
         """Benefit and cost of a profiled candidate; it has no benefit if its pipeline was not profiled."""
         p, t = self.pipelines[c.root], self._thresholds
         if not p.joins:
-            return Value(0.0, self.cost(c, orders))
+            return Value(0.0, self.cost(c, orders, shown))
         tuples, seconds = p.probes()
         at, stop = c.first, c.first + len(c.inputs)
         entry = tuples[stop] / max(tuples[at], 1e-9)
@@ -178,10 +180,12 @@ class JoinProfile:
         # Without caches, first matches may be asked for, and rows profiled: that takes more or less than
         # all probes do.
         dearer = float(tuples[:-1] @ seconds[:-1]) - p.uncached
-        return Value(self.rate(c.root) * (saved - dearer), self.cost(c, orders))
+        return Value(self.rate(c.root) * (saved - dearer), self.cost(c, orders, shown))
 
-    def cost(self, c: Candidate, orders: Sequence[Sequence[int]]) -> float:
-        """Probes and insertions for new rows of the candidate's inputs."""
+    def cost(self, c: Candidate, orders: Sequence[Sequence[int]], shown: Collection[int] = ()) -> float:
+        """Insertions for new rows of the candidate's inputs, and probes where their pipelines do not show
+        what they join.
+        """
         total, fed = 0.0, c.inputs | c.beside
         for j in fed:
             p = self.pipelines[j]
@@ -190,7 +194,7 @@ class JoinProfile:
                 continue
             tuples, seconds = p.probes()
             inside = [at for at, k in enumerate(orders[j]) if k in fed]
-            work = sum(tuples[at] * seconds[at] for at in inside)
+            work = 0.0 if j in shown else sum(tuples[at] * seconds[at] for at in inside)
             total += p.entered / self.recent * (work + tuples[inside[-1] + 1] * self._thresholds.update_s)
         return total
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Bools, Int64s
+from penstock.engine.joins.cache_update import Updates
 from penstock.engine.joins.drop_probing import DropProbing, LogicalFilters
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.steps import Filter, PipelineStep, Probe
@@ -26,15 +27,18 @@ class DropProbe(PipelineStep):
     the paths, in StreaMon's order.
     """
 
-    def __init__(self, inputs: JoinInputs, filters: LogicalFilters) -> None:
+    whole = False
+
+    def __init__(self, inputs: JoinInputs, filters: LogicalFilters, updates: Updates | None = None) -> None:
+        """``updates``: of caches that are to know of joined rows on the way."""
         super().__init__(inputs)
-        self._filters = filters
+        self._filters, self._updates = filters, updates
 
     def run(self, tuples: Tuples) -> Tuples:
         root = self._filters.root
         lives = tuples.rows[root], tuples.starts, tuples.ends
         paths = DropProbing(self.inputs, root, self._filters.parents, lives, tuples.min_ends)
-        growing = Growing(self.inputs, self._filters, paths, tuples)
+        growing = Growing(self.inputs, self._filters, paths, tuples, self._updates)
 
         def read(column: str, places: Int64s) -> pa.Array:
             return self.inputs.gather(tuples, column, places)
@@ -51,9 +55,14 @@ class Growing:
     """
 
     def __init__(
-        self, inputs: JoinInputs, filters: LogicalFilters, paths: DropProbing, tuples: Tuples
+        self,
+        inputs: JoinInputs,
+        filters: LogicalFilters,
+        paths: DropProbing,
+        tuples: Tuples,
+        updates: Updates | None = None,
     ) -> None:
-        self._inputs, self._filters, self._paths = inputs, filters, paths
+        self._inputs, self._filters, self._paths, self._updates = inputs, filters, paths, updates
         self._root, self._matching = filters.root, filters.matching
         self._rows = replace(tuples, paths=paths, at={self._root: np.arange(len(tuples))})
         self._parts: list[Tuples] = []
@@ -99,15 +108,20 @@ class Growing:
         rows = at if few else np.flatnonzero(self._flags(at))
         end = self._filters.ends[f]
         self._matching.profiler.asked(f, len(rows), len(some))
-        if self._matching.asks_first(f, len(rows), len(some), len(path(self._filters.parents, end))):
-            passes[rows[self._paths.joins(end, rows)]] = True
+        to = path(self._filters.parents, end)
+        if self._matching.asks_first(f, len(rows), len(some), len(to)):
+            found = self._paths.joins(end, rows)
+            passes[rows[found]] = True
             self._parts.append(some)
+            if self._updates is not None:
+                self._updates.dropped(self._rows.rows[self._root][rows[~found]], (self._root, *to))
             return
         sample = self._matching.thresholds.sample
-        if not self._matching.profiler.known[f] and len(some) > sample:
+        if not self._matching.profiler.known[f] and len(some) > sample and len(rows) > 1:
             # A probe may find as many rows as a window has: a few tuples tell.
-            self._join(f, some.take(np.arange(sample)), passes)
-            self._join(f, some.take(np.arange(sample, len(some))), passes)
+            first = self._flags(rows[: max(sample * len(rows) // len(some), 1)])[at]
+            for part in (some.where(first), some.where(~first)):
+                self._join(f, part, passes)
             return
         grown = self._grown(f, some)
         passes[grown.at[self._root]] = True
@@ -133,6 +147,8 @@ class Growing:
             return tuples
         before = tuples.rows.keys()
         found = Probe(self._inputs, self._root, j, self._filters.parents[j]).run(tuples)
+        if self._updates is not None:
+            self._updates.joined(tuples, found)
         return Filter(self._inputs, before, fails=False).run(found)
 
     def result(self, kept: Int64s) -> Tuples:

@@ -22,7 +22,8 @@ from penstock.engine.kernels.probing import View
 from penstock.engine.operator import Node
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.invalidation import INVALIDATIONS
-from penstock.engine.synopses.store import KeyOf, Store, Stores, Stub
+from penstock.engine.synopses.store import KeyOf, Store, Stores
+from penstock.engine.synopses.stub import Stub
 from penstock.expression import Expression, columns
 from penstock.functions import may_raise
 from penstock.measurement import Kind, Property, Reading, under

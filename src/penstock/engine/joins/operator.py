@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -98,10 +99,10 @@ class JoinOperator(Operator):
                 # Rows that arrived and left in this step are found only now.
                 here = self._inputs.end(i, gone[i].where(~ended[i][1]))
                 ended[i] = (np.concatenate([ended[i][0], here[0]]), here[1])
-            if self.caches is not None:
-                self.caches.updated(i, new)
             self.retention.arrived(i, new)
-            chunks += [self._chunk(t, t.starts, 1) for t in self._pipeline(i, self._probing(i, new))]
+            with nullcontext() if self.caches is None else self.caches.updating(i, new):
+                found = self._pipeline(i, self._probing(i, new))
+            chunks += [self._chunk(t, t.starts, 1) for t in found]
         for i, (rows, _) in enumerate(ended if self._changing else ()):
             chunks += [self._chunk(t, t.ends, -1) for t in self._pipeline(i, rows, self._ended_by(i, clock))]
         out = Chunk.concat(chunks, self._schema)

@@ -7,16 +7,17 @@ with caches has look-ups in the place of probes, in the last order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from penstock.engine.element import Int64s
+from penstock.engine.joins.cache_update import Updates
 from penstock.engine.joins.caching import Element, JoinCaches
 from penstock.engine.joins.drop_probing import LogicalFilters
 from penstock.engine.joins.growing import DropProbe
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify
+from penstock.engine.joins.steps import Filter, PipelineStep, Probe, Verify, through
 from penstock.engine.joins.tuples import Tuples
 from penstock.streamon.settings import SLICE_TUPLES as SLICE
 
@@ -68,7 +69,7 @@ class Pipeline:
         # Drop probing evaluates the predicates on the root alone.
         yield Filter(self._inputs, {self.root} if drops else ())
         if drops:
-            yield DropProbe(self._inputs, self.filters)
+            yield DropProbe(self._inputs, self.filters, self.updates)
             yield Filter(self._inputs, {self.root}, fails=True)
         joined = {self.root, *(parents if drops else ())}
         bound = joined
@@ -94,12 +95,29 @@ class Pipeline:
         return parts
 
     def through(self, steps: Iterable[PipelineStep], tuples: Tuples) -> Tuples:
-        """What is left of tuples after some steps."""
+        """What is left of tuples after some steps; of joined rows on the way, caches come to know."""
+        updates = self.updates
+        if updates is None:
+            return through(steps, tuples)
         for step in steps:
             if not len(tuples):
                 break
-            tuples = step.run(tuples)
+            before, tuples = tuples, step.run(tuples)
+            updates = updates if step.whole else None
+            if updates is not None:
+                updates.joined(before, tuples)
         return tuples
+
+    @property
+    def updates(self) -> Updates | None:
+        """Of the rows that go through it, if they are new and some caches are to know of them."""
+        return None if self._caches is None else self._caches.updates
+
+    def shows(self, members: Collection[int], order: Sequence[int]) -> bool:
+        """Whether its rows are joined with the other inputs of a segment first, and by all matches."""
+        others = set(members) - {self.root}
+        asked = {self.filters.ends[f] for f in self.filters.matching.first}
+        return set(order[: len(others)]) == others and asked.isdisjoint(others)
 
     def shown(self, labels: Sequence[str]) -> list[str]:
         """The current order, as labels and predicates."""

@@ -8,7 +8,7 @@ nothing (thesis 5.2.2), ``Verify`` compares the real columns where keys are hash
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,12 +28,24 @@ from penstock.expression import columns
 class PipelineStep(ABC):
     """One step of a pipeline."""
 
+    whole = True
+    """Whether the tuples that it returns are all that join, as far as predicates do not reject them."""
+
     def __init__(self, inputs: JoinInputs) -> None:
         self.inputs = inputs
 
     @abstractmethod
     def run(self, tuples: Tuples) -> Tuples:
         """The tuples that pass, with the columns that the step adds."""
+
+
+def through(steps: Iterable[PipelineStep], tuples: Tuples) -> Tuples:
+    """What is left of tuples after some steps."""
+    for step in steps:
+        if not len(tuples):
+            break
+        tuples = step.run(tuples)
+    return tuples
 
 
 class Filter(PipelineStep):

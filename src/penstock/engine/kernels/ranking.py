@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from penstock.engine.element import Int64s
+from penstock.engine.kernels.fenwick import add, count_before, position_of
 
 ROW_NUMBER, RANK, DENSE_RANK = range(3)
 NO_LIMIT = 1 << 62
@@ -65,66 +66,22 @@ def starts(codes: np.ndarray, order: Int64s, width: int) -> Int64s:
 
 
 @njit(cache=True)
-def tree_of(counts: Int64s) -> Int64s:
-    """The Fenwick tree of counts."""
-    tree = np.zeros(len(counts) + 1, np.int64)
-    for i in range(1, len(tree)):
-        tree[i] += counts[i - 1]
-        above = i + (i & -i)
-        if above < len(tree):
-            tree[above] += tree[i]
-    return tree
-
-
-@njit(cache=True)
-def _add(tree: Int64s, at: int, by: int) -> None:
-    i = at + 1
-    while i < len(tree):
-        tree[i] += by
-        i += i & -i
-
-
-@njit(cache=True)
-def _before(tree: Int64s, at: int) -> int:
-    """The sum of the counts before a position."""
-    total = 0
-    while at > 0:
-        total += tree[at]
-        at -= at & -at
-    return total
-
-
-@njit(cache=True)
-def _place(tree: Int64s, number: int) -> int:
-    """The position of the row with a number from 0 on; the number of positions if there are fewer rows."""
-    at, step = 0, 1
-    while 2 * step < len(tree):
-        step *= 2
-    while step:
-        if at + step < len(tree) and tree[at + step] <= number:
-            at += step
-            number -= tree[at]
-        step //= 2
-    return at
-
-
-@njit(cache=True)
 def _limit(
     tree: Int64s, class_tree: Int64s, class_of: Int64s, class_starts: Int64s,
     start: int, stop: int, kind: int, rank: int,
 ) -> int:  # fmt: skip
     """The first position of a group from which on rows have at least a rank; of ROW_NUMBER in part."""
     if kind == DENSE_RANK:
-        first = _before(class_tree, class_of[start])
-        found = _place(class_tree, first + rank)
+        first = count_before(class_tree, class_of[start])
+        found = position_of(class_tree, first + rank)
         return min(class_starts[found], stop) if found < len(class_starts) - 1 else stop
-    first = _before(tree, start)
-    at = _place(tree, first + rank)
+    first = count_before(tree, start)
+    at = position_of(tree, first + rank)
     if at >= stop:
         return stop
     if kind == RANK:
         begin = class_starts[class_of[at]]
-        return begin if _before(tree, begin) - first >= rank else class_starts[class_of[at] + 1]
+        return begin if count_before(tree, begin) - first >= rank else class_starts[class_of[at] + 1]
     return at
 
 
@@ -141,7 +98,7 @@ def _apply(
     for e in range(begin, end):
         at, by = positions[e], deltas[e]
         counts[at] += by
-        _add(tree, at, by)
+        add(tree, at, by)
         flips[e] = 0
         if kind == DENSE_RANK:
             own = class_of[at]
@@ -151,7 +108,7 @@ def _apply(
             if e + 1 == end or class_of[positions[e + 1]] != own:
                 flips[e] = np.int64(class_counts[own] > 0) - np.int64(before > 0)
                 if flips[e]:
-                    _add(class_tree, own, flips[e])
+                    add(class_tree, own, flips[e])
 
 
 @njit(cache=True)
@@ -175,7 +132,7 @@ def _visited(tree: Int64s, positions: Int64s, begin: int, end: int, ranges: np.n
     out, found = np.empty(2 * (end - begin) + 8, np.int64), 0
     for r in range(len(ranges) + 1):
         low, high = (ranges[r, 0], ranges[r, 1]) if r < len(ranges) else (len(tree), len(tree))
-        at = _place(tree, _before(tree, low)) if low < high else high
+        at = position_of(tree, count_before(tree, low)) if low < high else high
         while True:
             while begin < end and positions[begin] < min(at, high):
                 out[found] = positions[begin]
@@ -189,7 +146,7 @@ def _visited(tree: Int64s, positions: Int64s, begin: int, end: int, ranges: np.n
                 out = larger
             out[found] = at
             found += 1
-            at = _place(tree, _before(tree, at + 1))
+            at = position_of(tree, count_before(tree, at + 1))
     return out[:found]
 
 
@@ -278,7 +235,7 @@ def changes(
         ranges = _ranges(positions, flips, begin, end, start, stop, kind, *limits, numbered)
         own, seen, shift = begin, begin, 0
         numbers = class_tree if kind == DENSE_RANK else tree
-        first = _before(numbers, class_of[start] if kind == DENSE_RANK else start)
+        first = count_before(numbers, class_of[start] if kind == DENSE_RANK else start)
         for at in _visited(tree, positions, begin, end, ranges):
             while own < end and positions[own] < at:
                 own += 1
@@ -288,7 +245,7 @@ def changes(
             while seen < end and positions[seen] < head:
                 shift += flips[seen] if kind == DENSE_RANK else deltas[seen]
                 seen += 1
-            rank = _before(numbers, class_of[at] if kind == DENSE_RANK else head) - first
+            rank = count_before(numbers, class_of[at] if kind == DENSE_RANK else head) - first
             was, shown = rank - shift, (out, found, s, at, numbered)
             if kind == ROW_NUMBER:
                 rows = max(was, low), min(was + before, high), max(rank, low), min(rank + now, high)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from penstock.engine.element import Int64s
+from penstock.engine.kernels.fenwick import add, count_before, position_of
 
 
 @njit(cache=True, inline="always")
@@ -49,50 +50,6 @@ def merge(
     return merged[:size].copy(), counts[:size].copy(), places
 
 
-@njit(cache=True)
-def tree_of(times: Int64s) -> Int64s:
-    """A Fenwick tree of the times."""
-    tree = np.zeros(len(times) + 1, np.int64)
-    for i in range(1, len(tree)):
-        tree[i] += times[i - 1]
-        above = i + (i & -i)
-        if above < len(tree):
-            tree[above] += tree[i]
-    return tree
-
-
-@njit(cache=True, inline="always")
-def _add(tree: Int64s, place: int, by: int) -> None:
-    i = place + 1
-    while i < len(tree):
-        tree[i] += by
-        i += i & -i
-
-
-@njit(cache=True, inline="always")
-def _before(tree: Int64s, place: int) -> int:
-    """How many there are before a place."""
-    total, i = 0, place
-    while i > 0:
-        total += tree[i]
-        i -= i & -i
-    return total
-
-
-@njit(cache=True, inline="always")
-def _at(tree: Int64s, rank: int) -> int:
-    """The place of the one that has so many before it."""
-    place, step = 0, 1
-    while 2 * step < len(tree):
-        step *= 2
-    while step > 0:
-        if place + step < len(tree) and tree[place + step] <= rank:
-            place += step
-            rank -= tree[place]
-        step //= 2
-    return place
-
-
 @njit(cache=True, inline="always")
 def _ranks(count: int, fraction: float, whole: bool) -> tuple[int, int, float]:
     """The ranks around a fraction of a count, and the part of the way from the one to the other."""
@@ -120,13 +77,13 @@ def ranked(
             if after:
                 for i in range(bounds[s], bounds[s + 1]):
                     if places[i] >= 0:
-                        _add(tree, places[i], sign[i])
-            first = _before(tree, starts[s])
-            count = _before(tree, ends[s]) - first
+                        add(tree, places[i], sign[i])
+            first = count_before(tree, starts[s])
+            count = count_before(tree, ends[s]) - first
             if count > 0:
                 low, high, parts[s, after] = _ranks(count, fraction, whole)
-                found[s, 2 * after] = _at(tree, first + low)
-                found[s, 2 * after + 1] = _at(tree, first + high)
+                found[s, 2 * after] = position_of(tree, first + low)
+                found[s, 2 * after + 1] = position_of(tree, first + high)
     return found, parts
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
 from penstock.engine.synopses.expiry_queue import ExpiryQueue, StoredExpiry
-from penstock.engine.synopses.store import Stub
+from penstock.engine.synopses.stub import Stub
 
 
 @dataclass(frozen=True)

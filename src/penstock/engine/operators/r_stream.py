@@ -20,7 +20,7 @@ from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_o
 from penstock.engine.kernels.reporting import report
 from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, ToStream
-from penstock.engine.settings import MOST_RSTREAM_ROWS
+from penstock.engine.settings import MIN_DIRECTORY_ENTRIES, MOST_RSTREAM_ROWS
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.schema import TimeDomain
@@ -154,7 +154,7 @@ class _RStream(Operator):
     def _tidy(self) -> None:
         """Remove tuples that have left once they are the majority."""
         here = np.flatnonzero(self._counts)
-        if len(self._counts) > 256 and 2 * len(here) < len(self._counts):
+        if len(self._counts) > MIN_DIRECTORY_ENTRIES and 2 * len(here) < len(self._counts):
             self._directory.keep(here)
             self._counts = self._counts[here]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, Chunk, Int64s, Pattern, batch_of
-from penstock.engine.kernels import ranking
+from penstock.engine.kernels import fenwick, ranking
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, Unary
 from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.sorted_rows import SortedRows, SortKey
@@ -58,8 +58,10 @@ class Rank(Unary):
     def growth(self) -> Iterator[Growth]:
         if not self.input.accumulates:
             return
-        if not self._bounded or self.input.pattern is not Pattern.APPEND:
+        if self.last is None or self.input.pattern is not Pattern.APPEND:
             yield Growth(self.input, "every row")
+        elif not self._bounded:
+            yield Growth(self.input, f"each different row with {self.kind.upper()} up to {self.last}")
         elif self.groups:
             yield Growth(self.input, f"{self.last} rows of each {', '.join(self.groups)}", per_group=True)
 
@@ -111,7 +113,7 @@ class _Rank(Operator):
         counts = self._sorted.counts[self._sorted.order]
         found = ranking.changes(
             np.r_[begins, len(ts)], positions, deltas, group_starts, groups[begins],
-            counts, ranking.tree_of(counts), *self._classes(counts),
+            counts, fenwick.tree_of(counts), *self._classes(counts),
             self._kind, self._node.skip, self._last, self._node.shown is not None,
         )  # fmt: skip
         return self._chunk(ts[begins[found[:, 0]]], found)
@@ -124,7 +126,7 @@ class _Rank(Operator):
         starts = self._sorted.classes()
         of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         held = np.add.reduceat(counts, starts[:-1])
-        return of, starts, held, ranking.tree_of((held > 0).astype(np.int64))
+        return of, starts, held, fenwick.tree_of((held > 0).astype(np.int64))
 
     def _chunk(self, ts: Int64s, found: np.ndarray) -> Chunk:
         times = np.abs(found[:, 3])
@@ -160,7 +162,7 @@ class _Rank(Operator):
         return int(BEFORE_TIME) if self._grows else super().horizon()
 
     def rows(self) -> int:
-        return int(self._sorted.counts.sum())
+        return int(np.count_nonzero(self._sorted.counts))
 
     def bytes(self) -> int:
         return self._sorted.nbytes()

@@ -29,7 +29,8 @@ from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.operators.source import Source
 from penstock.engine.settings import ROW_NUMBER_BITS
 from penstock.engine.synopses.partition_counts import PartitionCounts
-from penstock.engine.synopses.store import Store, Stores, Stub
+from penstock.engine.synopses.store import Store, Stores
+from penstock.engine.synopses.stub import Stub
 from penstock.expression import Expression, columns
 from penstock.measurement import Reading
 
@@ -161,8 +162,8 @@ class SeqWindow(Unary):
     @property
     def pane(self) -> str:
         """The name of a row window's lives in a store."""
-        told = repr((self.size, self.keep, self.text, self.filters, self.first))
-        return blake2b(told.encode(), digest_size=8).hexdigest()
+        identity = repr((self.size, self.keep, self.text, self.filters, self.first))
+        return blake2b(identity.encode(), digest_size=8).hexdigest()
 
 
 def private_store(store: str, query: str) -> str:

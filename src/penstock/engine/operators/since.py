@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from penstock.engine.element import Chunk, Pattern
 from penstock.engine.operator import Clock, Operator, StartContext, Stored, Unary
-from penstock.engine.synopses.store import Stub
+from penstock.engine.synopses.stub import Stub
 
 
 @dataclass(frozen=True)

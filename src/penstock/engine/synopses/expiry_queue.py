@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.engine.element import FOREVER, Chunk, batch_of
 from penstock.engine.snapshot import State, Stateful
-from penstock.engine.synopses.store import Stub
+from penstock.engine.synopses.stub import Stub
 
 
 class ExpiryQueue(Stateful):

@@ -1,4 +1,4 @@
-"""Stores and stubs (thesis 2.3.1): rows once, with their lives, keys, payload and indexes; a stub per reader.
+"""Stores (thesis 2.3.1): rows once, with their lives, keys, payload and indexes, for any number of readers.
 
 A store's rows get ids 0, 1, 2, ... in arrival order and are in rings addressed by row id; the oldest that is
 kept is ``base``, the id the next row gets is ``next``. A *life* ``[start, end)`` says when a row is in the
@@ -6,13 +6,8 @@ relation. The store keeps a row until no stub needs it. Dropping rows at the fro
 are dropped in the middle, the others are moved up, which changes their ids. That happens only when every stub
 has read all rows, so an id is valid for the step in which it was returned.
 
-A *stub* is one reader's view of a store and its progress: it sees the rows up to its ``frontier``, with lives
-that end ``longer`` after the stored end (windows of several sizes over the same rows), and reports with
-``advance`` which rows it no longer needs. Stubs come and go while a store is in use; one that came later sees
-only the rows that begin ``since`` a given instant.
-
-Row windows that share a store see its rows with different lives: each has a *pane*, and a stub sees one pane
-(``panes.py``).
+Each reader has a stub (``stub.py``); stubs come and go while a store is in use. Row windows that share a
+store see its rows with different lives: each has a *pane* (``panes.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -42,10 +38,13 @@ from penstock.engine.synopses.columns import (
     ring_resized,
     ring_run,
 )
-from penstock.engine.synopses.invalidation import ACTIVE, Invalidation, agreed
+from penstock.engine.synopses.invalidation import ACTIVE, agreed
 from penstock.engine.synopses.order_keys import IntegerKeys
 from penstock.engine.synopses.panes import NO_LIFE, Panes
 from penstock.engine.synopses.partition_counts import PartitionCounts
+
+if TYPE_CHECKING:
+    from penstock.engine.synopses.stub import Stub
 
 AccessMethod = HashIndex | BPlusTree | TTree | Scan
 METHODS: dict[str, type[AccessMethod]] = {m.name: m for m in (HashIndex, BPlusTree, TTree, Scan)}
@@ -163,6 +162,7 @@ class Store(Stateful):
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: np.ndarray | None = None
+        self._came_before = 0
         # (first row id after it, smallest start in it) of insertions that still have live rows, without those
         # of static rows and those before one with an earlier start: starts rise.
         self._insertions: deque[tuple[int, int]] = deque()
@@ -213,6 +213,12 @@ class Store(Stateful):
     def marks_of(self, rids: Int64s, number: int = 0) -> Int64s:
         assert self._marks is not None
         return np.asarray(self._marks[rids & self.mask, number])
+
+    @property
+    def all_marks(self) -> np.ndarray:
+        """The marks of all rows, by slot."""
+        assert self._marks is not None
+        return self._marks
 
     def all_marks_of(self, rids: Int64s) -> np.ndarray:
         assert self._marks is not None
@@ -339,9 +345,10 @@ class Store(Stateful):
         for index in self._indexes.values():
             index.rebuild(self)
 
-    def _give_back(self) -> None:
-        """Keep no more room than for the rows that are left, if they are few."""
-        fitting = 1 << max(self.next - self.base, MIN_HOLES - 1).bit_length()
+    def give_back(self) -> None:
+        """Keep no more room than for the rows that are left and as many as came since the last time."""
+        came, self._came_before = self.inserted - self._came_before, self.inserted
+        fitting = 1 << max(self.next - self.base + came, MIN_HOLES - 1).bit_length()
         if 2 * fitting <= self.capacity:
             self._resize(fitting)
 
@@ -433,8 +440,6 @@ class Store(Stateful):
 
     def _invalidate(self, may_move: bool) -> None:
         self.expire(min(s.passed for s in self.stubs), may_move)
-        if self._marks is not None:  # its reader drops rows, so that few may be left of many
-            self._give_back()
         self._postponed, self.settled = False, self.next - self.base
         self.invalidations += 1
 
@@ -521,7 +526,7 @@ class Store(Stateful):
             self.mark_all(np.arange(self.base, self.next), state["marks"])
         if self.positions is not None:
             self.positions.restore(state["positions"])
-        self.inserted = state["inserted"]
+        self.inserted = self._came_before = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
             self._ended = int(state["ended"].sum())
@@ -595,104 +600,3 @@ class Store(Stateful):
             + sum(c.nbytes() for c in self._columns.values())
             + sum(i.nbytes() for i in self._indexes.values())
         )
-
-
-class Stub(Stateful):
-    """One reader of a store. ``columns``: the store's columns that it reads, by its own names.
-
-    ``frontier``: the first row that it has not read. ``passed``: it no longer needs rows whose stored end is
-    up to that. ``steps`` counts its steps, those of its elders included.
-    """
-
-    saved = ("frontier", "due_from", "passed", "steps")
-    bound_to = ("store",)
-
-    def __init__(
-        self,
-        store: Store,
-        columns: Mapping[str, str] | None = None,
-        keys: Sequence[KeyOf] = (),
-        longer: int = 0,
-        since: int = int(BEFORE_TIME),
-        pane: str = "",
-    ) -> None:
-        """``keys``: the keys by which it looks up rows; ``pane``: the window whose rows it sees."""
-        self.store, self.longer, self._since, self._pane = store, longer, since, pane
-        self.columns = dict(columns) if columns is not None else {n: n for n in store.schema.names}
-        self.keys = [store.key_of(k) for k in keys]
-        self.frontier = self.due_from = store.next
-        self.passed = int(BEFORE_TIME)
-        self.steps: int = store.stubs[0].steps if store.stubs else 0
-        self.invalidation: Invalidation | None = None
-        """When rows are to be freed, if it probes."""
-        store.keep(self.columns.values())
-        store.stubs.append(self)
-
-    def read(self, rows: Int64s) -> None:
-        """Read the rows that a step brought. The store may have later ones, of slices yet to come."""
-        if len(rows):
-            self.frontier = max(self.frontier, int(rows.max()) + 1)
-            self.store.take_in(self.frontier)
-
-    def view(self, min_end: int = int(BEFORE_TIME)) -> View:
-        """Its view for probes: rows that it has read and that do not end before ``min_end``."""
-        return View(min_end, self.frontier, self.longer, self._since, self.store.pane_number(self._pane))
-
-    @property
-    def lives(self) -> Int64s:
-        """The lives of all rows, by slot, as it sees them."""
-        return self.store.lives_in(self.view())
-
-    @property
-    def has_read_all(self) -> bool:
-        """Whether the store has no rows for it that are yet to be read."""
-        store = self.store
-        if self.frontier == store.next or not store.pane_number(self._pane):
-            return self.frontier == store.next
-        rest = np.arange(max(self.frontier, store.base), store.next)
-        return bool((store.life(rest, self._pane)[0] == FOREVER).all())
-
-    def alive(self, now: int) -> Int64s:
-        """The rows that it sees whose stored life does not end by ``now``."""
-        return probing.alive(self.lives, self.store.base, self.store.next, self.store.mask, now)
-
-    def life(self, rids: Int64s) -> tuple[Int64s, Int64s]:
-        starts, ends = self.store.life(rids, self._pane)
-        return starts, ends + self.longer if self.longer else ends
-
-    def key(self, number: int, rids: Int64s) -> tuple[Int64s, Bools]:
-        """One of its keys, and where it is not NULL."""
-        return self.store.key(self.keys[number], rids)
-
-    def gather(self, name: str, rids: Int64s) -> pa.Array:
-        return self.store.gather(self.columns[name], rids)
-
-    def due(self, now: int) -> Int64s:
-        """The rows that end before ``now`` and did not at the last call; rows must be in the order of their
-        ends.
-        """
-        first, store = self.due_from, self.store
-        ring = (store.lives, first, self.frontier, store.mask)
-        self.due_from = int(probing.first_alive(*ring, self._last_end(now)))
-        return self.seen(np.arange(first, self.due_from))
-
-    def seen(self, rids: Int64s) -> Int64s:
-        """Those of the rows that it sees, without dropped ones."""
-        starts = self.store.life(rids)[0]
-        return rids[(starts >= self._since) & (starts < FOREVER)]
-
-    def advance(self, now: int) -> None:
-        """End a step: rows that end before ``now`` are no longer needed."""
-        self.passed = self._last_end(now)
-        self.steps += 1
-        self.store.stepped()
-
-    def prefer(self, invalidation: Invalidation) -> None:
-        """Let the store free rows by this policy, if its other readers agree."""
-        if self.invalidation is not invalidation:
-            self.invalidation = invalidation
-            self.store.agree()
-
-    def _last_end(self, now: int) -> int:
-        """The latest stored end of rows that end before ``now`` in its view."""
-        return min(max(int(now) - 1 - self.longer, int(BEFORE_TIME)), int(FOREVER) - 1)

@@ -35,6 +35,10 @@ class AnyJoin(Logical):
 
     conjuncts: tuple[Expression, ...]
 
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        sides = [i.stamped() for i in self.inputs]
+        return self.with_inputs(*(s for s, _ in sides)), tuple(c for _, found in sides for c in found)
+
     def compared(self) -> Iterator[tuple[Origin | None, Origin | None]]:
         known = {name: o for below in self.inputs for name, o in below.origins.items()}
         for left, right in filter(None, map(equality, self.conjuncts)):
@@ -114,6 +118,10 @@ class Join(AnyJoin):
         parts = tuple(part.node for part in below)
         return replace(rows, node=replace(self, parts=parts, conjuncts=conjuncts))
 
+    @property
+    def lacks_time(self) -> bool:
+        return all(i.lacks_time for i in self.parts)
+
     def determines_life(self, shown: Collection[str]) -> bool:
         """Rows that are there for one instant meet a table as it is at that instant."""
         parts = [i for i in self.parts if not (i.is_static and self.longest_life == 1)]
@@ -126,7 +134,8 @@ class Join(AnyJoin):
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """One input split and the others everywhere, or several split by keys that the join makes equal."""
         if self.constraints is not None:
-            distribution.places |= self._counted(below, self.constraints)
+            for number, columns in self._counted(below, self.constraints).items():
+                distribution.need_places(number, columns)
         split = [k for k, s in enumerate(below) if not s.everywhere]
         if len(split) > 1:
             return Spread(keys=self.aligned(below, "no key is common to all streams of the join"))

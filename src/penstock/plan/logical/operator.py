@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.engine.element import Pattern
-from penstock.expression import Expression
+from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import Origin, Origins
@@ -151,6 +151,20 @@ class Logical(ABC):
         """The stream whose rows its rows are, each from its timestamp on; None if they are not."""
         return None
 
+    # timestamps as columns, for what depends on the order in which rows came
+
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        """The operator with the timestamps of the stream rows in its rows as columns, and these columns.
+
+        None by default; an aggregate has none either, since a row of it stands for several.
+        """
+        return self, ()
+
+    @property
+    def lacks_time(self) -> bool:
+        """Whether some of its rows may have no stream row among their parts."""
+        return True
+
     # budgets and samples
 
     @property
@@ -215,6 +229,11 @@ class Logical(ABC):
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
         """As an input of a join: the operator without the predicates that the join may test, and those."""
+        return self, ()
+
+    @property
+    def filtered(self) -> tuple[Logical, tuple[Expression, ...]]:
+        """What a filter reads, and its conjuncts; of another operator itself, and none."""
         return self, ()
 
     def unfiltered(self) -> tuple[Logical, tuple[Expression, ...]]:

@@ -61,6 +61,10 @@ class OuterJoin(Binary, AnyJoin):
         """The sides whose rows are all in the result; a subquery in an expression is the other."""
         return {"left": (self.left,), "right": (self.right,)}.get(self.kind, self.inputs)
 
+    @property
+    def lacks_time(self) -> bool:
+        return any(side.lacks_time for side in self.passed_on)
+
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """Sampled rows with their matches; of a side that may be missing, a sample lacks some matches."""
         sides = {"left": (below[1],), "right": (below[0],)}.get(self.kind, tuple(below))

@@ -64,6 +64,14 @@ class Project(PerRow):
         shown = {name: rows.names[c] for c, name in self._renamed().items() if c in rows.names}
         return replace(rows, names=shown)
 
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        below, columns = self.input.stamped()
+        return replace(self, input=below, columns=(*self.columns, *((c.name, c) for c in columns))), columns
+
+    @property
+    def lacks_time(self) -> bool:
+        return self.input.lacks_time
+
     @property
     def bounds(self) -> frozenset[str]:
         below = self.input.bounds

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.operators import select
-from penstock.expression import Expression
+from penstock.expression import Column, Expression
 from penstock.plan.estimates import Estimated, Sampling
 from penstock.plan.facts import conjunction, for_host, reads
-from penstock.plan.logical.operator import Needed, PerRow, StreamRows, UniqueKey
+from penstock.plan.logical.operator import Logical, Needed, PerRow, StreamRows, UniqueKey
 from penstock.plan.logical.sources import FilteredByHost
 
 if TYPE_CHECKING:
@@ -35,6 +35,18 @@ class Select(PerRow):
     def stream_rows(self) -> StreamRows | None:
         rows = self.input.stream_rows
         return rows and replace(rows, filters=(*rows.filters, *self.conjuncts))
+
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        below, columns = self.input.stamped()
+        return replace(self, input=below), columns
+
+    @property
+    def lacks_time(self) -> bool:
+        return self.input.lacks_time
+
+    @property
+    def filtered(self) -> tuple[Logical, tuple[Expression, ...]]:
+        return self.input, self.conjuncts
 
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """A filter of sampled rows, or of groups by estimates (HAVING), which is approximate."""

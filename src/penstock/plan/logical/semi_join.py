@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.element import Pattern
 from penstock.engine.operators import antijoin
-from penstock.expression import Expression
+from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import Estimated, Sampling, exactly
 from penstock.plan.facts import Origins, reads
@@ -46,6 +46,14 @@ class SemiJoin(Binary, AnyJoin):
     @property
     def is_momentary(self) -> bool:
         return self.left.is_momentary
+
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        below, columns = self.left.stamped()
+        return replace(self, left=below), columns
+
+    @property
+    def lacks_time(self) -> bool:
+        return self.left.lacks_time
 
     @property
     def passed_on(self) -> tuple[Logical, ...]:

@@ -82,6 +82,9 @@ class StreamSource(FilteredByHost, Source):
     def describe(self) -> str:
         return f"Stream {self.called(self.definition.name)}"
 
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        return replace(self, stamp=True), (Column(self.stamp_column, pa.int64()),)
+
     @property
     def pattern(self) -> Pattern:
         return Pattern.APPEND

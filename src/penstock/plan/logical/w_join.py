@@ -15,7 +15,7 @@ from penstock.plan.distribution import UNKNOWN_KEY, Distribution, Spread, Spread
 from penstock.plan.facts import reads
 from penstock.plan.logical.join import Join
 from penstock.plan.logical.operator import Logical, Needed
-from penstock.plan.logical.select import Select, conjunction_text
+from penstock.plan.logical.select import conjunction_text
 from penstock.plan.logical.stamp import TICKS
 from penstock.plan.logical.window import Window
 from penstock.routing import is_own
@@ -107,7 +107,7 @@ class WJoin(Join):
 
 def _window(node: Logical) -> Window | None:
     """The window of time that an input of the join is, if a row's life in it begins at its timestamp."""
-    below = node.input if isinstance(node, Select) else node
+    below, _ = node.filtered
     if type(below) is not Window or below.spec.slide is not None or below.spec.by_rows:
         return None
     return below

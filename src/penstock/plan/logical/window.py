@@ -15,6 +15,7 @@ from penstock.plan.facts import for_host, reads
 from penstock.plan.logical.operator import Logical, Needed, StreamRows, Unary, UniqueKey
 from penstock.plan.logical.select import Select
 from penstock.plan.logical.sources import StreamSource
+from penstock.plan.logical.stamp import Stamp
 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
@@ -65,7 +66,7 @@ class Window(Unary):
     @property
     def source(self) -> StreamSource | None:
         """The registered stream below, None over a derived one."""
-        below = self.input.input if isinstance(self.input, Select) else self.input
+        below, _ = self.input.filtered
         return below if isinstance(below, StreamSource) else None
 
     def describe(self) -> str:
@@ -127,7 +128,7 @@ class Window(Unary):
         source, spec = self.source, self.spec
         if source is None or spec.slide is not None or spec.kind not in ("rows", "range"):
             return None
-        below = self.input.conjuncts if isinstance(self.input, Select) else ()
+        _, below = self.input.filtered
         rows = spec.size if spec.kind == "rows" and not spec.partition_by else None
         names = {f"{source.alias}.{c}": c for c in source.definition.schema.names}
         return StreamRows(source, names, (*below, *self.keep), rows)
@@ -140,6 +141,18 @@ class Window(Unary):
     @property
     def keeps_arrival_order(self) -> bool:
         return self.spec.size is None and self.spec.slide is None and self.input.keeps_arrival_order
+
+    def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
+        """A derived stream gets an operator for the timestamps."""
+        below, stamps = self.input.stamped()
+        if not stamps:
+            name = f"{self.input.schema.names[0].rpartition('.')[0]}.#ts"
+            below, stamps = Stamp(self.input, name).stamped()
+        return replace(self, input=below), stamps
+
+    @property
+    def lacks_time(self) -> bool:
+        return False
 
     def commutes(self, predicate: Expression) -> bool:
         """Whether rows may be filtered by it before the window instead of after it.
@@ -166,14 +179,13 @@ class Window(Unary):
         if self.source is None:
             raise SpreadError(f"{self.spec.text} of a derived stream needs the whole order of the stream")
         # The window counts by these columns; a filter below reads the others, and may run in the engine.
-        filters = self.input.conjuncts if isinstance(self.input, Select) else ()
-        distribution.places[self.source.number] = tuple(sorted({*self.spec.partition_by, *reads(filters)}))
+        _, filters = self.input.filtered
+        distribution.need_places(self.source.number, (*self.spec.partition_by, *reads(filters)))
         return spread
 
     def unfiltered(self) -> tuple[Logical, tuple[Expression, ...]]:
-        if self.spec.by_rows or not isinstance(self.input, Select):
-            return self, ()
-        return replace(self, input=self.input.input), self.input.conjuncts
+        below, conjuncts = self.input.filtered
+        return (self, ()) if self.spec.by_rows else (replace(self, input=below), conjuncts)
 
     def lifted(self, host_filters: bool) -> tuple[Logical, tuple[Expression, ...]]:
         """For ``[NOW]``, the predicates that the host does not evaluate.
@@ -181,12 +193,12 @@ class Window(Unary):
         In a join they become filters, ordered together with its probes. Such a window keeps rows for one
         instant only, so it does no harm that rows enter it that the predicates would have dropped.
         """
-        if not (self.spec.is_now and host_filters and isinstance(self.input, Select)):
+        below, conjuncts = self.input.filtered
+        if not (self.spec.is_now and host_filters and conjuncts):
             return self, ()
-        conjuncts = self.input.conjuncts
         host = for_host(conjuncts)
         rest = tuple(c for c in conjuncts if c not in host)
-        below = Select(self.input.input, host) if host else self.input.input
+        below = Select(below, host) if host else below
         return (replace(self, input=below), rest) if rest else (self, ())
 
     def build(self, context: Builder, needed: Needed) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -140,13 +141,13 @@ def section(title: str) -> Iterator[ui.element]:
             yield inner
 
 
-def bars(entries: Iterable[tuple[str, float, str]]) -> None:
-    """Shares as bars: a name, the share, and what it is in words."""
+def bars(entries: Iterable[tuple[str, float, str]], hot: float = inf) -> None:
+    """Shares as bars: a name, the share, and what it is in words; those from ``hot`` on stand out."""
     with element("div", "bars"):
         for name, share, much in entries:
             words(name, "div", "cut").props["title"] = name
             with element("div", "track"):
-                fill = element("div", "fill hot" if share >= 0.7 else "fill")
+                fill = element("div", "fill hot" if share >= hot else "fill")
                 fill._style["width"] = f"{min(1.0, share):.1%}"
             words(much, "div", "num quiet")
 

@@ -17,7 +17,7 @@ from penstock.server.pages.plan_view import PlanPicture
 from penstock.server.picture import count_of, size_of
 from penstock.server.picture.settings import SHOWN_BUSY
 from penstock.server.picture.values import flow_key
-from penstock.server.settings import SHOWN_BESIDE
+from penstock.server.settings import BUSY, SHOWN_BESIDE
 from penstock.server.views import PlanEdge, PlanNode, PlanView
 
 
@@ -132,7 +132,7 @@ class PlanPage:
                     frame.bars(
                         (
                             k.name + (f" (of {len(k.shared_by)} queries)" if len(k.shared_by) > 1 else ""),
-                            k.bytes / most * 0.69,
+                            k.bytes / most,
                             f"{count_of(k.rows)} rows · {size_of(k.bytes)}",
                         )
                         for k in kept[:SHOWN_BESIDE]
@@ -142,10 +142,11 @@ class PlanPage:
         busy = [n for n in plan.nodes if n.busy and n.busy >= SHOWN_BUSY]
         busy.sort(key=lambda n: -(n.busy or 0.0))
         if busy:
-            frame.bars(
+            shares = (
                 (f"{n.name} {n.id.rpartition('.')[2]}", n.busy or 0.0, f"busy {n.busy:.0%}")
                 for n in busy[:SHOWN_BESIDE]
             )
+            frame.bars(shares, BUSY)
 
     # the box that was picked
 

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from urllib.parse import urlparse
@@ -19,7 +18,7 @@ from urllib.parse import urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, nearest
 from penstock.spark.settings import SAMPLED_FILES, SAMPLED_LINES
 
 _log = logging.getLogger("penstock")
@@ -36,8 +35,8 @@ def check_columns(
     missing = [name for name in declared if name.casefold() not in known]
     others = [name for name in present if name.casefold() not in {d.casefold() for d in declared}]
     for name in missing:
-        near = get_close_matches(name, others, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"they have {', '.join(present)}"
+        near = nearest(name, others)
+        hint = f"did you mean {near!r}?" if near else f"they have {', '.join(present)}"
         if near or format_ != "json":
             raise CatalogError(f"{what}: no file in {place} has a column {name!r}; {hint}")
         _log.warning("%s: no file in %s has a column %r yet; it is NULL", what, place, name)

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from penstock.errors import CatalogError
+from penstock.spark.settings import OPTION_SIMILARITY
 
 _log = logging.getLogger("penstock")
 
@@ -64,7 +65,7 @@ def _unknown(source: str, given: Iterable[str]) -> Iterator[tuple[str, str | Non
     known = {name.lower(): name for name in KNOWN.get(source.lower(), "").split()}
     for name in given if known else ():
         if name.lower() not in known and "." not in name:
-            near = get_close_matches(name.lower(), known, 1, 0.8)
+            near = get_close_matches(name.lower(), known, 1, OPTION_SIMILARITY)
             yield name, known[near[0]] if near else None
 
 

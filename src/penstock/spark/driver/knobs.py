@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark import SparkContext
@@ -14,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.command import SETTING
 from penstock.engine.knobs import OF_OPERATORS
 from penstock.engine.operator import Node, nodes
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, nearest
 from penstock.measurement import Kind, Measurements
 from penstock.plan.physical import PlannedStage
 from penstock.settings import CHOICES, READERS
@@ -110,8 +109,8 @@ def _refusal(name: str, key: str) -> str:
             f"{name} is fixed when a query is made; SET it, then start the query again. While a query runs, "
             f"these can change: {', '.join(KNOBS)}"
         )
-    near = get_close_matches(key, KNOBS, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(KNOBS)}"
+    near = nearest(key, KNOBS)
+    hint = f"did you mean '{near}'?" if near else f"use one of {', '.join(KNOBS)}"
     return f"unknown setting {name!r}; {hint}"
 
 

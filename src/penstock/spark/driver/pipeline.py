@@ -51,7 +51,7 @@ from penstock.spark.driver.sinks import Sink, Sinks
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, told
+from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, published
 from penstock.spark.resident import program
 from penstock.spark.wire.results import Results
 
@@ -102,11 +102,12 @@ class _Waiting:
 class Pipeline:
     """Queries over some streams, that are registered, read and dropped at any time.
 
-    >>> pipeline = ps.pipeline("traffic", checkpoint="/data/traffic", streams=["C"])     # doctest: +SKIP
-    >>> _ = pipeline.register("sizes", "SELECT pid, SUM(size) AS s FROM C [RANGE 5] GROUP BY pid")
-    ... # doctest: +SKIP
-    >>> pipeline.start()                                                                  # doctest: +SKIP
-    >>> pipeline["sizes"].writeStream.format("console").start()                           # doctest: +SKIP
+    >>> pipeline = ps.pipeline("clicks", checkpoint=f"{folder}/clicks", streams=["Clicks"])
+    >>> pages = pipeline.register("pages", "SELECT page, COUNT(*) AS n FROM Clicks [ROWS 9] GROUP BY page")
+    >>> pages.state                                          # it runs from pipeline.start() on
+    'registered'
+    >>> pages.results.columns                                # what another streaming query reads
+    ['ts', 'op', 'page', 'n']
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class Pipeline:
                 known = self._add(name, text, sink if isinstance(sink, str) else "", history)
             elif _words(known.text) != _words(text):
                 raise PipelineError(
-                    f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
+                    f"pipeline {self.name!r} already has a query {name!r} with another text: {known.text}; "
                     f"drop it first, or choose another name"
                 )
             if sink is not None:
@@ -314,7 +315,7 @@ class Pipeline:
         """
         with self._lock:
             if self._runs:
-                raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
+                raise PipelineError(f"pipeline {self.name!r} is already running; stop it first")
             check_unused(self._directory, self._spark.streams.active)
             self._plan = self._plan or self._fix()
             for name, waiting in list(self._waiting.items()):
@@ -372,7 +373,7 @@ class Pipeline:
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
         """Show a batch's results to readers; drop the queries that failed in it."""
-        found, failed, applied = told(df.collect())
+        found, failed, applied = published(df.collect())
         with self._lock:
             before = self.results.published()
             applied = max(applied, before.commands)

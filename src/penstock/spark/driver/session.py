@@ -58,6 +58,10 @@ def connect(
     ``partitions`` is how many engines a stage is spread over, where its query allows; by default as many as
     Spark runs tasks at once. ``shuffle_partitions`` sets ``spark.sql.shuffle.partitions`` of the session, the
     tasks that every stage starts in every batch: 200 in a Spark that nobody configured.
+
+    >>> ps = connect(spark, partitions=2)
+    >>> ps.partitions
+    2
     """
     if spark is not None:
         check_spark(spark)
@@ -69,7 +73,14 @@ def connect(
 
 
 class Session(Definitions):
-    """Registered streams and tables, and the queries over them."""
+    """Registered streams and tables, and the queries over them.
+
+    >>> clicks = spark.readStream.format("rate").load().withColumnRenamed("value", "page")
+    >>> ps.create_stream("Clicks", clicks, timestamp="timestamp")
+    >>> counts = ps.sql("SELECT page, COUNT(*) AS n FROM Clicks [RANGE 1 MINUTE] GROUP BY page")
+    >>> counts.columns                                       # a streaming DataFrame: counts.writeStream ...
+    ['ts', 'op', 'page', 'n']
+    """
 
     def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:
         if partitions is not None:

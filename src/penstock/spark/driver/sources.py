@@ -35,8 +35,17 @@ class InputFrame:
         """A query reads the rows that pass a filter, in the stream's own names; only SysStream cares."""
 
 
+def check_frame(kind: str, name: str, df: Any) -> None:
+    """Reject what is no DataFrame of Spark."""
+    if not isinstance(df, DataFrame):
+        form = f"CREATE {kind.upper()} {name} (...) FROM PARQUET 'directory'"
+        hint = f"pass a DataFrame of Spark, or write {form}"
+        raise CatalogError(f"{kind} {name!r} is made of a DataFrame, not {type(df).__name__}; {hint}")
+
+
 def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:
     """The input over a streaming DataFrame with options given in Python."""
+    check_frame(kind, name, df)
     if not df.isStreaming:
         raise CatalogError(
             f"{kind} {name!r}: the DataFrame is static; read it with spark.readStream, or use create_table"
@@ -83,6 +92,7 @@ def signs(change: str) -> Column:
 
 def table(name: str, df: DataFrame) -> TableDef:
     """A table over a static DataFrame."""
+    check_frame("table", name, df)
     if df.isStreaming:
         raise CatalogError(f"table {name!r}: the DataFrame is streaming; use create_stream")
     return TableDef(name, arrow_schema(df), InputFrame(df))

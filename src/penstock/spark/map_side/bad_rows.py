@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.schema import sql_name
+from penstock.schema import a_value_of, sql_name
 from penstock.spark.map_side.catalyst import quote
 from penstock.spark.settings import SHOWN_ROW_CHARS
 
@@ -53,7 +53,7 @@ def wrong_value(fields: Iterable[StructField], read: Text, given: Text) -> Colum
     found = [
         F.when(
             read(f.name).isNull() & given(f.name).isNotNull(),
-            F.concat(F.lit(f"column {f.name!r} is '"), given(f.name), F.lit(f"', not a {_type(f)}")),
+            F.concat(F.lit(f"column {f.name!r} is '"), given(f.name), F.lit(f"', not {_type(f)}")),
         )
         for f in fields
     ]
@@ -73,7 +73,7 @@ def _csv_text(row: Column, schema: StructType, options: Mapping[str, str]) -> Te
 
 
 def _type(field: StructField) -> str:
-    return sql_name(to_arrow_type(field.dataType, timezone="UTC"))
+    return a_value_of(sql_name(to_arrow_type(field.dataType, timezone="UTC")))
 
 
 def with_corrupt(schema: StructType) -> StructType:
@@ -97,8 +97,8 @@ def without_bad_rows(
     named = F.concat(place, F.lit(": "), wrong)
     if policy == "error":
         hint = "" if kind == "table" else f", or declare the {kind} ON BAD ROWS COUNT to leave such rows out"
-        told = F.concat(F.lit(f"{kind} {name!r}: "), named, F.lit(f"; mend it{hint}"))
-        good = df.where(F.when(wrong.isNotNull(), F.raise_error(told).cast("boolean")).otherwise(True))
+        message = F.concat(F.lit(f"{kind} {name!r}: "), named, F.lit(f"; correct it{hint}"))
+        good = df.where(F.when(wrong.isNotNull(), F.raise_error(message).cast("boolean")).otherwise(True))
     else:
         counts = [F.count_if(wrong.isNotNull()).alias("bad_rows"), F.max(named).alias("bad_row")]
         good = df.observe(metric(name), *counts).where(wrong.isNull())

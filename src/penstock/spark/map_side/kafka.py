@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import CatalogError, DataError
 from penstock.spark.map_side.kafka_writer import KafkaWriter, Topic
 from penstock.spark.process import generator_without_traceback, without_traceback
-from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S
+from penstock.spark.settings import KAFKA_BATCH_MESSAGES, KAFKA_POLL_S, KAFKA_TIMEOUT_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -86,7 +86,7 @@ class Topics:
     config: Mapping[str, str]
     starting: str = "latest"
     most_rows: int | None = None
-    timeout: float = 60.0
+    timeout: float = KAFKA_TIMEOUT_S
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Topics:
@@ -103,7 +103,7 @@ class Topics:
             config,
             given.get("startingoffsets", "latest"),
             None if most is None else _positive("maxOffsetsPerTrigger", most),
-            _positive("timeoutSeconds", given.get("timeoutseconds", "60")),
+            _positive("timeoutSeconds", given.get("timeoutseconds", f"{KAFKA_TIMEOUT_S:g}")),
         )
 
     @property
@@ -250,7 +250,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     state = "is gone" if there is None else f"ends at offset {there}"
                     raise DataError(
                         f"partition {partition} of topic {topic!r} {state}, and the query has read it up to "
-                        f"{offset}: the topic was made anew or lost messages; use a new checkpoint"
+                        f"{offset}: the topic was created again or lost messages; use a new checkpoint"
                     )
 
 
@@ -294,7 +294,7 @@ def _messages(consumer: Any, wanted: Slice, topics: Topics) -> Iterator[list[Any
 def _refuse(error: Any, wanted: Slice, topics: Topics) -> None:
     if error.name() == "_AUTO_OFFSET_RESET":
         raise DataError(
-            f"{_named(wanted)} no longer has offset {wanted.start}, from which the query has to go on: Kafka "
+            f"{_named(wanted)} no longer has offset {wanted.start}, where the query must continue: Kafka "
             "deleted messages that were not read; use a new checkpoint, and a longer retention"
         )
     if not error.retriable() and error.name() not in _PASSING:

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from penstock.errors import CatalogError, DataError
 from penstock.spark.process import without_traceback
+from penstock.spark.settings import KAFKA_TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Topic:
     name: str
     key: tuple[str, ...]
     config: Mapping[str, str]
-    timeout: float = 60.0
+    timeout: float = KAFKA_TIMEOUT_S
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Topic:
@@ -39,7 +40,7 @@ class Topic:
         if "bootstrap.servers" not in config:
             raise CatalogError("a Kafka sink needs its servers: give the option kafka.bootstrap.servers")
         key = tuple(name for name in given.get("key", "").split(",") if name)
-        return Topic(given["topic"], key, config, float(given.get("timeoutseconds", "60")))
+        return Topic(given["topic"], key, config, float(given.get("timeoutseconds", KAFKA_TIMEOUT_S)))
 
 
 class KafkaWriter(DataSourceStreamArrowWriter):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, nearest
 from penstock.spark.map_side import kafka
 from penstock.spark.map_side.bad_rows import CORRUPT, PLACE, WRONG, json_text, with_corrupt, wrong_value
 
@@ -28,7 +26,7 @@ def read(
     given = {_option(name, what): value for name, value in options.items()}
     format_ = given.get("format", "json").lower()
     if format_ not in FORMATS:
-        raise CatalogError(f"{what}: the format {format_!r} is none of {', '.join(FORMATS)}")
+        raise CatalogError(f"{what}: the format {format_!r} is unknown; use one of {', '.join(FORMATS)}")
     prefix = PREFIX if format_ == "json" else ""
     own = [f.name.removeprefix(prefix) for f in schema if f.name.startswith(prefix)]
     message = _message_type()
@@ -86,7 +84,7 @@ def _option(name: str, what: str) -> str:
     """The exact name of an option; rejects unknown ones, which would have no effect."""
     known = next((o for o in OPTIONS if o.lower() == name.lower()), None)
     if known is None and not name.startswith("kafka."):
-        near = get_close_matches(name, OPTIONS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(OPTIONS)} and kafka.*"
+        near = nearest(name, OPTIONS)
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(OPTIONS)} and kafka.*"
         raise CatalogError(f"{what}: Kafka has no option {name!r}; {hint}")
     return known or name

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.errors import EngineError
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, cannot_start, engine_socket
-from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S
+from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S, SHOWN_LOG_CHARS
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -136,7 +136,7 @@ def _start_host(home: ResidentDirectory, idle_seconds: float) -> socket.socket:
         )
     sock = _try_connect(home.host_socket)
     if started.returncode or sock is None:
-        tail = log.read_text(errors="replace")[-2000:]
+        tail = log.read_text(errors="replace")[-SHOWN_LOG_CHARS:]
         raise EngineError(f"the host of resident engines did not start on {socket.gethostname()}\n{tail}")
     return sock
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.element import Int64s
-from penstock.engine.kernels import sorted_bags
+from penstock.engine.kernels import fenwick, sorted_bags
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.settings import COMPACT_ROWS
 from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, masked
@@ -156,7 +156,7 @@ class Percentile(Ordered):
     def _show(
         self, segments: Segments, places: Int64s, spans: Spans, rows: np.ndarray, times: Int64s
     ) -> Values:
-        tree = sorted_bags.tree_of(times)
+        tree = fenwick.tree_of(times)
         found, parts = sorted_bags.ranked(
             segments.bounds, segments.sign, places, *spans, tree, self._fraction, self._whole
         )
