@@ -90,7 +90,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture
 def session(spark: Any) -> Iterator[Any]:
     """A session with two partitions, whose queries and engines end with the test."""
-    from stage_on_spark import until
+    from waiting import until
 
     from penstock.spark.driver.session import Session
 

@@ -102,7 +102,7 @@ class InProcess:
     def register(self, name: str, text: str, pipeline: str | None = None, once: bool = False) -> str:
         only_query(text)
         if name in self.queries:
-            raise CatalogError(f"a query {name!r} runs already; stop it, or choose another name")
+            raise CatalogError(f"a query {name!r} is already running; stop it, or choose another name")
         plan = plan_of(text, self.finite.catalog(), [], self.partitions)
         self.queries[name] = text, plan, InProcessRun(plan, self.finite.tables)
         self.states[name] = "running"

@@ -53,7 +53,7 @@ def test_a_script_with_views_settings_and_functions(on: str) -> None:
         ("CREATE VIEW V AS SELECT k FROM S", "needs a query at the end of the text; add a SELECT"),
         ("SELECT k FROM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
         ("DROP STREAM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
-        ("CREATE VIEW s AS SELECT k FROM S; SELECT k FROM s", "'S' exists already"),
+        ("CREATE VIEW s AS SELECT k FROM S; SELECT k FROM s", "'S' already exists"),
         ("SET penstock.filter = 'x'; SELECT k FROM S", "did you mean 'penstock.filters'"),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_is_no_script(script: str, message: str) -> None:
         ("case", (half, "INT"), "a query cannot call a function by the name 'case'"),
         ("my half", (half, "INT"), "a query cannot call a function by the name 'my half'"),
         ("", (half, "INT"), "a query cannot call a function by the name ''"),
-        ("S", (half, "INT"), "'S' exists already"),
+        ("S", (half, "INT"), "'S' already exists"),
         ("f", (half, "INTT"), "function 'f' returns 'INTT', which is not a type"),
         ("f", (half, "INT, y INT"), "function 'f' returns 'INT, y INT', which is not a type"),
         ("f", (7, "INT"), "function 'f': 7 cannot be called"),

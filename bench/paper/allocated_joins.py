@@ -96,7 +96,7 @@ def near_the_equations(rows: list[Row]) -> Claim:
     most = max(expected.values())
     off = {n: abs(measured[n] - e) / (e or most) for n, e in expected.items()}
     worst = max(off, key=off.__getitem__)
-    says = f"measured rates are within {NEAR:.0%} of the equations"
+    says = f"results conform to the analysis (ours: within {NEAR:.0%} of the equations)"
     return Claim(says, f"farthest: {worst}, {off[worst]:.1%}", off[worst] <= NEAR)
 
 

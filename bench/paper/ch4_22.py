@@ -11,7 +11,7 @@ def measure(scale: Scale) -> list[Row]:
     return [
         {"period": period, **row}
         for period in scale.some(PERIODS)
-        for row in drifting(10, period, TUPLES, scale, seeds=6 if period < 200_000 else 2)
+        for row in drifting(10, period, TUPLES, scale, seeds=6)
     ]
 
 

@@ -47,6 +47,7 @@ CASES: dict[str, tuple[int, int, Settings]] = {
 
 def measure(scale: Scale) -> list[Row]:
     found: list[Row] = []
+    beside: Row = {"unit_ns": 1e9 * measured_time(UNIT) / CHUNK, "lookup_ns": 1e9 * lookup.seconds()}
     for case, (n, probes, thresholds) in CASES.items():
         workload = FilterWorkload(n=n, spread=0.05, costs=(probes,) * n)
         times = [converged(workload, ("a-greedy",), scale, thresholds, rounds=8)[0] for _ in scale.seeds(3)]
@@ -54,46 +55,52 @@ def measure(scale: Scale) -> list[Row]:
         shares["profiled tuples"] = 100 * median(float(t["profiled_a_tuple"]) for t in times)
         more = (float(t["filters_with_profiling"]) / float(t["filters_a_tuple"]) - 1 for t in times)
         shares["filters for profiling"] = 100 * median(more)
-        found += [{"case": case, "component": c, "percent": s} for c, s in shares.items()]
+        found += [{"case": case, "component": c, "percent": s, **beside} for c, s in shares.items()]
     return found
 
 
 def claims(rows: list[Row]) -> list[Claim]:
+    theirs = [case for case in CASES if "look-ups" not in case and "limited" not in case]
     share = {(r["case"], r["component"]): float(r["percent"]) for r in rows}
     overhead = {case: share[case, "overhead"] for case in CASES}
+    made = {case: share[case, "profile_tuples"] for case in theirs}
     useful = {case: share[case, "tuple_processing"] + share[case, "profile_tuples"] for case in CASES}
     dear, steady, limited = (f"n=8, p=0.01, look-ups{how}" for how in ("", ", steady less", ", limited"))
-    by_n = overhead["n=8, p=0.01"] > overhead["n=3, p=0.01"]
-    by_p = overhead["n=8, p=0.05"] > overhead["n=8, p=0.01"]
-    ours, unit = 1e9 * lookup.seconds(), 1e9 * measured_time(UNIT) / CHUNK
+    by_n = made["n=8, p=0.01"] > made["n=3, p=0.01"]
+    by_p = made["n=8, p=0.05"] > made["n=8, p=0.01"]
+    unit, ours = float(rows[0]["unit_ns"]), float(rows[0]["lookup_ns"])
     return [
         Claim(
-            "filters of the drifting workloads take as long as a look-up in Penstock's engine",
+            "filters of the drifting workloads take as long as a look-up in Penstock's engine (ours)",
             f"{unit:.0f} ns, and a look-up {ours:.0f} ns",
             1 / 1.5 < unit / ours < 1.5,
         ),
         Claim(
-            "overhead at most 3 % for n = 8 and p = 0.01 (thesis: 3.4 %), filters as dear as a look-up",
+            "overhead at most 3 % for n = 8 and p = 0.01, filters as dear as a look-up (our goal; thesis: "
+            "3.4 %)",
             f"{overhead[steady]:.1f} % where what changes no plan is tracked less, with "
             f"{share[steady, 'profiled tuples']:.2f} % of the tuples profiled; {overhead[dear]:.1f} % where "
             f"it is not, with {share[dear, 'filters for profiling']:.1f} % more filters evaluated",
             overhead[steady] <= 3.0,
         ),
         Claim(
-            "the same as Penstock runs it, where the time for profiling is limited and p is the most",
+            "the same as Penstock runs it, where the time for profiling is limited and p is the most (our "
+            "goal)",
             f"{overhead[limited]:.1f} %, with {share[limited, 'profiled tuples']:.2f} % of the tuples "
             f"profiled; with filters of one probe {overhead['n=8, p=0.01, limited']:.1f} %",
             max(overhead[limited], overhead["n=8, p=0.01, limited"]) <= 3.0,
         ),
         Claim(
-            "overhead grows with n and with p",
-            ", ".join(f"{case}: {s:.1f} %" for case, s in overhead.items()),
+            "the overhead of creating profile tuples increases both with n and with p",
+            ", ".join(f"{case}: {s:.1f} %" for case, s in made.items()),
             by_n and by_p,
         ),
         Claim(
             "more than 98 % is tuple processing and profile-tuple creation",
             ", ".join(f"{case}: {s:.1f} %" for case, s in useful.items()),
-            min(useful.values()) > 98,
+            min(useful[case] for case in theirs) > 98,
+            "with filters of one probe, of ten nanoseconds, keeping the profile window and the view takes as "
+            f"long as evaluating filters does; with filters as dear as a look-up it is {useful[dear]:.1f} %",
         ),
     ]
 

@@ -6,11 +6,21 @@ The paper joins transactions of stores, which are not public; here are synthetic
 from __future__ import annotations
 
 from bench.paper.figure import Claim, Figure, Row, Scale
-from bench.paper.w_joins import LETTER, Streams, by_letter, row, run, several, times, work
+from bench.paper.w_joins import (
+    LETTER,
+    STORES_MILLIS,
+    STORES_WINDOW,
+    by_letter,
+    row,
+    run,
+    several,
+    stores,
+    times,
+    work,
+)
 
-MILLIS = 20
-WINDOW = f"WINDOW {MILLIS} MILLISECONDS"
 STREAMS = (2, 3, 4)
+SECONDS = 12
 AN_ORDER = 8.0
 """Times that are almost an order of magnitude."""
 
@@ -18,11 +28,10 @@ AN_ORDER = 8.0
 def measure(scale: Scale) -> list[Row]:
     rows: list[Row] = []
     for count in scale.some(STREAMS):
-        streams = Streams(dict.fromkeys("ABCD"[:count], 1000), values=20)
-        seconds = scale.tuples(40_000) / 1000 / count
+        streams, seconds = stores(count), scale.tuples(SECONDS * 1000) / 1000
         for algorithm in ("ripple", "nlw", "mw"):
-            rows.append(row(run(WINDOW, streams, algorithm, seconds), algorithm, streams=count))
-        rows.append(by_letter(streams, MILLIS * 1000, seconds, streams=count))
+            rows.append(row(run(STORES_WINDOW, streams, algorithm, seconds), algorithm, streams=count))
+        rows.append(by_letter(streams, STORES_MILLIS * 1000, seconds, streams=count))
     return rows
 
 
@@ -35,7 +44,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     faster = [took[n, "nlw"] / took[n, "mw"] for n in counts]
     same = all(len({r["results"] for r in rows if r["streams"] == n}) == 1 for n in counts)
     return [
-        Claim("NLW-join outperforms the ripple join in all cases", f"{several(over, 0)} times less work",
+        Claim("NLW-join outperforms the ripple join in all cases", f"{several(over)} times less work",
               min(over) > 1),
         Claim("MW-join is best of the three", f"{several(merged)} times less work than NLW-join",
               min(merged) > 1),

@@ -20,7 +20,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         near_the_equations(rows),
         order(rows, says, {"max-a", "optimal"}, {"proportional"}, {"equal"}, {"max-b"}),
-        gain(rows, "optimal", "a third more than equal shares", 0.3),
+        gain(rows, "optimal", "a third more than equal shares (by the equations)", 0.3),
     ]
 
 

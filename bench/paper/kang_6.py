@@ -20,7 +20,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         near_the_equations(rows),
         order(rows, says, {"max-a", "optimal"}, {"inverse"}, {"equal"}, {"proportional"}, {"max-b"}),
-        gain(rows, "optimal", "two thirds more than equal shares", 0.6),
+        gain(rows, "optimal", "two thirds more than equal shares (by the equations)", 0.6),
     ]
 
 

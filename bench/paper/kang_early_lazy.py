@@ -80,8 +80,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     def over(what: str) -> list[float]:
         return [float(by[r, "active"][what]) / float(by[r, "lazy"][what]) for r in ratios]
 
-    def told(values: list[float]) -> str:
-        return ", ".join(f"{r:g}: {v:.2f}" for r, v in zip(ratios, values, strict=True))
+    def told(values: list[float], digits: int = 2) -> str:
+        return ", ".join(f"{r:g}: {v:.{digits}f}" for r, v in zip(ratios, values, strict=True))
 
     time, held = over("microseconds_a_row"), [1 / v for v in over("rows_held")]
     nested, hashed = over("nested_loops_by_formula"), over("hash_by_formula")
@@ -91,9 +91,9 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         Claim("lazy invalidation may improve the overall cost: measured (ours: at the most arrivals a probe)",
               f"active over lazy: {told(time)}", time[-1] > 1),
-        Claim("by the text's formulas, nested loops", f"active over lazy: {told(nested)}",
+        Claim("by the text's formulas, nested loops", f"active over lazy: {told(nested, 5)}",
               min(nested) >= 1 and nested[-1] > 1),
-        Claim("by the text's formulas, hash", f"active over lazy: {told(hashed)}", hashed[-1] > 1,
+        Claim("by the text's formulas, hash", f"active over lazy: {told(hashed, 5)}", hashed[-1] > 1,
               "with one weight for reading and for changing a tuple, what is removed by a probe costs what "
               "an "
               "invalidation of its own costs"),

@@ -22,9 +22,9 @@ def measure(scale: Scale) -> list[Row]:
 def claims(rows: list[Row]) -> list[Claim]:
     rate = {str(r["method"]): float(r["probes_a_second"]) for r in rows}
     return [
-        Claim("hash: 10 million probes a second", f"{rate['hash'] / 1e6:.1f} million",
+        Claim("hash: 10 million probes a second (our goal)", f"{rate['hash'] / 1e6:.1f} million",
               rate["hash"] >= TO_REACH),
-        Claim("ranges by the B+tree within 4 times of that", f"{rate['b+tree'] / 1e6:.1f} million",
+        Claim("ranges by the B+tree within 4 times of that (our goal)", f"{rate['b+tree'] / 1e6:.1f} million",
               rate["b+tree"] >= TO_REACH / 4),
     ]  # fmt: skip
 

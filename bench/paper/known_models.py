@@ -42,9 +42,9 @@ class Known:
     expected: Floats
 
     @staticmethod
-    def of(case: str, seed: int) -> Known:
-        """Over streams of values whose frequencies are correlated as a case says."""
-        parts = correlated(case, SKEW)
+    def of(case: str, seed: int, order: int = 0) -> Known:
+        """Over streams of values whose frequencies are correlated as a case says; UC in an order drawn."""
+        parts = correlated(case, SKEW, order)
         streams = by_value(parts, RATES, WINDOWS * WINDOW, seed)
         return Known(streams, RATES[1] * WINDOW * parts[1][streams[0].key])
 

@@ -73,7 +73,7 @@ PARTS = (
             "4.2 tells how many.",
             "Runs that take turns probe the same indexes: with a copy for each run every turn began with the "
             "indexes out of the processor's caches, and who looks at all filters paid for it.",
-            "A point has one or two seeds, those of short runs in 4.22 to 4.24 four or six, a timeline "
+            "A point has one or two seeds, in 4.22 six and in short runs of 4.23 and 4.24 four, a timeline "
             "seven: ratios near a limit move by some hundredths between runs.",
         ),
     ),
@@ -100,7 +100,8 @@ PARTS = (
         "ch6",
         "Thesis, chapter 6: constraints on streams",
         "Joins of generated streams that obey constraints but for k rows (section 6.5), with and without "
-        "using them. Memory is rows kept in the stores of the windows.",
+        "using them. Memory is rows kept in the stores of the windows, and the keys of No components, three "
+        "of which count as a row of 24 bytes.",
         (
             "Constraints are declared. SWJ is the same join with `SET penstock.constraints = 'off'`; its "
             "filters are below the windows, so it keeps no row that fails one.",
@@ -162,12 +163,13 @@ PARTS = (
             "The figures are missing from the text; where it gives examples with outputs (figures 2, 3, 6, "
             "11, 12), timestamps that satisfy its sentences are in `tests/fixtures/hammad.cql` and "
             "`tests/engine/test_w_join.py`.",
-            "The paper does not say how long its synthetic windows are; those here have 5 to 100 rows of a "
-            "fast stream, since a thousand rows of each of four streams are up to 10^9 combinations per "
-            "row.",
-            "Settings that the paper does not print were chosen with results in view: the windows of 9(a) "
-            "and 9(b), the values of their streams, and in 14 the stream that is slow and its rate. So was "
-            "the order in which MW-join's first mode looks at streams, the one with the fewest rows first.",
+            "Figures 7, 8 and 9(b) have windows of 5,000 rows of each stream, as the paper's stores, which "
+            "have 5,000 transactions an hour and windows of an hour, and as many values. The paper does not "
+            "say how long its synthetic windows are; those here have 5 to 40 rows of a fast stream, since a "
+            "thousand rows of each of four streams are up to 10^9 combinations per row.",
+            "Settings that the paper does not print were chosen with results in view: the window of 9(a), "
+            "the values of its streams, and in 14 the stream that is slow and its rate. So was the order in "
+            "which MW-join's first mode looks at streams, the one with the fewest rows first.",
             "`penstock bench w-join` compares the W-join with the same query as `mjoin` with bands on "
             "timestamps, with a tree of two-way joins, and on Spark with Spark's own interval joins.",
         ),

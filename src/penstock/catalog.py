@@ -140,7 +140,7 @@ class Catalog(dict[str, Definition]):
                 return
             if if_taken != "replace":
                 hint = "drop it first, replace it or choose another name"
-                raise CatalogError(f"{taken!r} exists already; {hint}")
+                raise CatalogError(f"{taken!r} already exists; {hint}")
             self.drop(taken, definition.kind)
         self[definition.name] = definition
 
@@ -213,10 +213,10 @@ def described(definition: Input) -> dict[str, str]:
     idle = f", idle after {options.time.length(options.idle_after)}" if options.idle_after is not None else ""
     found = {options.timestamp: f"the timestamp{time}{late}{idle}"} if options.timestamp else {}
     heavy = {column: f"heavy: {', '.join(map(str, values))}" for column, values in options.heavy}
-    told = {**heavy, **found}
+    notes = {**heavy, **found}
     for column, what in _constrained(options.constraints):
-        told[column] = ", ".join(filter(None, [told.get(column), what]))
-    return told
+        notes[column] = ", ".join(filter(None, [notes.get(column), what]))
+    return notes
 
 
 def _constrained(declared: Constraints) -> Iterator[tuple[str, str]]:

@@ -167,8 +167,8 @@ def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], par
 
 def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) -> list[Change]:
     end = finite.last_instant(until)
-    for told in plan.warnings:
-        _log.warning("%s", told)
+    for warning in plan.warnings:
+        _log.warning("%s", warning)
     if end is None:
         return []
     local = InProcessRun(plan, finite.tables)
@@ -176,8 +176,8 @@ def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) ->
     for part in finite.slices(batches):
         parts += local.step({n: t.combine_chunks().to_batches()[0] for n, t in part.items() if t.num_rows})
     parts += local.end(end)
-    for told in violated(measured(m for of in local.engines for e in of for m in e.measure())).values():
-        _log.warning("%s", told)
+    for warning in violated(measured(m for of in local.engines for e in of for m in e.measure())).values():
+        _log.warning("%s", warning)
     found = (change for batch in parts for change in changes(batch, plan.schema.names))
     return sorted((c for c in found if c[0] <= end), key=lambda c: c[0])
 

@@ -261,6 +261,8 @@ OVER = {
     "LEFT JOIN T ON x.k = T.k AND T.x > 2",
     "union": "SELECT RSTREAM(SUM(x.a) AS s, COUNT(*) AS n) FROM "
     "((SELECT A.a {join} {w}) UNION ALL SELECT b FROM B [RANGE 3]) AS x",
+    "rollup": "SELECT RSTREAM(x.s, x.n) FROM (SELECT GROUPING(A.g) AS whole, SUM(A.a) AS s, COUNT(*) AS n "
+    "{join} GROUP BY ROLLUP (A.g) {w}) AS x WHERE x.whole = 1",
     "expressions": "SELECT RSTREAM(SUM(A.a) - 2 * COUNT(*) AS d, SUM(A.a) + SUM(B.b) AS s) {join} {w}",
 }
 TABLE = [{"k": k, "x": k % 4} for k in range(0, 7)]

@@ -12,8 +12,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from bench.paper import (  # noqa: E402
+    adaptivity,
     caching_figures,
     caching_joins,
+    ch4_table_2,
     hammad_9a,
     hammad_9b,
     join_plans,
@@ -41,6 +43,47 @@ from penstock.workloads.memory_limited import by_value, correlated  # noqa: E402
 )
 def test_a_constant_ratio_is_no_convergence(ratios: list[float], converges: bool) -> None:
     assert hammad_9b.converge(ratios) == converges
+
+
+def test_hash_joins_scale_by_what_a_stream_adds() -> None:
+    def claim(**micros: tuple[float, float]) -> bool | None:
+        rows = [
+            {"streams": n, "algorithm": a, "work_per_row": 1.0, "microseconds_per_row": took}
+            for a, both in micros.items()
+            for n, took in zip((2, 6), both, strict=True)
+        ]
+        rows += [{"streams": n, "algorithm": LETTER, "work_per_row": 1.0} for n in (2, 6)]
+        return hammad_9b.claims(rows)[-1].agrees
+
+    assert claim(hw=(1.0, 5.0), mw=(4.0, 16.0), nlw=(6.0, 24.0))
+    assert not claim(hw=(1.0, 5.0), mw=(4.0, 7.0), nlw=(6.0, 24.0))
+
+
+def test_timelines_are_judged_by_their_rows_alone() -> None:
+    """So that what was measured by another process can be judged again."""
+
+    def rows(greedy: int, other: int) -> list[dict]:
+        at = {"tuples": 2000, "filters_evaluated": 1, "most_profiled": 700, "before": 1.0, "after": 1.0}
+        return [
+            {**at, "algorithm": name, "adapted": adapted, "most_tuples": adapted}
+            for name, adapted in (("a-greedy", greedy), ("sweep", other), ("penstock", 2000))
+        ]
+
+    claims = adaptivity.adaptivity_figure("4.19", "sweep", "").claims
+    assert [c.agrees for c in claims(rows(38_000, 70_000))] == [True, True, True]
+    assert [c.agrees for c in claims(rows(38_000, 36_000))] == [True, True, False]
+
+
+def test_table_4_2_is_judged_by_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for what in ("measured_time", "lookup"):
+        monkeypatch.delattr(ch4_table_2, what)
+    rows = [
+        {"case": case, "component": c, "percent": 49.5, "unit_ns": 40.0, "lookup_ns": 100.0}
+        for case in ch4_table_2.CASES
+        for c in (*ch4_table_2.COMPONENTS, "overhead", "profiled tuples", "filters for profiling")
+    ]
+    claims = ch4_table_2.claims(rows)
+    assert [c.agrees for c in claims] == [False, False, False, False, True]
 
 
 def test_an_order_of_magnitude_holds_for_every_number_of_streams() -> None:

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
+from waiting import PATIENCE, until
 
 import penstock as library
 from penstock.cli.main import app
@@ -39,7 +39,12 @@ INSERT INTO large SELECT ISTREAM(pid, size) FROM C [NOW] WHERE size > 500
 
 def penstock(*args, **options):
     return subprocess.run(
-        [*PENSTOCK, *args], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, **options
+        [*PENSTOCK, *args],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        stdin=subprocess.DEVNULL,
+        **options,
     )
 
 
@@ -84,14 +89,6 @@ def here(spark, monkeypatch):
         session.close()
 
 
-def ended(started):
-    """Whether processes have gone, or go within some seconds."""
-    deadline = time.monotonic() + 30
-    while left_of(started) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return left_of(started) == []
-
-
 @pytest.fixture
 def program(tmp_path):
     """Writes a program over two links, and knows which packets they share."""
@@ -123,13 +120,13 @@ def test_run_is_a_program_that_sigterm_ends_after_its_batches(program, tmp_path)
         [*PENSTOCK, "run", program(PROGRAM), "--checkpoint", str(state), "--log", str(log)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    while not all((state / sink / "commits" / "0").exists() for sink in ("joined", "large")):
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.1)
+    commits = [state / sink / "commits" / "0" for sink in ("joined", "large")]
+    until(lambda: run.poll() is not None or all(c.exists() for c in commits))
+    assert run.poll() is None, run.communicate()
     started = started_by(run.pid)
     run.terminate()
-    assert run.communicate(timeout=120) == ("", "") and run.returncode == 0
-    assert ended(started)
+    assert run.communicate(timeout=PATIENCE) == ("", "") and run.returncode == 0
+    until(lambda: not left_of(started))
     told = log.read_text()
     for line in (
         "joined: started, run ",
@@ -179,10 +176,10 @@ def test_demo_ends_at_an_interrupt_and_leaves_nothing_behind():
             break
     started = started_by(demo.pid)
     os.killpg(demo.pid, signal.SIGINT)
-    out, err = demo.communicate(timeout=120)
+    out, err = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, err) == (130, "")
     assert "rows in" in out.splitlines()[-1]
-    assert ended(started)
+    until(lambda: not left_of(started))
 
 
 @pytest.mark.long

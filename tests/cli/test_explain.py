@@ -44,7 +44,7 @@ def test_shows_every_query(explain):
     ("text", "message"),
     [
         (SCRIPT.replace("C.pid", "C.pd"), "line 4, column 76: 'C' has no column 'pd'; did you mean 'pid'?"),
-        (SCRIPT + SCRIPT, "'C' exists already"),
+        (SCRIPT + SCRIPT, "'C' already exists"),
         ("DROP STREAM X", "no stream 'X'"),
         ("DROP STREAM IF EXISTS X", "has no query"),
         ("", "has no query"),

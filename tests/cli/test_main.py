@@ -96,7 +96,7 @@ def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
     path.write_text(text)
     made = [s for s in Program([path], once=True).statements() if isinstance(s, cql.CreatePipeline)]
     assert [(p.name, p.streams, p.trigger) for p in made] == [("traffic", ("C",), None)]
-    with pytest.raises(PenstockError, match="pipeline 'p' reads 'X', which is no stream or relation"):
+    with pytest.raises(PenstockError, match="pipeline 'p' reads 'X', which is not a stream or relation"):
         bound_queries("CREATE PIPELINE p (X)")
 
 

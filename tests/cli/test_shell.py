@@ -12,6 +12,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rich.console import Console
 from server_backends import JOIN, InProcess
+from waiting import PATIENCE, until
 
 from penstock.cli.shell import Shell, parts
 from penstock.cli.shell_client import Client
@@ -117,10 +118,7 @@ def test_the_server_stays_while_clients_come_and_go(server: Server) -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(30)
+        t.join(PATIENCE)
     feed.end()
-    for _ in range(100):
-        if not feed.readers:
-            break
-        threading.Event().wait(0.1)
-    assert feed.readers == 0 and clients[0].get("/api/queries")[0]["name"] == "q"
+    until(lambda: feed.readers == 0)
+    assert clients[0].get("/api/queries")[0]["name"] == "q"

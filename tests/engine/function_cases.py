@@ -37,10 +37,16 @@ MATH_OF_ONE = """cbrt expm1 log1p log2 sin cos tan asin acos atan sinh cosh tanh
 J = cast(C["j"], BIGINT)
 SMALL = [lit(v, DOUBLE) for v in (0.5, -0.5, 2.5, 3.5, 1.0, None, NAN, INF, -1.0, 0.0)]
 
+SIGNED = [lit(v, DOUBLE) for v in (0.0, -0.0, 1.0, -1.0, -0.3, INF, -INF, NAN, None)]
+TINY = (5e-324, 2e-323, -5e-324, 1e-320, 1e22, 2.0**-1022)
+
 _MATH: list[Expression] = [
     *(call(f, C[c], type=DOUBLE) for f, c in product(MATH_OF_ONE, "xy")),
     *(call(f, v, type=DOUBLE) for f, v in product(MATH_OF_ONE, SMALL)),
     *(call(f, C["x"], C["y"], type=DOUBLE) for f in ("log", "atan2", "hypot", "nanvl")),
+    *(call(f, a, b, type=DOUBLE) for f, a, b in product(("atan2", "power"), SIGNED, SIGNED)),
+    *(call("round", v, num(n), type=DOUBLE) for v, n in product(SIGNED, (0, 1))),
+    *(cast(lit(v, t), STRING) for t, v in (*product((DOUBLE,), TINY), (pa.float32(), 1e-45))),
     *(call("log", lit(b, DOUBLE), C["y"], type=DOUBLE) for b in (2.0, 1.0, 0.0, -3.0)),
     call("isnan", C["x"]), call("isnan", C["y"]),
     call("div", C["b"], J, type=BIGINT), call("div", lit(-7, BIGINT), J, type=BIGINT),
@@ -100,6 +106,7 @@ _TIMES: list[Expression] = [
     *(call("add_months", cast(C["ts"], DATE), num(n), type=DATE) for n in (-13, -1, 0, 1, 12)),
     call("last_day", C["a"], type=DATE),
     call("make_date", num(2024), call("abs", C["j"], type=INT), num(5), type=DATE),
+    *(call("make_timestamp", *[num(1)] * 5, lit(v, DOUBLE), type=TIMESTAMP) for v in (NAN, INF, -INF, 1.5)),
     call("make_timestamp", num(2024), call("abs", C["j"], type=INT), num(5), num(23), num(59), num(60),
          type=TIMESTAMP),
     *(call("timestampdiff", text(u), *pair, type=BIGINT) for u in UNITS for pair in
@@ -157,6 +164,10 @@ FORMATS = (
 _FORMATS: list[Expression] = [
     *(call("date_format", C["ts"], text(f), type=STRING) for f in FORMATS),
     call("date_format", cast(C["a"], TIMESTAMP), text("d/M/y"), type=STRING),
+    *(call(name, call("date_format", C["ts"], text(f), type=STRING), text(f), type=TIMESTAMP)
+      for name in ("to_timestamp", "try_to_timestamp")
+      for f in ("yyyy-MM-dd HH:mm:ss.SSSSSS", "MMM d yyyy h:m a")),
+    call("try_to_timestamp", C["s"], text("yyyy-MM-dd"), type=TIMESTAMP),
     *(call("from_unixtime", J, text(f), type=STRING) for f in FORMATS[:2]),
     *(call("next_day", cast(C["ts"], DATE), text(d), type=DATE) for d in ("Mo", "SUN", "thursday")),
     *(call("months_between", C["ts"], lit(dt.datetime(2023, m, 28, 5, 6, 7, tzinfo=dt.UTC), TIMESTAMP),

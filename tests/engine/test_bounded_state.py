@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,11 @@ from penstock.catalog import Input, TableDef
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
+from penstock.evaluation import plan_of, read_inputs
+from penstock.in_process import InProcessRun
+from penstock.measurement import Kind, Property, measured
 from penstock.plan import compile
+from penstock.schema import TimeDomain
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
 CATALOG = {name: Input(name, SCHEMA) for name in "RST"}
@@ -121,6 +126,22 @@ WITH_TABLES = [
 
 def _table(schema: pa.Schema) -> pa.Table:
     return pa.table({f.name: pa.array(range(100), f.type) for f in schema})
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT S.b, D.b AS d FROM S FULL JOIN D ON S.a = D.a", "SELECT s FROM S ORDER BY s LIMIT 2"],
+)
+def test_rows_of_state_are_those_that_take_space(query: str) -> None:
+    """However often a row has come, it is kept once."""
+    table = [{"a": k, "b": k} for k in range(9)]
+    rows = [(t, {"a": t % 9, "b": t, "s": "x"}) for t in range(900)]
+    inputs: dict[str, Any] = {"S": rows, "D": table} if " D " in query else {"S": rows}
+    finite = read_inputs(inputs, {}, TimeDomain("integer", "seconds"))
+    run = InProcessRun(plan_of(query, finite.catalog(), [], 1), finite.tables)
+    run.step({name: t.combine_chunks().to_batches()[0] for name, t in finite.streams.items()})
+    ((engine,),) = run.engines
+    assert measured(engine.measure()).of_kind(Kind.ENGINE).total(Property.ROWS) < 60
 
 
 @pytest.mark.parametrize("query", WITH_TABLES)

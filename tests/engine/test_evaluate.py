@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import resource
 from decimal import Decimal
 from typing import Any
 
@@ -90,6 +91,17 @@ CONSTANTS: list[tuple[Expression, Any]] = [
     (call("like", text("505"), text("50\\%")), False),
     (call("ln", double(0.0), type=DOUBLE), None),
     (cast(double(1e7), STRING), "1.0E7"),
+    (cast(double(5e-324), STRING), "4.9E-324"),
+    (cast(double(2e-323), STRING), "2.0E-323"),
+    (cast(lit(1e-45, pa.float32()), STRING), "1.4E-45"),
+    (cast(lit(1e10, pa.float32()), STRING), "1.0E10"),
+    (call("round", double(-0.3), num(0), type=DOUBLE), 0.0),
+    (call("round", double(-0.0), num(2), type=DOUBLE), 0.0),
+    (call("atan2", double(-0.0), double(-0.0), type=DOUBLE), 0.0),
+    (call("power", double(-1.0), double(math.inf), type=DOUBLE), NAN),
+    (call("power", double(1.0), double(NAN), type=DOUBLE), NAN),
+    (call("power", double(NAN), double(0.0), type=DOUBLE), 1.0),
+    (call("power", double(1.0), double(None), type=DOUBLE), None),
     (cast(text(" 12\t"), INT), 12),
     (cast(double(-1.9), INT), -1),
     (cast(text("1.005"), pa.decimal128(10, 2)), Decimal("1.01")),
@@ -123,6 +135,23 @@ def test_what_spark_refuses_is_refused(expression: Expression, message: str) -> 
         evaluate(expression, COLUMNS, ROWS)
 
 
+BEYOND = num(2**31 - 1)
+TOO_LONG = [
+    call("repeat", text("ab"), BEYOND, type=STRING),
+    call("repeat", text("0123456789" * 10), BEYOND, type=STRING),
+    call("lpad", text("ab"), BEYOND, text("xy"), type=STRING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", TOO_LONG, ids=str)
+def test_a_text_that_no_column_holds_is_refused_before_it_is_made(expression: Expression) -> None:
+    assert may_raise(expression)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match="over 2 GB of text"):
+        evaluate(expression, COLUMNS, ROWS)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20, "kB"
+
+
 def test_branches_see_only_the_rows_that_reach_them() -> None:
     ratio = call("/", cast(C["b"], DOUBLE), cast(C["i"], DOUBLE), type=DOUBLE)
     guarded = call("case", call("<>", C["i"], num(0)), ratio, double(None), type=DOUBLE)
@@ -152,6 +181,8 @@ def test_every_function_is_in_the_cases() -> None:
 
 def same(got: Any, expected: Any) -> bool:
     if isinstance(got, float) and isinstance(expected, float):
+        if got == expected == 0:
+            return math.copysign(1, got) == math.copysign(1, expected)
         return math.isclose(got, expected, rel_tol=1e-12) or (got != got and expected != expected)
     return type(got) is type(expected) and bool(got == expected)
 

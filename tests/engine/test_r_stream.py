@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pyarrow as pa
 import pytest
 
@@ -33,10 +31,9 @@ ROWS = [(0, {"v": 1}), (1, {"v": 2}), (FAR, {"v": 2}), (FAR + 1, {"v": 1})]
 )  # fmt: skip
 @pytest.mark.parametrize("batches", (1, 3))
 def test_silence_costs_nothing(query: str, expected: list[tuple[int, int]], batches: int) -> None:
-    began = time.monotonic()
+    """What went through all ticks would not end."""
     found = penstock.evaluate(query, {"S": ROWS}, until=FAR + 2, batches=batches)
     assert sorted((ts, row["v"]) for ts, _, row in found) == expected
-    assert time.monotonic() - began < 20
 
 
 def test_what_stays_for_too_long_is_reported() -> None:

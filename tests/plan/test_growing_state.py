@@ -29,6 +29,12 @@ GROWS = {
         "aggregate keeps one row for each S.a of S: bounded if their number is"
     ],
     "SELECT a FROM S EXCEPT SELECT a FROM D": ["except keeps each different row of S: no window ends them"],
+    "SELECT a FROM S QUALIFY RANK() OVER (PARTITION BY b ORDER BY a) <= 2": [
+        "rank keeps each different row with RANK up to 2 of S: no window ends them"
+    ],
+    "SELECT a FROM S QUALIFY RANK() OVER (ORDER BY a) > 2": [
+        "rank keeps every row of S: no window ends them"
+    ],
     "SELECT RSTREAM(a) FROM S": ["r-stream keeps every row of S: no window ends them"],
     "SELECT a FROM S WHERE a NOT IN (SELECT a FROM R [RANGE 5])": [
         "antijoin keeps every row of S: no window ends them",

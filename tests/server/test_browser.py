@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from longer import LONG
 from server_backends import JOIN, InProcess
+from waiting import PATIENCE
 
 import penstock
 from penstock.measurement import Measurements
@@ -127,6 +128,7 @@ class Window:
 
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
         self.page = browser.new_page(**options)
+        self.page.set_default_timeout(PATIENCE * 1000)
         self.url, self.wrong = url, []
         self.page.on("pageerror", lambda e: self.wrong.append(str(e)))
         self.page.on(
@@ -359,7 +361,7 @@ def settled(
     backend: Fed,
     pages: WeakSet[object],
     condition: Callable[[dict[str, int]], bool],
-    seconds: float = 30,
+    seconds: float = PATIENCE,
 ) -> dict[str, int]:
     """What is kept once a condition holds, or in the end."""
     deadline = time.monotonic() + seconds

@@ -30,7 +30,7 @@ def road() -> RoadMap:
 
 def test_results_make_the_map():
     found = road()
-    assert (found.time, found.told, list(found.alerts)) == (121, 200, [(121, 5, 9)])
+    assert (found.time, found.charged, list(found.alerts)) == (121, 200, [(121, 5, 9)])
     assert found.tolls == {(0, 0, 7): (20, 200)} and found.cars == {(0, 0, 7): 60}
     assert found.accidents == {(0, 1, 9)}
 

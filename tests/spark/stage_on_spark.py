@@ -1,23 +1,14 @@
-"""What tests of a stage on Spark share: a stream of files, and waiting."""
+"""What tests of a stage on Spark share: a stream of files."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 Rows = list[tuple[int, int | None]]
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
 
 
 class Files:

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pyspark
 from killing import command_line
+from waiting import PATIENCE
 
 HOME = Path(pyspark.__file__).parent
-_PATIENCE = 120
 
 
 @dataclass
@@ -78,7 +78,7 @@ def _start(place: Path, python: str, what: str, *arguments: str) -> subprocess.P
 
 
 def _until_listening(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         with socket.socket() as sock:
             if sock.connect_ex(("127.0.0.1", port)) == 0:

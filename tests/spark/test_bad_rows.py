@@ -46,7 +46,7 @@ def test_a_value_of_another_type(session: Session, tmp_path: Path, format_: str,
         run(session, f"SELECT s FROM {format_}")
     place = f"{tmp_path}/d/1.{format_}, line {line}"
     assert str(raised.value) == (
-        f"stream '{format_}': {place}: column 'k' is 'x', not a BIGINT; mend it, or declare the stream ON "
+        f"stream '{format_}': {place}: column 'k' is 'x', not a BIGINT; correct it, or declare the stream ON "
         "BAD ROWS COUNT to leave such rows out"
     )
 
@@ -71,7 +71,7 @@ def test_rows_without_a_time(session: Session, spark: Any, tmp_path: Path) -> No
         run(session, "SELECT k FROM P")
     df = spark.readStream.schema("t BIGINT, k BIGINT").parquet(str(tmp_path / "P")).where("k > 4")
     session.create_stream("Q", df, timestamp="t")
-    with pytest.raises(penstock.QueryFailed, match="1 of 2 rows .* the first of them is k = 6; mend"):
+    with pytest.raises(penstock.QueryFailed, match="1 of 2 rows .* the first of them is k = 6; correct"):
         run(session, "SELECT k FROM Q")
 
 
@@ -108,9 +108,10 @@ def test_a_column_that_no_file_has(tmp_path: Path, caplog: Any) -> None:
 def test_lines_are_found(tmp_path: Path) -> None:
     file = tmp_path / "a b.json"
     file.write_text('{"k": 1}\n{"k":  7}\n')
-    told = f"stream 'S': file:{tmp_path}/a%20b.json, row {{row}}: column 't' is NULL; mend it"
+    told = f"stream 'S': file:{tmp_path}/a%20b.json, row {{row}}: column 't' is NULL; correct it"
     for row in ('{"k":  7}', '{"k":7}'):
-        assert with_line(told.format(row=row)) == f"stream 'S': {file}, line 2: column 't' is NULL; mend it"
-    assert with_line(told.format(row="{}")) == f"stream 'S': {file}, row {{}}: column 't' is NULL; mend it"
+        found = with_line(told.format(row=row))
+        assert found == f"stream 'S': {file}, line 2: column 't' is NULL; correct it"
+    assert with_line(told.format(row="{}")) == f"stream 'S': {file}, row {{}}: column 't' is NULL; correct it"
     gone = told.format(row="x").replace("a%20b", "gone")
     assert with_line(gone) == gone

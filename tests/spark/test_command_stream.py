@@ -11,8 +11,9 @@ from typing import Any
 import fake_engine
 import pytest
 from longer import longer
-from stage_on_spark import Files, until
+from stage_on_spark import Files
 from test_pipeline import Run, pids, plan
+from waiting import until
 
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import RESULT, Stage, StageInput

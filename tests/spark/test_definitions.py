@@ -101,7 +101,7 @@ def test_statements_that_list(spark: Any, tmp_path: Path) -> None:
         ps.sql("CREATE " + stream.format(""))
         ps.sql("CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM Listed GROUP BY a")
         ps.sql("CREATE " + stream.format("IF NOT EXISTS") + "; CREATE OR REPLACE " + stream.format(""))
-        with pytest.raises(CatalogError, match="'Listed' exists already; drop it first, replace it or"):
+        with pytest.raises(CatalogError, match="'Listed' already exists; drop it first, replace it or"):
             ps.sql("CREATE " + stream.format(""))
         with pytest.raises(CatalogError, match="'v' is a view, not a stream"):
             ps.sql(f"CREATE OR REPLACE STREAM v (t INT) TIMESTAMP BY t FROM JSON '{tmp_path / 'in'}'")

@@ -252,7 +252,7 @@ def test_bad_messages_end_a_query(session: Session, cluster: MockKafka, tmp_path
         run(session.sql(f"SELECT k FROM {topic}"), tmp_path / "c", tmp_path / "out")
     no_time = MALFORMED[number] == b'{"k": 1}'
     said = "column 't' is NULL" if no_time else "not a row of the declared columns"
-    assert f"stream '{topic}': the message at partition 2, offset 1: {said}; mend" in str(raised.value)
+    assert f"stream '{topic}': the message at partition 2, offset 1: {said}; correct" in str(raised.value)
 
 
 @pytest.mark.spark

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from waiting import until
 
 from penstock.spark.resident.directory import Process
 
@@ -66,10 +66,7 @@ def parent(pid: int) -> int:
 
 
 def wait_for_the_end_of(processes: list[Process]) -> None:
-    deadline = time.monotonic() + 30
-    while any(p.alive for p in processes):
-        assert time.monotonic() < deadline, f"still there: {[p.pid for p in processes if p.alive]}"
-        time.sleep(0.1)
+    until(lambda: not any(p.alive for p in processes), f"still there: {[p.pid for p in processes]}")
 
 
 def test_the_check_itself() -> None:

@@ -91,7 +91,7 @@ def test_columns_are_found_as_spark_finds_them(tmp_path: Path) -> None:
     pq.write_table(pa.table({"A": [1], "a": [3]}), part / "f")
     assert column(part / "f", pa.int64(), "a") == [3]
     pq.write_table(pa.table([[1], [3]], ["AA", "aa"]), part / "f")
-    with pytest.raises(DataError, match="has the columns AA, aa, which of them is 'Aa'"):
+    with pytest.raises(DataError, match="has the columns AA, aa, which all match 'Aa'"):
         column(part / "f", pa.int64(), "Aa")
 
 

@@ -15,7 +15,8 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from stage_on_spark import Files, until
+from stage_on_spark import Files
+from waiting import until
 
 from penstock.engine.operators.source import Source as SourceNode
 from penstock.engine.stage import RESULT, Stage, StageInput
@@ -217,7 +218,7 @@ def test_keys_land_in_different_tasks(spark: Any, tasks: int) -> None:
 def test_null_timestamps_are_refused(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
     files.add([(1, 1), (2, None), (3, None)])
     failure = error_of(counted(spark, files), tmp_path / "c")
-    assert "stream 'S': " in failure and "0000.parquet, row 2: column 't' is NULL; mend it" in failure
+    assert "stream 'S': " in failure and "0000.parquet, row 2: column 't' is NULL; correct it" in failure
 
 
 def test_an_engines_error_is_readable(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import oracle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stage_on_spark import until
 from test_pipeline import pids
+from waiting import until
 
 from penstock.errors import CatalogError, DataError, PipelineError, QueryFailed
 from penstock.spark.driver import commands

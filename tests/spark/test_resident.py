@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from fake_store import FakeStore
+from waiting import until
 
 from penstock.engine.stage import TS, Stage
 from penstock.errors import DataError, EngineError
@@ -84,13 +84,6 @@ def use(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let relays in this process find their way to the place."""
     monkeypatch.setattr(ResidentDirectory, "of_worker", staticmethod(lambda: place))
     monkeypatch.setattr(visit, "spark_ancestors", lambda pid: (place.jvm,))
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
 
 
 def program(build: Any = fake_engine.forgetful) -> bytes:
@@ -190,7 +183,7 @@ def test_a_damaged_log_is_told_and_left_alone(place: ResidentDirectory) -> None:
     store.entries[(1, 0)] = (good[:-1] + b"?",)
     before = dict(store.entries)
     with pytest.raises(
-        EngineError, match="the checkpoint is damaged: entry 1 of the log has another checksum"
+        EngineError, match="the checkpoint is damaged: entry 1 of the log has a wrong checksum"
     ):
         step(store, 3)
     store.rollback()

@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 from killing import command_line
-from stage_on_spark import Files, until
+from stage_on_spark import Files
+from waiting import PATIENCE, until
 
 import penstock
 from penstock.cli.shell_client import Client
@@ -77,14 +78,12 @@ def counts(session: Any, files: Files, tmp_path: Path) -> Iterator[Counts]:
 
 def test_a_query_is_registered_changed_stopped_and_resumed(counts: Counts) -> None:
     client = counts.client
-    until(counts.complete, 90)
+    until(counts.complete)
     client.post("/api/queries/counts/settings", settings={"scheduler": "chain", "slice_rows": 4})
     counts.add()
-    until(counts.complete, 60)
+    until(counts.complete)
     # Spark may have asked for commands just before, and for files just after: then it is the next batch.
-    until(
-        lambda: counts.used(Property.SCHEDULER) == {"chain"} and counts.used(Property.SLICE_ROWS) == {4.0}, 60
-    )
+    until(lambda: counts.used(Property.SCHEDULER) == {"chain"} and counts.used(Property.SLICE_ROWS) == {4.0})
     counts.server.model.sample()
     made = [(d["entity"], d["after"]) for d in client.get("/api/decisions") if d["kind"] == "setting"]
     assert made == [("scheduler", "chain"), ("slice_rows", "4")]
@@ -92,24 +91,24 @@ def test_a_query_is_registered_changed_stopped_and_resumed(counts: Counts) -> No
     assert client.get("/api/queries/counts")["state"] == "stopped"
     client.post("/api/queries/counts/start")
     counts.add()
-    until(counts.complete, 60)
-    until(lambda: counts.used(Property.SCHEDULER) == {"chain"}, 20)  # a restart keeps what was changed
+    until(counts.complete)
+    until(lambda: counts.used(Property.SCHEDULER) == {"chain"})  # a restart keeps what was changed
 
 
 def test_the_server_outlives_killed_engines_workers_and_restarts(counts: Counts) -> None:
-    until(counts.complete, 90)
+    until(counts.complete)
     for victims in (engines, workers):
         for pid in victims(counts):
             os.kill(pid, signal.SIGKILL)
         pages_answer(counts)
         counts.add()
-        until(lambda: counts.complete() or counts.state() == "failed", 60)
+        until(lambda: counts.complete() or counts.state() == "failed")
         pages_answer(counts)
         if counts.state() == "failed":
             told = counts.client.get("/api/queries/counts")
             assert told["error"] and told["advice"]
             counts.client.post("/api/queries/counts/start")
-            until(counts.complete, 60)
+            until(counts.complete)
     until(lambda: counts.state() == "running")
     counts.client.post("/api/queries/counts/stop")
     pages_answer(counts)
@@ -132,7 +131,7 @@ def workers(counts: Counts) -> list[int]:
 
 def pages_answer(counts: Counts) -> None:
     for path in ("/", "/plan?query=counts", "/graphs", "/decisions"):
-        with urllib.request.urlopen(f"{counts.server.url}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{counts.server.url}{path}", timeout=PATIENCE) as answer:
             assert answer.status == 200, path
     for path in ("plan", "findings", "memory", "settings", "history"):
         counts.client.get(f"/api/queries/counts/{path}")

@@ -85,7 +85,7 @@ def test_streams_and_tables_are_told_apart(session: Session, rate: Any, spark: A
 
 def test_names_are_taken_once_whatever_their_case(session: Session, rate: Any, spark: Any) -> None:
     session.create_stream("S", rate, timestamp="TS")
-    with pytest.raises(CatalogError, match="'S' exists already"):
+    with pytest.raises(CatalogError, match="'S' already exists"):
         session.create_table("s", spark.range(1))
     session.drop("s")
     session.create_table("s", spark.range(1))

@@ -135,7 +135,7 @@ def flipped(data: bytes) -> bytes:
     ("damage", "message"),
     [
         (lambda data: data[:-1], "entry 0 of the log has 300000 of 300001 bytes"),
-        (flipped, "entry 0 of the log has another checksum"),
+        (flipped, "entry 0 of the log has a wrong checksum"),
         (lambda data: None, "entry 0 of the log has 262144 of 300001 bytes"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_damaged_snapshot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50, 1)
     store.entries[(-2, 0)] = (b"stale",)
-    with pytest.raises(EngineError, match="entry -2 of the log has another checksum"):
+    with pytest.raises(EngineError, match="entry -2 of the log has a wrong checksum"):
         StateLog(store, QUERY).base()
 
 

@@ -50,8 +50,11 @@ def _add(ctx: Context, found: sources.From, other: sources.From) -> None:
 
 
 def beside_a_table(ctx: Context) -> str:
-    """A join of streams and a table, within a budget."""
-    found, within = from_clause(ctx, table=1)
+    """A join of streams and a table, within a budget; now and then a sample."""
+    if ctx.chance(3):
+        found, within = from_clause(ctx, tuple(MEMORY + s for s in SAMPLES), most=2, table=1)
+    else:
+        found, within = from_clause(ctx, table=1)
     items = ", ".join(f"{c} AS c{n}" for n, c in enumerate(ctx.some(found.scope.columns(), 1, 3)))
     items, group = _grouped(ctx, found.scope) if ctx.chance(2) else (items, "")
     return _operator(ctx, items, group, f" FROM {found.text} WHERE {' AND '.join(found.conjuncts)}", within)

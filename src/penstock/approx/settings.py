@@ -18,7 +18,7 @@ SLOTS_PER_ROW = 2
 MAX_WATCHED_SHARE = 0.05
 """Share of the memory for watched tuples, at most."""
 FEW_WATCHED_TUPLES = 4
-"""Watched tuples from which it can be told which model fits: a small memory has these, if they are no more
+"""Watched tuples from which on it is clear which model fits: a small memory has these, if they are no more
 than ``FEW_WATCHED_SHARE`` of it."""
 FEW_WATCHED_SHARE = 0.125
 """See ``FEW_WATCHED_TUPLES``."""

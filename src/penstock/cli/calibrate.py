@@ -28,8 +28,8 @@ def calibrate(
     console.print(_shown(measured, weights))
     console.print(f"stored in {path}", soft_wrap=True)
     call, row = invalidation(runs)
-    told = f"{call * 1e9:,.0f} ns per call and {row * 1e9:,.1f} ns per row"
-    console.print(f"expired rows are freed in {told}", soft_wrap=True)
+    costs = f"{call * 1e9:,.0f} ns per call and {row * 1e9:,.1f} ns per row"
+    console.print(f"expired rows are freed in {costs}", soft_wrap=True)
     console.print(_w_joins(list(measured_w_join([r for r in BUFFER_ROWS if r <= max(windows)], runs))))
 
 

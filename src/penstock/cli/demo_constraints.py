@@ -100,6 +100,6 @@ def _tell(console: Console, found: dict[str, Outcome]) -> bool:
         "the same result": same,
         "no slower operators": by.working <= without.working,
     }
-    told = ", ".join(f"{what}: {'yes' if ok else 'NO'}" for what, ok in reached.items())
-    console.print(f"what section 6.1.1 lets one expect: {told}")
+    verdicts = ", ".join(f"{what}: {'yes' if ok else 'NO'}" for what, ok in reached.items())
+    console.print(f"what section 6.1.1 lets one expect: {verdicts}")
     return same

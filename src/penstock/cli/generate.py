@@ -32,7 +32,7 @@ class Generated(Iterable[Part]):
             yield part
             began = time.process_time()
 
-    def told(self, count: int, what: str, out: Path) -> str:
+    def summary(self, count: int, what: str, out: Path) -> str:
         """A line that says how many there are, and how fast they were generated."""
         rate = count / max(self.seconds, 1e-9)
         return f"{count:,} {what} in {out}; generated {rate:,.0f} per CPU second"
@@ -48,7 +48,7 @@ def generate_nexmark(out: Path, events: int, rate: int, seed: int) -> None:
     slices = Generated(workload.slice(n) for n in range(events // size))
     with Progress(transient=True) as progress:
         write_slices(out, progress.track(slices, total=events // size, description="Generating NEXMark"))
-    print(slices.told(events // size * size, "events", out))
+    print(slices.summary(events // size * size, "events", out))
 
 
 def generate_linear_road(out: Path, traffic: LinearRoad) -> None:
@@ -59,10 +59,10 @@ def generate_linear_road(out: Path, traffic: LinearRoad) -> None:
         minutes = -(-traffic.seconds // 60)
         shown = progress.track(batches, total=minutes, description="Generating traffic")
         rows, tolls = write_traffic(out, traffic, shown)
-    print(batches.told(rows, "rows", out / TRAFFIC))
+    print(batches.summary(rows, "rows", out / TRAFFIC))
     print(f"{tolls:,} tolls of earlier days in {out / HISTORY}")
 
 
 def _absent(out: Path, *names: str) -> None:
     if any((out / name).exists() for name in names):
-        raise PenstockError(f"{out} has streams already: name another directory, or remove them")
+        raise PenstockError(f"{out} already has streams; give another directory, or remove them")

@@ -84,7 +84,7 @@ def run(
     ] = Sink.console,
     out: Annotated[Path | None, typer.Option(help="Directory for the parquet sink.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Directory for progress and state; without it the queries start anew.")
+        Path | None, typer.Option(help="Directory for progress and state; without it queries begin again.")
     ] = None,
     log: Annotated[Path | None, typer.Option(help="File for the log; by default standard error.")] = None,
 ) -> None:

@@ -1,7 +1,7 @@
 """``penstock run``: CQL files as a program.
 
 Its statements run in order. INSERT INTO starts a query for its sink; a bare SELECT goes to the sink of the
-command line. The program ends when its queries have ended, when one fails, or when it is told to stop.
+command line. The program ends when its queries have ended, when one fails, or after a signal to stop.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ def _started(program: Program, session: Session) -> tuple[list[StreamingQuery], 
 
 @dataclass
 class Running:
-    """The queries and pipelines of a program, and how far the log has told of each."""
+    """The queries and pipelines of a program, and the last batch of each in the log."""
 
     inserts: Sequence[StreamingQuery]
     pipelines: Sequence[Pipeline] = ()
-    told: dict[str, int] = field(default_factory=dict)
+    reported: dict[str, int] = field(default_factory=dict)
 
     @property
     def queries(self) -> list[StreamingQuery]:
@@ -142,7 +142,7 @@ class Running:
                 self._raise_failure()
                 if time.monotonic() - looked >= PROGRESS_S:
                     looked = time.monotonic()
-                    self._tell_progress()
+                    self._log_progress()
             self._raise_failure()
             if stop.is_set():
                 _log.info("stopping after the batches under way; a second signal stops at once")
@@ -151,7 +151,7 @@ class Running:
             for pipeline in self.pipelines:
                 # Of one that has ended by itself, sinks still write what is published.
                 pipeline.stop() if stop.is_set() else pipeline.awaitTermination()
-            self._tell_progress()
+            self._log_progress()
             for query in self.queries:
                 _log.info("%s: ended%s", query.name, "" if whole else ", its last batch may be interrupted")
 
@@ -163,13 +163,13 @@ class Running:
                 _log.error("%s: %s", query.name, error)
                 raise error
 
-    def _tell_progress(self) -> None:
+    def _log_progress(self) -> None:
         """A line about each query that has had batches since the last one."""
         for query in self.queries:
-            last = self.told.get(query.name, -1)
+            last = self.reported.get(query.name, -1)
             new = [p for p in query.recentProgress if p["batchId"] > last and p["numInputRows"]]
             if new:
-                self.told[query.name] = new[-1]["batchId"]
+                self.reported[query.name] = new[-1]["batchId"]
                 _log.info("%s: %s", query.name, progress(new))
 
 

@@ -137,4 +137,5 @@ def _check_pipeline(statement: cql.CreatePipeline, catalog: Catalog) -> None:
     for name in statement.streams:
         known = catalog.known(name)
         if known is None or not isinstance(catalog[known], Input):
-            raise PenstockError(f"pipeline {statement.name!r} reads {name!r}, which is no stream or relation")
+            what = f"pipeline {statement.name!r} reads {name!r}"
+            raise PenstockError(f"{what}, which is not a stream or relation")

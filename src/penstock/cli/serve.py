@@ -53,7 +53,7 @@ def run_server(options: Options) -> None:
 
 
 def statements_of(path: Path) -> list[cql.Statement]:
-    """The statements of a file, without queries that have neither a sink nor a name: those are told."""
+    """The statements of a file, without queries that have neither a sink nor a name, which are reported."""
     text = read([path])
     bound_queries(text)  # mistakes are reported before Spark starts
     found: list[cql.Statement] = []

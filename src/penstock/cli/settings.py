@@ -15,7 +15,7 @@ DEMO_FIRST_BATCH_S = 180
 PROGRESS_S = 10.0
 """Seconds between two lines about a query in the log of ``penstock run``."""
 STOP_S = 60.0
-"""Seconds that ``penstock run`` waits for the batches under way when it is told to stop."""
+"""Seconds that ``penstock run`` waits for the batches under way after a signal to stop."""
 POLL_S = 0.2
 """Seconds between two looks at whether a query has ended or failed."""
 PLAIN_VIEW_S = 3.0

@@ -182,7 +182,7 @@ class Shell:
     def _queries(self) -> Listing:
         columns = ["query", "state", "in/s", "out/s", "batch s", "size", "late", "error"]
         rows = []
-        for q in (QueryView(**told) for told in self.client.get("/api/queries")):
+        for q in (QueryView(**view) for view in self.client.get("/api/queries")):
             rates = _number(q.rows_in), _number(q.rows_out), f"{q.batch_seconds or 0:.2f}"
             kept = f"{q.state_bytes / 1e6:.1f} MB", f"{q.late_rows:,}"
             rows.append([q.name, q.state, *rates, *kept, _in_a_line(q.error)])

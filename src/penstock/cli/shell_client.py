@@ -19,7 +19,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise PenstockError(f"{url!r} is no address of a server; write e.g. http://127.0.0.1:8765")
+            raise PenstockError(f"{url!r} is not the address of a server; write e.g. http://127.0.0.1:8765")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         key = self.get("/api/server")["key"]
@@ -69,11 +69,11 @@ class Client:
 def _told(error: urllib.error.HTTPError) -> str:
     """What an error of the server says, with its place in the text."""
     try:
-        told = json.loads(error.read())
+        answer = json.loads(error.read())
     except ValueError:
         return f"the server answered {error.code}"
-    found = told.get("error")
+    found = answer.get("error")
     if not isinstance(found, dict):
-        return f"the server answered {error.code}: {told.get('detail', '')}"
+        return f"the server answered {error.code}: {answer.get('detail', '')}"
     where = f"line {found['line']}, column {found['column']}: " if found.get("line") else ""
     return f"{where}{found['message']}" + (f"; {found['hint']}" if found.get("hint") else "")

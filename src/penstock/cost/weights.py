@@ -40,7 +40,7 @@ def load(path: Path | None = None) -> Weights:
     except (ValueError, TypeError, AttributeError):
         stored = {}
     if stored.keys() != METHODS.keys():
-        raise PenstockError(f"{path} is no file of weights; run 'penstock calibrate' or remove the file")
+        raise PenstockError(f"{path} is not a file of weights; run 'penstock calibrate' or remove the file")
     return stored
 
 

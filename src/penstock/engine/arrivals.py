@@ -44,7 +44,7 @@ class Stamps:
         """The stamp of the last batch that had one; part of the log's header."""
 
     def stamp(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
-        """The arrivals with their rows stamped; a stream that sent nothing is told the time as well."""
+        """The arrivals with their rows stamped; a stream that sent nothing gets the time as well."""
         times = [a.max_ts for a in arrivals if a.input in self._names and a.max_ts is not None]
         if not times:
             return list(arrivals)

@@ -184,9 +184,9 @@ class ClockGroup:
 
 
 def _top(arrivals: Sequence[Arrival]) -> int:
-    """The largest timestamp that a step's arrivals tell of; of an exchange, its producers' progress."""
-    told = [(a.max_ts, a.progress) for a in arrivals]
-    return max((t for both in told for t in both if t is not None), default=int(BEFORE_TIME))
+    """The largest timestamp of a step's arrivals; of an exchange, its producers' progress."""
+    marks = [(a.max_ts, a.progress) for a in arrivals]
+    return max((t for both in marks for t in both if t is not None), default=int(BEFORE_TIME))
 
 
 def _batch(chunk: Chunk) -> pa.RecordBatch:

@@ -95,6 +95,8 @@ def _call(call: Call, args: list[Datum]) -> Datum:
         raise DataError(f"{shown(call)} cannot be computed: it is out of range") from None
     except pa.lib.ArrowCapacityError:
         raise DataError(f"{shown(call)} cannot be computed: over 2 GB of text in a batch") from None
+    except MemoryError:
+        raise DataError(f"{shown(call)} cannot be computed: there is no memory for it") from None
     return result[0] if constant else result
 
 

@@ -204,9 +204,11 @@ class Graph:
         for entity, roots in self.users().items():
             yield from entity.measure()
             if self._isolates:
-                told = [Reading(Property.QUERIES, len(roots), ", ".join(roots))]
-                told.append(Reading(Property.UNSHARED_BYTES, len(roots) * entity.operator.unshared_bytes()))
-                yield from under(entity.id, Kind.OPERATOR, told)
+                readings = [Reading(Property.QUERIES, len(roots), ", ".join(roots))]
+                readings.append(
+                    Reading(Property.UNSHARED_BYTES, len(roots) * entity.operator.unshared_bytes())
+                )
+                yield from under(entity.id, Kind.OPERATOR, readings)
         yield from self._measure_stores()
         for name, (entity, queue) in self._roots.items():
             own = [Reading(Property.FROM, 0, entity.id), Reading(Property.ELEMENTS, queue.elements)]

@@ -98,7 +98,7 @@ def _restored(current: Any, state: State, what: str) -> Any:
         return current
     if isinstance(current, tuple) or (isinstance(current, list) and any(map(_has_parts, current))):
         if not isinstance(state, list) or len(state) != len(current):
-            raise SnapshotError(f"has not the {len(current)} parts of {what}")
+            raise SnapshotError(f"does not have the {len(current)} parts of {what}")
         places = enumerate(zip(current, state, strict=True))
         parts = [_restored(part, its, f"{what}[{i}]") for i, (part, its) in places]
         if isinstance(current, tuple):
@@ -123,7 +123,7 @@ def _fields(current: Any, state: State, what: str) -> dict[str, Any]:
     """The fields of a dataclass, which is restored as a new value."""
     names = [f.name for f in fields(current)]
     if not isinstance(state, dict) or set(state) != set(names):
-        raise SnapshotError(f"has not the fields {names} of {what}")
+        raise SnapshotError(f"lacks the fields {names} of {what}")
     return {n: _restored(getattr(current, n), state[n], f"{what}.{n}") for n in names}
 
 

@@ -176,15 +176,22 @@ def double_text(value: float) -> str:
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return format(Decimal(repr(value)), "f")
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    two = f"{value:.1e}"  # where one digit would do, Java takes the nearest number of two: 4.9E-324
+    number = Decimal(two if float(two) == value else repr(value))
+    sign, digits, exponent = number.normalize().as_tuple()
     text = "".join(map(str, digits))
     power = int(exponent) + len(digits) - 1
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
+def _shortest(value: np.float32) -> float:
+    two = f"{value:.1e}"
+    return float(two if np.float32(two) == value else str(value))
+
+
 def _float_to_string(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == pa.float32():
-        shortest = [None if v is None else float(str(np.float32(v))) for v in array.to_pylist()]
+        shortest = [None if v is None else _shortest(np.float32(v)) for v in array.to_pylist()]
         array = pa.array(shortest, pa.float64())
     return _each(double_text)(array, target)
 

@@ -87,7 +87,7 @@ def _parts_of(pattern: str) -> list[Part]:
     """A pattern as functions of a time, each of which gives a piece of the text."""
     pieces = re.findall(r"'((?:[^']|'')*)'|([^']+)", pattern)
     if sum(len(quoted) + 2 if not plain else len(plain) for quoted, plain in pieces) != len(pattern):
-        raise DataError(f"the date pattern {pattern!r} has a quote without another")
+        raise DataError(f"the date pattern {pattern!r} has an unmatched quote")
     parts: list[Part] = []
     for quoted, plain in pieces:
         if plain:

@@ -117,7 +117,7 @@ def _bin(value: int) -> str:
 
 @NUMBERS.by_row("width_bucket", "DOUBLE, DOUBLE, DOUBLE, BIGINT -> BIGINT",
                 "which of so many equal parts from the second to the third it is in, from 1; 0 before them",
-                "WIDTH_BUCKET(5.3, 0.2, 10.6, 5) -> 3L")  # fmt: skip
+                "WIDTH_BUCKET(5.3, 0.2, 10.6, 5) -> 3L", raises=True)  # fmt: skip
 def _width_bucket(value: float, low: float, high: float, count: int) -> int | None:
     bounds = math.isfinite(low) and math.isfinite(high) and low != high
     if not 0 < count < 2**63 - 1 or not bounds or math.isnan(value):

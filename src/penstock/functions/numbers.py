@@ -39,6 +39,23 @@ def _log(call: Call, args: Sequence[Datum]) -> pa.Array:
     return pc.divide(value, base)
 
 
+def _sign(call: Call, args: Sequence[Datum]) -> pa.Array:
+    return pc.if_else(pc.equal(args[0], 0.0), args[0], pc.sign(args[0]))
+
+
+def _power(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """As in Java, where C has 1: 1 to the power of NaN, and 1 or -1 to that of an infinity, are NaN."""
+    base, exponent = args
+    odd = pc.and_(pc.equal(pc.abs(base), 1.0), pc.invert(pc.is_finite(exponent)))
+    return pc.if_else(odd, float("nan"), pc.power(base, exponent))
+
+
+def _atan2(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """Without -0.0, whose angle would be another."""
+    y, x = args
+    return pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))
+
+
 for _name, _doc, _example, _kernel in (
     ("sqrt", "square root", "SQRT(2.25) -> 1.5e0", arrow(pc.sqrt)),
     ("cbrt", "cube root", "CBRT(27) -> 3e0", ufunc(np.cbrt)),
@@ -64,17 +81,17 @@ for _name, _doc, _example, _kernel in (
 ):  # fmt: skip
     NUMBERS.define(_name, "DOUBLE -> DOUBLE", _doc, _example, _kernel)
 
-NUMBERS.define("sign", "DOUBLE -> DOUBLE", "-1, 0 or 1", "SIGN(-5) -> -1e0", arrow(pc.sign),
+NUMBERS.define("sign", "DOUBLE -> DOUBLE", "-1, 0 or 1", "SIGN(-5) -> -1e0", _sign,
                aliases=("signum",))  # fmt: skip
 NUMBERS.define("abs", "number or interval -> number or interval", "without its sign", "ABS(-7) -> 7",
                of_intervals(arrow(pc.abs_checked), negated),
                raises=overflows)  # fmt: skip
 NUMBERS.define("power", "DOUBLE, DOUBLE -> DOUBLE", "the first to the power of the second",
                "POWER(2, 10) -> 1024e0",
-               arrow(pc.power), aliases=("pow",))  # fmt: skip
+               _power, aliases=("pow",))  # fmt: skip
 NUMBERS.define("atan2", "DOUBLE, DOUBLE -> DOUBLE", "the angle of the point (second, first)",
                "ATAN2(0, 1) -> 0e0",
-               arrow(pc.atan2))  # fmt: skip
+               _atan2)  # fmt: skip
 NUMBERS.define("hypot", "DOUBLE, DOUBLE -> DOUBLE", "the square root of the sum of squares",
                "HYPOT(3, 4) -> 5e0",
                ufunc(np.hypot))  # fmt: skip
@@ -176,6 +193,7 @@ def _round_floats(value: pa.Array, digits: int) -> pa.Array:
         number = Decimal(repr(float(values[i])))
         exponent = int(number.as_tuple().exponent)
         result[i] = _WIDEST.quantize(number, Decimal(1).scaleb(-digits)) if -exponent > digits else number
+    result += 0.0  # no -0.0
     return pa.array(result, mask=value.is_null().to_numpy(zero_copy_only=False)).cast(value.type)
 
 

@@ -280,12 +280,19 @@ def _instr(text: Expression, part: Expression) -> Expression:
 # Text put together.
 
 
+def _limit(length: int) -> None:
+    """Rejects a text that no column holds before memory is taken for it."""
+    if length >= 2**31 - 1:
+        raise pa.lib.ArrowCapacityError(f"a text of {length:,} characters")
+
+
 def _padding(left: bool) -> Kernel:
     def pad(text: str, length: int, filling: str) -> str:
         length = max(length, 0)
         missing = length - len(text)
         if missing <= 0 or not filling:
             return text[:length] if missing <= 0 else text
+        _limit(length)
         more = (filling * (missing // len(filling) + 1))[:missing]
         return more + text if left else text + more
 
@@ -297,13 +304,16 @@ def _padded(name: str) -> Callable[..., Expression]:
 
 
 TEXT.define("lpad", "STRING, INT [, STRING] -> STRING", "filled up or cut to a length, at the start",
-            "LPAD('7', 3, '0') -> '007'", _padding(left=True), rule=_padded("lpad"))  # fmt: skip
+            "LPAD('7', 3, '0') -> '007'", _padding(left=True), rule=_padded("lpad"),
+            raises=True)  # fmt: skip
 TEXT.define("rpad", "STRING, INT [, STRING] -> STRING", "filled up or cut to a length, at the end",
-            "RPAD('ab', 4, '*-') -> 'ab*-'", _padding(left=False), rule=_padded("rpad"))  # fmt: skip
+            "RPAD('ab', 4, '*-') -> 'ab*-'", _padding(left=False), rule=_padded("rpad"),
+            raises=True)  # fmt: skip
 
 
-@TEXT.by_row("repeat", "STRING, INT -> STRING", "n times", "REPEAT('ab', 2) -> 'abab'")
+@TEXT.by_row("repeat", "STRING, INT -> STRING", "n times", "REPEAT('ab', 2) -> 'abab'", raises=True)
 def _repeat(text: str, count: int) -> str:
+    _limit(len(text) * count)
     return text * max(count, 0)
 
 

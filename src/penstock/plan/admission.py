@@ -204,9 +204,9 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
 
         def also(node: Node, own: str = name, clock: Any = clock) -> str:
             others = [n for n in users.get((clock, node), ()) if n != own]
-            told = f"  = shared with {_some(others)}" if others else ""
+            note = f"  = shared with {_some(others)}" if others else ""
             more = [n for n in users.get((clock, node.fills), ()) if n not in (own, *others)]
-            return f"{told}  = store shared with {_some(more)}" if more else told
+            return f"{note}  = store shared with {_some(more)}" if more else note
 
         if query.plan.second is not None:
             by = f"by hash of {', '.join(query.plan.by)}" if query.plan.by else "to one partition"

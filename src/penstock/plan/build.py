@@ -177,8 +177,8 @@ class Builder:
         numbers = {i: r.source.number for i, r in sorted(rows.items()) if r is not None}
         own = {i: self._own_column(n) for i, n in numbers.items()}
         found = with_counts(found, inputs, own)
-        told = repr((join["labels"], join["classes"], join["residual"], join["output"], found))
-        reader = blake2b(told.encode(), digest_size=4).hexdigest()
+        identity = repr((join["labels"], join["classes"], join["residual"], join["output"], found))
+        reader = blake2b(identity.encode(), digest_size=4).hexdigest()
         parts = tuple(p.read_by(f"{reader}.{i}") for i, p in enumerate(join["parts"]))
         kind = BinaryJoin if len(parts) == 2 else MJoin
         counts = tuple(self.sources[n] for n in numbers.values())

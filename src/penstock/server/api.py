@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from penstock.errors import CatalogError, PenstockError
-from penstock.server.api_errors import add_errors, refuse_others, told
+from penstock.server.api_errors import add_errors, error_response, refuse_others
 from penstock.server.guard import Access
 from penstock.server.model import Model
 from penstock.server.results import Feed, Reader
@@ -70,7 +70,7 @@ class Values(BaseModel):
 
 def add_to(app: FastAPI, model: Model, access: Access) -> None:
     """Add the API to an application."""
-    app.add_exception_handler(PenstockError, told)
+    app.add_exception_handler(PenstockError, error_response)
     add_errors(app)
     _reading(app, model, access)
     _plans(app, model)
@@ -221,7 +221,7 @@ def _results(app: FastAPI, model: Model) -> None:
     def opened(key: str) -> Feed:
         feed = model.backend.feed(model.query(key).key)
         if not streams.acquire(blocking=False):
-            raise CatalogError(f"{MOST_STREAMS} results are read already; close one of them")
+            raise CatalogError(f"{MOST_STREAMS} results are being read, the most at once; close one of them")
         return feed
 
     async def stream(

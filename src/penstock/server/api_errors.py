@@ -45,7 +45,7 @@ def refuse_others(app: FastAPI) -> None:
         raise HTTPException(404)
 
 
-def told(request: Request, error: Exception) -> JSONResponse:
+def error_response(request: Request, error: Exception) -> JSONResponse:
     """An error of Penstock's own as JSON, with its place if it is one of a text."""
     found: dict[str, Any] = {"message": str(error), "kind": type(error).__name__}
     if isinstance(error, CQLError):

@@ -55,8 +55,8 @@ class Decisions:
         before = self._settings.get(run, {})
         for name in (n for n in now if now[n] != before.get(n)):
             at = engine[0].time / 1e6
-            told = (before.get(name, ""), now[name])
-            self._found.append(DecisionView(query, at, "setting", name, -1, 0, *told))
+            change = (before.get(name, ""), now[name])
+            self._found.append(DecisionView(query, at, "setting", name, -1, 0, *change))
         self._settings[run] = now
 
     def _first_orders(self, run: str, stage: int, partition: int, engine: Measurements) -> None:

@@ -226,7 +226,7 @@ class Graphs(Watching):
         if not title.strip():
             raise CatalogError("the graph needs a title")
         if len(self._graphs) >= MOST_GRAPHS and title not in self._graphs:
-            raise CatalogError(f"there are {MOST_GRAPHS} graphs already; remove one first")
+            raise CatalogError(f"there are {MOST_GRAPHS} graphs, the most that are kept; remove one first")
         made = Graph(title.strip(), text, unit)
         made.next = self._count
         with self._lock:

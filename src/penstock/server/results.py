@@ -1,6 +1,6 @@
 """Results of a query for any number of readers: recent rows, and a queue for each reader.
 
-A reader that does not keep up loses its oldest batches, and is told how many: a slow browser must hold back
+A reader that does not keep up loses its oldest batches, and gets their number: a slow browser must hold back
 neither the query nor the server. A reader that goes leaves nothing behind.
 """
 

@@ -53,7 +53,7 @@ class RoadMap:
     tolls: dict[Place, tuple[int, int]] = field(default_factory=dict)
     cars: dict[Place, int] = field(default_factory=dict)
     accidents: set[Place] = field(default_factory=set)
-    told: int = 0
+    charged: int = 0
     alerts: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=ROAD_ALERTS))
 
     def apply(self, query: str, elements: pa.RecordBatch) -> None:
@@ -70,7 +70,7 @@ class RoadMap:
                 case "map_accidents":
                     (self.accidents.add if row[SIGN] > 0 else self.accidents.discard)(_place(row))
                 case "tolls":
-                    self.told += row["toll"]
+                    self.charged += row["toll"]
                 case "accidents":
                     self.alerts.appendleft((row[TS], row["vid"], row["segment"]))
 

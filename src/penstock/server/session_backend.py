@@ -120,9 +120,9 @@ class SessionBackend:
             known, number = self._batches.get(run), int(progress.batchId())
             if known is not None and known.number == number:
                 return known
-            told = json.loads(progress.json())
-            seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1e3
-            rows = int(told.get("numInputRows", 0))
+            report = json.loads(progress.json())
+            seconds = report.get("durationMs", {}).get("triggerExecution", 0) / 1e3
+            rows = int(report.get("numInputRows", 0))
             self._batches = {k: v for k, v in list(self._batches.items())[-KEPT_RUNS:]}
             self._batches[run] = Batch(number, time.time(), seconds, rows)
         return self._batches.get(run)
@@ -149,7 +149,7 @@ class SessionBackend:
             return f"{pipeline}.{name}"
         known = self._started.find(name)
         if known is not None and known.query.isActive:
-            raise CatalogError(f"a query {name!r} runs already; stop it, or choose another name")
+            raise CatalogError(f"a query {name!r} is already running; stop it, or choose another name")
         df: Any = self._session.run(statement)
         feed = Feed(result_schema(self._session.plan(text)))
 
@@ -175,7 +175,7 @@ class SessionBackend:
             return
         started = self._known(key)
         if started.query.isActive:
-            raise CatalogError(f"query {key!r} runs already")
+            raise CatalogError(f"query {key!r} is already running")
         started.again()
 
     def stop(self, key: str) -> None:

@@ -1,7 +1,7 @@
 """Tunables of the server."""
 
 PORT = 8765
-"""The port that ``penstock serve`` listens on, unless told otherwise."""
+"""The port that ``penstock serve`` listens on, by default."""
 SAMPLE_S = 1.0
 """Seconds between two looks at the measurements: a batch rarely takes less, and more would cost CPU."""
 FINE_S = 300.0
@@ -47,7 +47,7 @@ MOST_CLIENTS = 1000
 KEPT_ROWS = 10_000
 """Result rows of a query that the server keeps for whoever looks next."""
 FEED_BATCHES = 64
-"""Batches that wait for one reader of results; a reader that is slower loses the oldest and is told so."""
+"""Batches that wait for one reader of results; a slower one loses the oldest, and gets their number."""
 FOLLOWED_BATCHES = 20
 """Batches before the present one that a new reader of a pipeline's query is shown."""
 FOLLOW_IDLE_S = 10.0
@@ -68,7 +68,7 @@ GRAPH_IDLE_S = 15.0
 GRAPH_MOST_PORTIONS = 200
 """Batches of queries whose measurements wait for graphs at most, each of some hundreds of rows."""
 GRAPH_MOST_SERIES = 60
-"""Series of a graph at most: more cannot be told apart."""
+"""Series of a graph at most: more cannot be distinguished."""
 GRAPH_MOST_TEXT = 20_000
 """Characters of a graph's query at most."""
 MOST_GRAPHS = 24

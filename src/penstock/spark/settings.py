@@ -93,4 +93,4 @@ MOST_ENDED = 50
 NOTEBOOK_EVERY_S = 1.0
 """Seconds between two updates of a query that is shown in a notebook."""
 NOTEBOOK_S = 600.0
-"""Seconds for which a query in a notebook is kept up to date: nothing tells when a cell is gone."""
+"""Seconds for which a query in a notebook is kept up to date: a cell that is gone leaves no trace."""

@@ -88,11 +88,14 @@ def suggestion(text: str) -> CQLError | None:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
-    depth, defines = 0, _defines_input(tokens)
+    depth, inside, defines = 0, 0, _defines_input(tokens)
     between = False  # whether a WINDOW clause has begun
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
         before = tokens[place - 1] if place else None
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        inside += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
+        if inside:
+            continue
         if token.token_type == TokenType.WINDOW:
             between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
             if between and following.text.upper() not in _KSQL:
@@ -124,7 +127,7 @@ def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
     own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
     if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
         return error(
-            f"{word} is no clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
+            f"{word} is not a clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"
         )
     return None
 

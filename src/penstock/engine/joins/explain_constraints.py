@@ -24,9 +24,9 @@ def explain_constraints(found: JoinConstraints, labels: Sequence[str], changing:
 
 def _monitored(found: JoinConstraints) -> str:
     """The constraints that are looked for, and what happens where they cease to hold."""
-    told = "; ".join(c.text for c in found.monitored)
+    texts = "; ".join(c.text for c in found.monitored)
     risk = "rows let go are on disk" if found.use.safe else "results may be missed while k grows"
-    return f"constraints looked for: {told} ({risk})"
+    return f"constraints looked for: {texts} ({risk})"
 
 
 def _graph(found: JoinConstraints, labels: Sequence[str]) -> str:
@@ -45,10 +45,10 @@ def _graph(found: JoinConstraints, labels: Sequence[str]) -> str:
 
 def _dropped(found: JoinConstraints, labels: Sequence[str], changing: bool) -> str:
     """When each input's rows are dropped before they leave their window."""
-    told = []
+    drops = []
     for i, label in enumerate(labels):
         when = ["no match can come"] if any(found.closes(i, j) for j in range(found.inputs) if j != i) else []
         if not changing and found.finishes(i):
             when.append("all their results are found")
-        told.append(f"{label} {'once ' + ' or '.join(when) if when else 'at their end'}")
-    return f"rows are dropped: {'; '.join(told)}"
+        drops.append(f"{label} {'once ' + ' or '.join(when) if when else 'at their end'}")
+    return f"rows are dropped: {'; '.join(drops)}"

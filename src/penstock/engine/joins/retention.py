@@ -1,7 +1,7 @@
 """How long the stores of a join keep rows: one policy per join, beyond their lives or short of them.
 
 A row's *life* says when it is in the relation and is the same under every policy. *Retention* says when its
-store may free it. A policy is told of all that happens to the rows and, at the end of a step, frees what it
+store may free it. A policy observes all that happens to the rows and, at the end of a step, frees what it
 does not need: by ``Stub.advance`` what has ended by some instant, by ``Store.drop`` rows of its choice. A row
 is kept
 

@@ -58,8 +58,10 @@ class Rank(Unary):
     def growth(self) -> Iterator[Growth]:
         if not self.input.accumulates:
             return
-        if not self._bounded or self.input.pattern is not Pattern.APPEND:
+        if self.last is None or self.input.pattern is not Pattern.APPEND:
             yield Growth(self.input, "every row")
+        elif not self._bounded:
+            yield Growth(self.input, f"each different row with {self.kind.upper()} up to {self.last}")
         elif self.groups:
             yield Growth(self.input, f"{self.last} rows of each {', '.join(self.groups)}", per_group=True)
 
@@ -160,7 +162,7 @@ class _Rank(Operator):
         return int(BEFORE_TIME) if self._grows else super().horizon()
 
     def rows(self) -> int:
-        return int(self._sorted.counts.sum())
+        return int(np.count_nonzero(self._sorted.counts))
 
     def bytes(self) -> int:
         return self._sorted.nbytes()

@@ -162,8 +162,8 @@ class SeqWindow(Unary):
     @property
     def pane(self) -> str:
         """The name of a row window's lives in a store."""
-        told = repr((self.size, self.keep, self.text, self.filters, self.first))
-        return blake2b(told.encode(), digest_size=8).hexdigest()
+        identity = repr((self.size, self.keep, self.text, self.filters, self.first))
+        return blake2b(identity.encode(), digest_size=8).hexdigest()
 
 
 def private_store(store: str, query: str) -> str:

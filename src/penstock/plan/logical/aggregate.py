@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.engine.element import Pattern
 from penstock.engine.operators import aggregate, project, window_aggregate
 from penstock.expression import Call, Column, Expression, Literal
+from penstock.functions import types
 from penstock.functions.aggregate_call import AggregateCall, Parts
 from penstock.functions.aggregates import parts
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
@@ -113,6 +114,8 @@ class Aggregate(Unary):
         for _, call in self.calls:
             if call.function not in ESTIMATED or call.distinct or call.others:
                 raise SampleError(str(call), "SUM, COUNT and AVG can be")
+            if call.function != "count" and not all(types.is_numeric(a.type) for a in call.arguments):
+                raise SampleError(str(call), "SUM, COUNT and AVG of numbers can be")
 
     @property
     def is_momentary(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from penstock.engine.operators import project, union
 from penstock.expression import Column
+from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import Named, reads
 from penstock.plan.logical.operator import Needed, PerRow
 
@@ -31,6 +33,15 @@ class Expand(PerRow):
     def describe(self) -> str:
         shown = ("(" + ", ".join(str(e) for _, e in variant) + ")" for variant in self.variants)
         return f"Expand {', '.join(name for name, _ in self.variants[0])}: {', '.join(shown)}"
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        """Every grouping set is a grouping of the same sample."""
+        (rows,) = below
+        if any(rows.reads_estimates(e) for variant in self.variants for _, e in variant):
+            raise SampleError("an aggregate over estimates", "aggregate the rows of the sample once")
+        made_of = {**rows.made_of, **{name: rows.parts_of(e) for v in self.variants for name, e in v}}
+        names = tuple(self.schema.names)
+        return replace(rows, node=Expand(rows.node, self.variants), names=names, made_of=made_of)
 
     def build(self, context: Builder, needed: Needed) -> Node:
         added = [tuple((name, e) for name, e in variant if name in needed) for variant in self.variants]

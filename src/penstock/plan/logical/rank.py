@@ -14,6 +14,7 @@ from penstock.engine.operators import rank, window_rank
 from penstock.engine.synopses.sorted_rows import SortKey
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
+from penstock.plan.estimates import Estimated, SampleError, Sampling
 from penstock.plan.facts import Named
 from penstock.plan.logical.operator import Needed, Unary, grows_if
 
@@ -49,6 +50,11 @@ class Rank(Unary):
         by = f" BY {', '.join(self.groups)}" if self.groups else ""
         limits = f" > {self.skip}" * bool(self.skip) + f" <= {self.last}" * (self.last is not None)
         return f"Rank {self.kind.upper()}{limits}{by} ORDER {', '.join(map(str, self.keys))}"
+
+    def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
+        kind = self.kind.upper()
+        what = f"{kind} or ORDER BY ... LIMIT" if self.kind == "row_number" else kind
+        raise SampleError(what, "use MAXIMIZE RESULTS, or leave SAMPLE out")
 
     @property
     def _of_windows(self) -> bool:

@@ -63,10 +63,10 @@ class GraphCard:
         if (last, self._span) == self._drawn:
             return
         self._drawn = last, self._span
-        told = self.graph.error or ("" if any(t for t, _ in shown.values()) else "nothing measured yet")
-        self._error.say(told)
-        self._error.set_visibility(bool(told))
-        self._chart.set_visibility(not told)
+        notice = self.graph.error or ("" if any(t for t, _ in shown.values()) else "nothing measured yet")
+        self._error.say(notice)
+        self._error.set_visibility(bool(notice))
+        self._chart.set_visibility(not notice)
         self._chart.options["series"] = [_line(n, t, v) for n, (t, v) in sorted(shown.items()) if t]
         self._chart.update()
 
@@ -155,12 +155,12 @@ class GraphsPage:
 
     def _ask(self) -> None:
         self._new.clear()
-        told = {"title": "", "unit": ""}
+        given = {"title": "", "unit": ""}
         with self._new, element("section", "card") as form:
             form.props["aria-label"] = "New graph"
             with element("div", "row"):
-                frame.field("Title", "", lambda text: told.__setitem__("title", text))
-                frame.field("Unit", "", lambda text: told.__setitem__("unit", text))
+                frame.field("Title", "", lambda text: given.__setitem__("title", text))
+                frame.field("Unit", "", lambda text: given.__setitem__("unit", text))
             editor = CqlEditor(
                 "SELECT query, AVG(value) AS value\nFROM SysStream [RANGE 10 SECONDS]\n"
                 "WHERE property = 'selectivity'\nGROUP BY query",
@@ -170,7 +170,7 @@ class GraphsPage:
 
             def add() -> None:
                 try:
-                    graph = self._graphs.add(told["title"] or "New graph", editor.value, told["unit"])
+                    graph = self._graphs.add(given["title"] or "New graph", editor.value, given["unit"])
                 except PenstockError as error:
                     editor.show_error(error)
                     return

@@ -81,8 +81,8 @@ class Queries:
 
     def _row(self, q: QueryView) -> None:
         style = "member " if q.kind == "member" else ""
-        told = q.error or q.held_back
-        with element("tr", style + ("joined" if told else "")):
+        notice = q.error or q.held_back
+        with element("tr", style + ("joined" if notice else "")):
             with element("td"):
                 words(q.name, "a").props["href"] = address("plan", q.key)
                 text = "pipeline" if q.kind == "pipeline" else " ".join(q.text.split())
@@ -98,11 +98,11 @@ class Queries:
                     if action in q.can:
                         named = button(action.capitalize(), partial(self._act, action, q), "small")
                         named.props["aria-label"] = f"{action.capitalize()} {q.name}"
-        if told:
+        if notice:
             with element("tr", f"{style}more"), element("td") as cell:
                 cell.props["colspan"] = len(_COLUMNS)
                 with element("div", "alert" if q.error else "alert warm"):
-                    words(told)
+                    words(notice)
                     if q.advice:
                         words(q.advice, "div", "quiet")
 

@@ -1,4 +1,4 @@
-"""The page of Linear Road: an expressway as a map, live, with what drivers are told."""
+"""The page of Linear Road: an expressway as a map, live, with tolls and alerts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ class RoadPage:
             names = {str(n): f"Expressway {n}" for n in range(road.expressways)}
             chooser(names, "0", self._choose, "Expressway")
         with element("div", "tiles"):
-            self._tiles = {
-                w: tile(w) for w in ("time", "cars", "congested segments", "accidents", "tolls told")
-            }
+            shown = ("time", "cars", "congested segments", "accidents", "tolls on all expressways")
+            self._tiles = {name: tile(name) for name in shown}
         with element("div", "card"):
             self._picture = SvgView()
-        with section("Accident alerts"):
+        with section("Accident alerts on all expressways"):
             self._alerts = element("div", "facts")
         self.look()
         ui.timer(1.0, self.look)
@@ -46,7 +45,7 @@ class RoadPage:
         tolled = [p for p, (_, toll) in road.tolls.items() if toll and p[0] == self._xway]
         self._tiles["congested segments"].say(str(len(tolled)))
         self._tiles["accidents"].say(str(sum(p[0] == self._xway for p in road.accidents)))
-        self._tiles["tolls told"].say(f"{road.told:,}")
+        self._tiles["tolls on all expressways"].say(f"{road.charged:,}")
         self._picture.show(road_svg(road, self._xway))
         self._alerts.clear()
         with self._alerts:

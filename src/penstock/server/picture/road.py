@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from penstock.server.picture.settings import (
     FREE_MPH,
+    KEY_WIDTH,
     ROAD_BETWEEN,
     ROAD_FOOT,
     ROAD_LEFT,
@@ -60,9 +61,9 @@ def _direction(road: RoadMap, xway: int, direction: int, top: int) -> Iterator[s
 
 def _segment(road: RoadMap, place: Place, x: int, top: int, dearest: int) -> Iterator[str]:
     lav, toll = road.tolls.get(place, (None, 0))
-    told = escape(_words(road.cars, place, lav, toll, place in road.accidents))
+    title = escape(_words(road.cars, place, lav, toll, place in road.accidents))
     face = 'class="empty"' if lav is None else f'fill="{colour(lav)}"'
-    yield f'<rect x="{x}" y="{top}" {_size(1)} {face}><title>{told}</title></rect>'
+    yield f'<rect x="{x}" y="{top}" {_size(1)} {face}><title>{title}</title></rect>'
     if toll:
         high = max(2.0, TALLEST_TOLL * toll / dearest)
         where = f'x="{x + 2}" y="{top - 2 - high:.1f}" width="{SEGMENT_WIDTH - 4}" height="{high:.1f}"'
@@ -85,10 +86,10 @@ def _words(cars: Mapping[Place, int], place: Place, lav: int | None, toll: int, 
 def _key(height: int) -> Iterator[str]:
     y = height - 22
     for n, speed in enumerate(range(SLOW_MPH, FREE_MPH + 1, 10)):
-        x = ROAD_LEFT + n * 52
+        x = ROAD_LEFT + n * KEY_WIDTH
         yield f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour(speed)}"/>'
         yield f'<text x="{x + 16}" y="{y + 10}">{speed} mph</text>'
-    x = ROAD_LEFT + 6 * 52 + 12
+    x = ROAD_LEFT + 6 * KEY_WIDTH + 12
     yield f'<rect class="toll" x="{x}" y="{y}" width="6" height="12"/>'
     yield f'<text x="{x + 12}" y="{y + 10}">toll</text>'
     yield f'<path class="crash" d="M{x + 50} {y + 2}l8 8m0 -8l-8 8"/>'

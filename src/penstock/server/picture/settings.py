@@ -55,6 +55,8 @@ ROAD_LEFT, ROAD_TOP, ROAD_BETWEEN = 54, 26, 46
 """Pixels beside and above a direction, for its name and its tolls, and between the two."""
 ROAD_FOOT = 60
 """Pixels below, for the key."""
+KEY_WIDTH = 64
+"""From one colour of the key to the next, with its speed."""
 FREE_MPH, SLOW_MPH = 60, 10
 """Miles per hour at the two ends of the colours."""
 TALLEST_TOLL = 18

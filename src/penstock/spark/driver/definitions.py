@@ -62,7 +62,7 @@ class Definitions:
         not given); "arrival" gives rows the time of their batch. Rows may be out of order by up to
         ``disorder`` (``skew`` is another name of it); "auto" adapts the bound to the disorder seen, "auto up
         to 1 minute" has a limit other than 10 minutes. A stream that may fall silent is taken to be at most
-        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only tell the time. A row
+        ``idle_after`` behind the others. Rows whose ``heartbeat`` column is true only advance time. A row
         with a NULL timestamp ends the query, or with ``bad_rows="count"`` is counted and left out.
         ``replace`` replaces a stream of that name.
 

@@ -52,7 +52,7 @@ class Failure(QueryFailed, StreamingQueryException):
 
 
 _told: WeakSet[BaseException] = WeakSet()
-"""Exceptions that a query ends with, so that its exception tells of them."""
+"""Exceptions that a query ends with, which its exception names."""
 
 
 def told_by_spark(function: Called) -> Called:

@@ -87,24 +87,26 @@ class EndEngines(StreamingQueryListener):
         # Of SysStream, whose rows are few and of few queries, nothing is to be split.
         uneven = [s for s in skew(found) if s.advice and s.input != sysstream.NAME]
         unevenly = {("skew", s.query, s.input): s.advice for s in uneven}
-        unevenly |= {("violated", *place): told for place, told in violated(found).items()}
-        return unevenly | {("late", *place): told for place, told in late(found).items()}
+        unevenly |= {("violated", *place): warning for place, warning in violated(found).items()}
+        return unevenly | {("late", *place): warning for place, warning in late(found).items()}
 
     def _silent(self, runs: Iterable[str]) -> dict[Place, str]:
         """Of the inputs that hold results back and have not moved since the last look."""
         before, now = self._held_back, held_back(self._measured(runs))
         self._held_back = {place: time for place, (time, _) in now.items()}
-        return {("silent", *place): told for place, (time, told) in now.items() if before.get(place) == time}
+        return {
+            ("silent", *place): warning for place, (time, warning) in now.items() if before.get(place) == time
+        }
 
     def _measured(self, runs: Iterable[str]) -> Measurements:
         return Measurements(m for run_id in list(runs) for m in self._registry.latest(run_id))
 
     def _say(self, warnings: Mapping[Place, str], again: bool = False) -> None:
         """Warn once of each thing; ``again`` if what is to be said of it has changed."""
-        for what, told in warnings.items():
-            if self._warned.get(what) != told and (again or what not in self._warned):
-                _log.warning("%s", told)
-            self._warned.setdefault(what, told)
+        for what, warning in warnings.items():
+            if self._warned.get(what) != warning and (again or what not in self._warned):
+                _log.warning("%s", warning)
+            self._warned.setdefault(what, warning)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._end(str(event.runId))

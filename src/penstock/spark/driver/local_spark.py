@@ -126,8 +126,8 @@ def _not_started(error: Exception, log: Path | None) -> str:
         if _NO_JAVA.search(line):
             return f"Spark did not start: {line}; install Java 17 or newer, and set JAVA_HOME to it"
     causes = [line for line in reversed(lines) if line.startswith("Caused by:")]
-    told = causes or [line for line in lines if not line.startswith("WARNING")]
-    return f"Spark did not start: {(told or str(error).splitlines())[0]}"
+    reasons = causes or [line for line in lines if not line.startswith("WARNING")]
+    return f"Spark did not start: {(reasons or str(error).splitlines())[0]}"
 
 
 @contextmanager

@@ -51,7 +51,7 @@ from penstock.spark.driver.sinks import Sink, Sinks
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Relay
-from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, told
+from penstock.spark.relay.result import PUBLISHED, Divide, Forward, Publish, published
 from penstock.spark.resident import program
 from penstock.spark.wire.results import Results
 
@@ -183,7 +183,7 @@ class Pipeline:
                 known = self._add(name, text, sink if isinstance(sink, str) else "", history)
             elif _words(known.text) != _words(text):
                 raise PipelineError(
-                    f"pipeline {self.name!r} has a query {name!r} already, with another text: {known.text}; "
+                    f"pipeline {self.name!r} already has a query {name!r} with another text: {known.text}; "
                     f"drop it first, or choose another name"
                 )
             if sink is not None:
@@ -315,7 +315,7 @@ class Pipeline:
         """
         with self._lock:
             if self._runs:
-                raise PipelineError(f"pipeline {self.name!r} runs already; stop it first")
+                raise PipelineError(f"pipeline {self.name!r} is already running; stop it first")
             check_unused(self._directory, self._spark.streams.active)
             self._plan = self._plan or self._fix()
             for name, waiting in list(self._waiting.items()):
@@ -373,7 +373,7 @@ class Pipeline:
     @told_by_spark
     def _publish(self, df: DataFrame, batch: int) -> None:
         """Show a batch's results to readers; drop the queries that failed in it."""
-        found, failed, applied = told(df.collect())
+        found, failed, applied = published(df.collect())
         with self._lock:
             before = self.results.published()
             applied = max(applied, before.commands)

@@ -60,7 +60,7 @@ class Pipelines:
                 raise CatalogError(f"there is no pipeline {name!r}; give checkpoint= and streams= to make it")
             return self._pipelines[known]
         if known is not None and self._pipelines[known].isActive:
-            raise CatalogError(f"pipeline {known!r} runs already; stop it first, or choose another name")
+            raise CatalogError(f"pipeline {known!r} is already running; stop it, or choose another name")
         if isinstance(streams, str) or not streams:
             raise CatalogError(f"pipeline {name!r} needs the streams that it reads, as streams=['S', 'R']")
         if stages not in (None, 1, 2):

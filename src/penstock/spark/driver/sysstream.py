@@ -89,7 +89,7 @@ class SysStreamFrame:
 def read_by(found: pa.Table, filters: Sequence[Expression | None]) -> pa.Table:
     """The rows that some query reads, by the filters of all; None reads every row.
 
-    Those of a query as a whole are always among them: a publication without a row would not tell the time.
+    Those of a query as a whole are always among them: without a row, a publication would not have a time.
     """
     if None in filters or not filters:
         return found
@@ -227,16 +227,16 @@ class Publishers:
         return any(p.readers for p in self._by_directory.values())
 
     def progressed(self, progress: str) -> None:
-        """A batch has ended; ``progress`` is Spark's report in JSON. Each session may tell of it."""
-        told = json.loads(progress)
-        run, seconds = told["runId"], told["durationMs"].get("triggerExecution", 0) / 1000
-        if self._batches.get(run, -1) >= told["batchId"]:
+        """A batch has ended; ``progress`` is Spark's report in JSON. Each session may report it."""
+        report = json.loads(progress)
+        run, seconds = report["runId"], report["durationMs"].get("triggerExecution", 0) / 1000
+        if self._batches.get(run, -1) >= report["batchId"]:
             return
-        self._batches[run] = told["batchId"]
-        brought = [s["description"] for s in told["sources"] if s["numInputRows"]]
+        self._batches[run] = report["batchId"]
+        brought = [s["description"] for s in report["sources"] if s["numInputRows"]]
         for publisher in self._by_directory.values():
             if any(publisher.directory not in d and not d.startswith(_COMMANDS) for d in brought):
-                publisher.note(run, told.get("name") or run, seconds)
+                publisher.note(run, report.get("name") or run, seconds)
         self.publish()
 
     def publish(self) -> None:

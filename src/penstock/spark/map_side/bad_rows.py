@@ -97,8 +97,8 @@ def without_bad_rows(
     named = F.concat(place, F.lit(": "), wrong)
     if policy == "error":
         hint = "" if kind == "table" else f", or declare the {kind} ON BAD ROWS COUNT to leave such rows out"
-        told = F.concat(F.lit(f"{kind} {name!r}: "), named, F.lit(f"; mend it{hint}"))
-        good = df.where(F.when(wrong.isNotNull(), F.raise_error(told).cast("boolean")).otherwise(True))
+        message = F.concat(F.lit(f"{kind} {name!r}: "), named, F.lit(f"; correct it{hint}"))
+        good = df.where(F.when(wrong.isNotNull(), F.raise_error(message).cast("boolean")).otherwise(True))
     else:
         counts = [F.count_if(wrong.isNotNull()).alias("bad_rows"), F.max(named).alias("bad_row")]
         good = df.observe(metric(name), *counts).where(wrong.isNull())

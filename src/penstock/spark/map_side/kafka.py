@@ -250,7 +250,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     state = "is gone" if there is None else f"ends at offset {there}"
                     raise DataError(
                         f"partition {partition} of topic {topic!r} {state}, and the query has read it up to "
-                        f"{offset}: the topic was made anew or lost messages; use a new checkpoint"
+                        f"{offset}: the topic was created again or lost messages; use a new checkpoint"
                     )
 
 
@@ -294,7 +294,7 @@ def _messages(consumer: Any, wanted: Slice, topics: Topics) -> Iterator[list[Any
 def _refuse(error: Any, wanted: Slice, topics: Topics) -> None:
     if error.name() == "_AUTO_OFFSET_RESET":
         raise DataError(
-            f"{_named(wanted)} no longer has offset {wanted.start}, from which the query has to go on: Kafka "
+            f"{_named(wanted)} no longer has offset {wanted.start}, where the query must continue: Kafka "
             "deleted messages that were not read; use a new checkpoint, and a longer retention"
         )
     if not error.retriable() and error.name() not in _PASSING:

@@ -26,7 +26,7 @@ def read(
     given = {_option(name, what): value for name, value in options.items()}
     format_ = given.get("format", "json").lower()
     if format_ not in FORMATS:
-        raise CatalogError(f"{what}: the format {format_!r} is none of {', '.join(FORMATS)}")
+        raise CatalogError(f"{what}: the format {format_!r} is unknown; use one of {', '.join(FORMATS)}")
     prefix = PREFIX if format_ == "json" else ""
     own = [f.name.removeprefix(prefix) for f in schema if f.name.startswith(prefix)]
     message = _message_type()

@@ -116,8 +116,8 @@ class Packer:
         if ts.null_count:
             raise DataError(
                 f"stream {self.stream!r}: {ts.null_count} of {len(ts)} rows have a NULL timestamp, the first "
-                f"of them is {self._shown(rows, ts.is_null())}; mend them, or declare the stream ON BAD ROWS "
-                "COUNT to leave such rows out and count them"
+                f"of them is {self._shown(rows, ts.is_null())}; correct them, or declare the stream ON BAD "
+                "ROWS COUNT to leave such rows out and count them"
             )
         bounds = pc.min_max(ts)
         return bounds["min"].as_py(), bounds["max"].as_py()
@@ -142,7 +142,7 @@ class Packer:
             unmarked = rows.column(SIGN).is_null()
             raise DataError(
                 f"relation {self.stream!r}: {rows.column(SIGN).null_count} rows are marked neither '+' nor "
-                f"'-', the first of them is {self._shown(rows, unmarked)}; mend the column that CHANGE BY "
+                f"'-', the first of them is {self._shown(rows, unmarked)}; correct the column that CHANGE BY "
                 "names"
             )
         shown = [n for n in names if n != KEEP and not n.startswith((PART, "__key"))]

@@ -105,7 +105,7 @@ class ParquetPacker:
             row = before + time.is_null().index(True).as_py() + 1
             raise DataError(
                 f"stream {self.packer.stream!r}: {path}, row {row}: column {self.columns[0].name!r} is NULL; "
-                "mend it, or declare the stream ON BAD ROWS COUNT to leave such rows out"
+                "correct it, or declare the stream ON BAD ROWS COUNT to leave such rows out"
             )
 
 
@@ -157,7 +157,9 @@ def _found(path: str, there: pa.Schema, name: str) -> str | None:
         return name
     alike = [n for n in there.names if n.casefold() == name.casefold()]
     if len(alike) > 1:
-        raise DataError(f"{path} has the columns {', '.join(alike)}, which of them is {name!r}?")
+        raise DataError(
+            f"{path} has the columns {', '.join(alike)}, which all match {name!r}; keep one of them"
+        )
     return alike[0] if alike else None
 
 

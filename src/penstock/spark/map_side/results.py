@@ -173,7 +173,8 @@ class ResultsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start > now.next:
             raise DataError(
                 f"query {self.query.query!r} has results up to batch {now.next - 1}, and the reader has read "
-                f"up to batch {start - 1}: the pipeline was started anew; use a new checkpoint for the reader"
+                f"up to batch {start - 1}: the pipeline was started with a new checkpoint; use a new one for "
+                "the reader, too"
             )
 
     def _gone(self, batch: int) -> DataError:

@@ -66,11 +66,11 @@ class Latest(AccumulatorParam[Published]):
 class Finish(Protocol):
     """Converts an engine's answer to what the processor returns to Spark.
 
-    ``commands`` are passed on, and so is ``told``, what an earlier stage has to tell the driver.
+    ``commands`` are passed on, and so are ``notices``, the rows of an earlier stage for the driver.
     """
 
     def __call__(
-        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+        self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """Frames; none if there is nothing to return. No result: there was only something to pass on."""
 
@@ -122,16 +122,16 @@ class Relay(StatefulProcessor):
         from penstock.spark.wire.record import Record
 
         finish = cast(Finish, pickle.loads(self._finish))
-        items, commands, told = received(rows)
-        if told and not items and not commands:
-            yield from finish(None, (), told)
+        items, commands, notices = received(rows)
+        if notices and not items and not commands:
+            yield from finish(None, (), notices)
             return
         log, engine_id = StateLog(self.entries, self.fingerprint), self._engine_id(partition)
         visit = Visit(log, self.program, engine_id, self.memory)
         result = visit.step(Record.of(items, commands))
         self._publish(visit.engine_id, together(result.head["measured"], visit.log.measured()))
         # All partitions of a stage get the same commands, so one of them passes them on.
-        yield from finish(result, () if partition else commands, told)
+        yield from finish(result, () if partition else commands, notices)
         freeze_loaded_objects()
 
     def _publish(self, engine: EngineId, readings: bytes) -> None:

@@ -28,7 +28,7 @@ class Forward:
     keys: tuple[int, ...]
 
     def __call__(
-        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+        self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """A row per blob, and one per command and partition."""
         assert result is not None
@@ -59,7 +59,7 @@ class Rows:
     kind: str
 
     def __call__(
-        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+        self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """Arrow columns wrapped as pandas ones: pyspark converts them back without a copy."""
         import pandas as pd
@@ -75,27 +75,27 @@ class Rows:
 
 @dataclass(frozen=True)
 class Publish:
-    """The results of a pipeline's queries, written to a file, of which the driver is told.
+    """The results of a pipeline's queries, written to a file whose name goes to the driver.
 
-    Only one partition tells which commands were applied; all apply the same.
+    Only one partition reports which commands were applied; all apply the same.
     """
 
     results: Results
 
     def __call__(
-        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+        self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """Rows in the columns of ``PUBLISHED``: a file, what it holds, who failed, the last command."""
         import pandas as pd
 
-        rows = [tuple(json.loads(text[len(TOLD) :])) for text in told]
+        rows = [tuple(json.loads(text[len(NOTICE) :])) for text in notices]
         if result is not None:
             rows += self.rows(result.head["places"], result.body, commands)
         if rows:
             yield pd.DataFrame(rows, columns=["file", "contents", "failed", "commands"])
 
     def rows(self, places: Any, body: Any, commands: Sequence[Command]) -> list[tuple[str, str, str, int]]:
-        """The row about what a step returned, if there is anything to tell."""
+        """The row about what a step returned, if there is anything to report."""
         contents, failed = places
         last = max((c.sequence for c in commands), default=0)
         if not (contents or failed or last):
@@ -108,14 +108,14 @@ class Publish:
 class Divide:
     """The output of a pipeline's first stage: elements for the second, and results as ``Publish`` has them.
 
-    What is told of results goes through the second stage to the driver, since a Spark query has one output.
+    Reports of results go through the second stage to the driver, since a Spark query has one output.
     """
 
     forward: Forward
     publish: Publish
 
     def __call__(
-        self, result: Message | None, commands: Sequence[Command], told: Sequence[str] = ()
+        self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """The rows of ``Forward``, and those of ``Publish`` for the second stage to pass on."""
         assert result is not None
@@ -123,18 +123,18 @@ class Divide:
         rest = memoryview(result.body)[sum(size for _, _, size in places) :]
         rows = self.forward.rows(places, result.body, commands)
         for row in self.publish.rows(results, rest, ()):
-            rows.append((self.forward.keys[0], TOLD + json.dumps(row), b""))
+            rows.append((self.forward.keys[0], NOTICE + json.dumps(row), b""))
         if rows:
             yield _addressed(rows)
 
 
-TOLD = "told "
+NOTICE = "notice "
 """The beginning of an envelope that a stage passes on: a row for the driver."""
 PUBLISHED = "file STRING, contents STRING, failed STRING, commands BIGINT"
-"""The rows that tell the driver of files."""
+"""The columns of the rows that name files to the driver."""
 
 
-def told(rows: Sequence[Row]) -> tuple[dict[str, list[Piece]], dict[str, str], int]:
+def published(rows: Sequence[Row]) -> tuple[dict[str, list[Piece]], dict[str, str], int]:
     """What the tasks of a batch report: results by query, failures by query, the last command."""
     found: dict[str, list[Piece]] = {}
     failed: dict[str, str] = {}

@@ -89,7 +89,7 @@ class Control:
             raise _damaged("its control is not readable") from None
         check_format(fields)
         if fields.pop("header") != zlib.crc32(header):
-            raise _damaged("the header of its log has another checksum")
+            raise _damaged("the header of its log has a wrong checksum")
         snapshot, tables = fields.pop("snapshot"), fields.pop("tables", None)
         return Control(
             Fingerprint.from_json(fields.pop("fingerprint")),
@@ -241,7 +241,7 @@ class StateLog:
         if len(data) != stored.size:
             raise _damaged(f"entry {stored.step} of the log has {len(data)} of {stored.size} bytes")
         if zlib.crc32(data) != stored.checksum:
-            raise _damaged(f"entry {stored.step} of the log has another checksum")
+            raise _damaged(f"entry {stored.step} of the log has a wrong checksum")
         return memoryview(data)
 
     def _remove(self, steps: Sequence[Stored]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.command import Command
 from penstock.errors import EngineError
-from penstock.spark.relay.result import TOLD
+from penstock.spark.relay.result import NOTICE
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.resident import connection
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, spark_ancestors
@@ -25,16 +25,16 @@ def received(
     frames: Iterable[pd.DataFrame],
 ) -> tuple[list[tuple[Envelope, bytes]], list[Command], list[str]]:
     """The blobs of a batch, its commands, and what is to be passed on."""
-    items, commands, told = [], [], []
+    items, commands, notices = [], [], []
     for frame in frames:
         for envelope, data in zip(frame["envelope"], frame["blob"], strict=True):
-            if envelope.startswith(TOLD):
-                told.append(envelope)
+            if envelope.startswith(NOTICE):
+                notices.append(envelope)
             elif is_command(envelope):
                 commands.append(command_from_json(envelope))
             else:
                 items.append((Envelope.from_json(envelope), data))
-    return items, commands, told
+    return items, commands, notices
 
 
 class Visit:

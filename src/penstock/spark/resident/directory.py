@@ -156,7 +156,7 @@ def too_large(engine_id: EngineId, limit: int | None = None) -> PenstockError:
     which = "the machine has" if limit is None else f"penstock.engine_memory = {_mb(limit)} allows"
     return DataError(
         f"the engine of {engine_id} needs more memory than {which}; raise the limit, use smaller windows, "
-        "or start the query anew with more partitions"
+        "or start the query with more partitions and a new checkpoint"
     )
 
 

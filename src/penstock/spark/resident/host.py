@@ -153,7 +153,7 @@ class Host:
                 self._forget(engine_id)
 
     def _end_those_too_large(self) -> None:
-        """End engines above their limit; their relays ask for new ones, and are told why there is none.
+        """End engines above their limit; their relays ask for new ones, and get the reason why there is none.
 
         From outside, since a compiled kernel lets no other code of its process run, and allocations that
         fail under a limit of the system end a process without a word.

@@ -82,7 +82,7 @@ class Result:
 class Results:
     """The results of all roots, for a file: compressed IPC streams, one after another.
 
-    The relay is told of each root with results its name, rows and bytes, and of those that failed why.
+    The relay gets the name, rows and bytes of each root with results, and the reasons of those that failed.
     """
 
     def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
@@ -134,7 +134,7 @@ class Downstream:
 class Onward:
     """The roots of a pipeline's first stage: elements for the second stage, and results for a file.
 
-    The relay is told the places of the blobs, which come first, and of the results as by ``Results``.
+    The relay gets the places of the blobs, which come first, and what ``Results`` reports.
     """
 
     partitions: int
@@ -148,8 +148,8 @@ class Onward:
                 places += there
                 blobs += parts
         shown = {name: root for name, root in output.roots.items() if root.by is None}
-        told, files = Results()(replace(output, roots=shown), partition)
-        return (places, told), [*blobs, *files]
+        results, files = Results()(replace(output, roots=shown), partition)
+        return (places, results), [*blobs, *files]
 
 
 @dataclass(frozen=True)
