@@ -11,6 +11,7 @@ from typing import Any
 import local_host
 import oracle
 from local_host import Manner
+from own_aggregates import OWN
 from strategies import Case
 
 import penstock
@@ -25,7 +26,7 @@ class Skip(Exception):
 def check(case: Case, expected: list[oracle.Change] | None = None, **how: Any) -> None:
     """``penstock.evaluate`` gives the oracle's changes, in the order of time and net per instant."""
     expected = expect(case) if expected is None else expected
-    how = {**how, "constraints": case.constraints}
+    how = {**how, "constraints": case.constraints, **({"functions": OWN} if "own_" in case.cql else {})}
     actual = penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, **how)
     actual = without_bounds(actual, case)
     compare(actual, expected, case, f"{case}\n{how or ''}")

@@ -19,7 +19,9 @@ _WORDS = (
     "HAVING", "ROLLUP", "CUBE", "GROUPING SETS", "SELECT DISTINCT", "LIMIT", "OFFSET", "QUALIFY", "UNION",
     "INTERSECT", "EXISTS", "WITHIN MEMORY", "WITHIN RATE", "MAXIMIZE", "SAMPLE", "INTERVAL", "WINDOW",
     "DWINDOW", "RIGHT JOIN", "LEFT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN",
-    "RIGHT SEMI JOIN",
+    "RIGHT SEMI JOIN", "RIGHT ANTI JOIN", "NATURAL", "CREATE STREAM", "AT TIME ZONE", "ROW_NUMBER", "RANK",
+    "DENSE_RANK", "IGNORE NULLS", "PERCENTILE_CONT", "SOME", "COVAR_SAMP", "DISTINCT FROM", "ILIKE",
+    "LIKE ANY", "LIKE ALL",
 )  # fmt: skip
 FORMS = {
     **{f"[{name}": rf"\[{name}\b" for name in ("NOW", "RANGE", "ROWS", "TUMBLE", "HOP", "SESSION")},
@@ -45,6 +47,10 @@ FORMS = {
     "a subquery in ON": r" ON [^)]*\(SELECT",
     "a subquery in an aggregate": r"SUM\(CASE WHEN [^;]*SELECT",
     "a difference of times": r"\([\w.]+\.[mnz]\w* - [\w.]+\.[mnz]",
+    "(a, b) IN (SELECT": r"\([\w.]+, [\w.]+\) (NOT )?IN \(SELECT",
+    "(a, b) IN ((": r"\([\w.]+, [\w.]+\) (NOT )?IN \(\(",
+    "a list in an order": r"(COLLECT_LIST|STRING_AGG)\([^()]*ORDER BY",
+    "an aggregate of one's own": r"\bown_\w+\(",
     "COUNT(DISTINCT a, b)": r"COUNT\(DISTINCT [^()]+, ",
     "CAST of a time": r"CAST\([\w.]+ AS (STRING|TIMESTAMP)",
 }

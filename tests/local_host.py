@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from own_aggregates import own_definitions
 from strategies import Case
 from strategies.data import LAST_INSTANT
 
@@ -153,6 +154,7 @@ class Hasty(Exception):
 def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     """The plan of a case's query."""
     catalog: dict[str, Any] = {n: definition(n, s, case, manner) for n, s in case.schemas.items()}
+    catalog |= own_definitions()
     *views, query = parse(case.cql)
     for view in views:
         assert isinstance(view, CreateView)

@@ -29,6 +29,14 @@ FORMS = {
     "MAX_BY 2": "LAST ( {0} ORDER BY {1} , {0} NULLS FIRST ) FILTER ( WHERE {1} IS NOT NULL AND {where} )",
     "FIRST 1": f"FIRST ( {{0}} ORDER BY {TIME} , {{0}} NULLS FIRST ) {{filter}}",
     "LAST 1": f"LAST ( {{0}} ORDER BY {TIME} , {{0}} NULLS FIRST ) {{filter}}",
+    "OWN_SUM 1": "SUM ( {0} ) {filter}",
+    "OWN_SUM DISTINCT 1": "SUM ( DISTINCT {0} ) {filter}",
+    "OWN_DOT 2": "SUM ( {0} * {1} ) {filter}",
+    "OWN_SPAN 1": "( MAX ( {0} ) {filter} - MIN ( {0} ) {filter} )",
+    "LAST 2": f"LAST ( {{0}} ORDER BY {TIME} , {{0}} ) FILTER ( WHERE {{0}} IS NOT NULL AND {{where}} )",
+    "STRING_AGG ORDERED 2": "STRING_AGG ( {0} , {1} ORDER BY {order} , {0} ) {filter}",
+    "COLLECT_LIST ORDERED 1": "COALESCE ( LIST ( {0} ORDER BY {order} , {0} ) "
+    "FILTER ( WHERE {0} IS NOT NULL AND {where} ) , [ ] )",
     "FIRST 2": f"FIRST ( {{0}} ORDER BY {TIME} , {{0}} ) FILTER ( WHERE {{0}} IS NOT NULL AND {{where}} )",
     "STRING_AGG 2": f"STRING_AGG ( {{0}} , {{1}} ORDER BY {TIME} , {{0}} ) {{filter}}",
     "STRING_AGG DISTINCT 2": "STRING_AGG ( DISTINCT {0} , {1} ORDER BY {0} ) {filter}",
@@ -75,9 +83,10 @@ def _call(words: list[str], at: int) -> tuple[list[str], int] | None:
     shut = closed_at(words, at + 1)
     inside = words[at + 2 : shut]
     distinct = inside[:1] == ["DISTINCT"]
+    inside, order = _ordered(inside) if words[at].upper() in ("COLLECT_LIST", "STRING_AGG") else (inside, [])
     arguments = [in_duckdb(a) for a in _arguments(inside[distinct:])]
     name = words[at].upper()
-    name += f" DISTINCT {len(arguments)}" if distinct else f" {len(arguments)}"
+    name += " DISTINCT" * distinct + " ORDERED" * bool(order) + f" {len(arguments)}"
     form = FORMS.get(name)
     if form is None:
         return None
@@ -85,7 +94,16 @@ def _call(words: list[str], at: int) -> tuple[list[str], int] | None:
     if [w.upper() for w in words[end : end + 3]] == ["FILTER", "(", "WHERE"]:
         last = closed_at(words, end + 1)
         condition, end = ["(", *in_duckdb(words[end + 3 : last]), ")"], last + 1
-    return list(_filled(form, arguments, condition)), end
+    return list(_filled(form.replace("{order}", " ".join(order)), arguments, condition)), end
+
+
+def _ordered(words: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments of a list, and its order, in which NULL comes first, or with DESC last."""
+    if "ORDER" not in words:
+        return words, []
+    at = words.index("ORDER")
+    order = words[at + 2 :]
+    return words[:at], [*order, "NULLS", "LAST" if order[-1:] == ["DESC"] else "FIRST"]
 
 
 def _filled(form: str, arguments: list[list[str]], condition: list[str]) -> Iterator[str]:

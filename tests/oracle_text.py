@@ -20,6 +20,19 @@ WITHIN = re.compile(
 )
 ENDS_FROM = set("WHERE GROUP HAVING QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT SELECT".split())
 OF_RIGHT = re.compile(r"(\w+(?: \[[^\]]*\])? AS \w+) RIGHT (SEMI|ANTI) JOIN (\w+(?: \[[^\]]*\])? AS \w+)")
+_TWO = r"\(((?:[^(),]|'[^']*')+), ((?:[^(),]|'[^']*')+)\)"
+OTHERWISE = (
+    (re.compile(rf"{_TWO} (NOT )?IN \({_TWO}, {_TWO}\)"),  # as of structs: NULL equals NULL
+     r"\3((\1 IS NOT DISTINCT FROM \4 AND \2 IS NOT DISTINCT FROM \5) OR "
+     r"(\1 IS NOT DISTINCT FROM \6 AND \2 IS NOT DISTINCT FROM \7))"),
+    (re.compile(rf"([\w.]+) (NOT )?LIKE ANY {_TWO}"), r"(\1 \2LIKE \3 OR \1 \2LIKE \4)"),
+    (re.compile(rf"([\w.]+) (NOT )?LIKE ALL {_TWO}"), r"(\1 \2LIKE \3 AND \1 \2LIKE \4)"),
+    (re.compile(r"(FIRST|LAST)\(([\w.]+)\) IGNORE NULLS"), r"\1(\2, TRUE)"),
+    (re.compile(r" NATURAL (JOIN|LEFT JOIN|FULL JOIN) (.*?) /\* by (.*?) \*/"), r" \1 \2 USING (\3)"),
+    (re.compile(r"AT TIME ZONE ('[^']*') /\* of an instant \*/"), r"AT TIME ZONE 'UTC' AT TIME ZONE \1"),
+    (re.compile(r"AT TIME ZONE ('[^']*') /\* of a clock \*/"), r"AT TIME ZONE \1 AT TIME ZONE 'UTC'"),
+)  # fmt: skip
+"""What DuckDB does not have or means otherwise, as random queries write it, and what means the same there."""
 BETWEEN = {"WINDOW", "DWINDOW"}
 JOINS = {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "NATURAL", "SEMI", "ANTI", "ON", "USING"}
 NOT_AN_ALIAS = ENDS_FROM | JOINS | BETWEEN
@@ -76,9 +89,11 @@ def take_apart(cql: str) -> Query:
 def plain(cql: str) -> str:
     """One query, with views in place of their names, and without budgets, which are large enough."""
     cql = OF_RIGHT.sub(r"\3 \2 JOIN \1", cql)  # while views are names
+    for form, instead in OTHERWISE:
+        cql = form.sub(instead, cql)
     *definitions, query = cql.strip().rstrip(";").split("; ")
     for definition in reversed(definitions):
-        view = re.fullmatch(r"CREATE VIEW (\w+)(?: \((.*?)\))? AS (.*)", definition, re.DOTALL)
+        view = re.fullmatch(r"CREATE (?:VIEW|STREAM) (\w+)(?: \((.*?)\))? AS (.*)", definition, re.DOTALL)
         assert view is not None
         text = _renamed(view[3], re.findall(r"(\w+) /\* of (\w+) \*/", view[2] or ""))
         query = re.sub(rf"\b{view[1]}\b", lambda _, text=text: f"({text})", query)
@@ -212,14 +227,19 @@ class Scanner:
         elif word == ")":
             self._close(self.frames.pop())
         elif upper == "FROM":
-            frame.in_from = True
+            frame.in_from = frame.in_from or not self._compares()
         elif upper in ENDS_FROM:
             frame.in_from = frame.in_with = False
         elif upper == "WITH":
             frame.in_with = True
         if frame.in_with and (upper == "WITH" or word == ","):
             self.common.add(self.words[self.position].lower())
-        return upper in ("FROM", "JOIN") or (word == "," and frame.in_from)
+        of_from = upper == "FROM" and not self._compares()
+        return of_from or upper == "JOIN" or (word == "," and frame.in_from)
+
+    def _compares(self) -> bool:
+        """Whether the FROM just read is that of IS DISTINCT FROM."""
+        return len(self.out) > 1 and self.out[-2].upper() == "DISTINCT"
 
     def _named(self, name: str) -> None:
         alias, window = self._alias(name)

@@ -21,6 +21,7 @@ from local_host import (
     steps_of,
     table_rows,
 )
+from own_aggregates import own_definitions
 from restless import PLANNERS, planned_by
 from strategies import Case, Choices, draw_queries
 from strategies.constraints import obeying
@@ -275,7 +276,7 @@ class PipelineRun:
 
 
 def _bound(text: str, catalog: dict[str, Any]) -> Query | None:
-    known = dict(catalog)
+    known = {**catalog, **own_definitions()}
     *views, query = parse(text)
     try:
         for view in views:

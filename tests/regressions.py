@@ -100,6 +100,15 @@ REGRESSIONS: dict[str, Case] = {
         },
         {"S": "a INT", "R": "a INT"},
     ),
+    "a partition's row window also has its columns of rows that a constraint counts": Case(
+        "SELECT S.k AS c0, T.k AS c1 FROM S [ROWS 4], T [PARTITION BY k ROWS 1] WHERE T.r = S.k",
+        {
+            "S": [(t, {"k": k}) for t, k in enumerate((1, 0, 3, 2, 5, 4), start=4)],
+            "T": [(1, {"k": 0, "r": 0}), (5, {"k": None, "r": 1}), (7, {"k": 5, "r": 0})],
+        },
+        {"S": "k INT", "T": "k INT, r INT"},
+        constraints={"T": "CLUSTERED BY (r) WITHIN 1 ROWS"},
+    ),
     "an estimate of infinite values from a sample of all rows is exact": Case(
         "SELECT SUM(r0.y) AS c0, AVG(r0.y) AS c1 FROM T [RANGE 2] AS r0, T [RANGE 2] AS r1 "
         "WHERE r0.a = r1.a GROUP BY r0.a WITHIN MEMORY 900 ROWS SAMPLE UNIFORM",

@@ -125,6 +125,26 @@ def test_units_and_quoting() -> None:
     assert query.sql == "SELECT a.x , '[NOW] FROM b, c' FROM {0} AS a , {1} AS T WHERE f ( a , T.b ) >= 1.5"
 
 
+def test_is_distinct_from_is_no_from_clause() -> None:
+    query = oracle_text.take_apart(
+        "SELECT a.k FROM S [NOW] AS a JOIN T AS b ON a.k IS DISTINCT FROM b.k, U [NOW] AS c "
+        "WHERE c.k IS NOT DISTINCT FROM 1 AND (a.k, b.k) IN ((1, NULL), (2, 'x'))"
+    )
+    assert [item.source for item in query.items] == ["S", "T", "U"]
+    assert "IN" not in query.sql.split() and query.sql.count("IS NOT DISTINCT FROM") == 5
+
+
+def test_what_duckdb_says_otherwise() -> None:
+    said = {
+        "s NOT LIKE ALL ('a%', 'b')": "( s NOT LIKE 'a%' AND s NOT LIKE 'b' )",
+        "COLLECT_LIST(a ORDER BY b DESC)": "LIST ( ( a ) ORDER BY b DESC NULLS LAST , ( a ) )",
+        "own_sum(DISTINCT a)": "SUM ( DISTINCT ( a ) )",
+        "m AT TIME ZONE 'Asia/Kolkata' /* of a clock */": "AT TIME ZONE 'Asia/Kolkata' AT TIME ZONE 'UTC'",
+    }
+    for cql, sql in said.items():
+        assert sql in oracle_text.take_apart(f"SELECT {cql} AS x FROM S").sql, cql
+
+
 def test_differences_are_shown() -> None:
     oracle.assert_same([(1, "+", {"a": 0.1 + 0.2})], [(1, "+", {"a": 0.3})])
     with pytest.raises(AssertionError, match=r"(?s)query.*1  missing     \+ .*1.*unexpected  - "):

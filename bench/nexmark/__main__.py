@@ -8,6 +8,7 @@ and Python workers' and engines' where there are some.
 
     penstock bench nexmark [--queries q3,q5] [--events 200000] [--json]
     penstock bench nexmark --append FILE [--minutes 7]    # in pieces: the queries that FILE does not have yet
+    penstock bench nexmark --flink PYTHON                 # also Flink, in an environment with apache-flink
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from bench.nexmark import flink
 from bench.nexmark.answers import QUERIES
 from bench.nexmark.spark_frames import FRAMES, UPDATED, WITHOUT
 from bench.nexmark.verify import BATCHES, ROCKSDB, VERIFIED, Files, verify
@@ -45,7 +47,9 @@ def main(argv: list[str] | None = None) -> None:
     options = _options(argv)
     console = Console(stderr=options.json or options.markdown)
     mark()
-    done = _done(options)
+    if options.flink:
+        flink.check(options.flink)
+    done, wanted = _done(options), options.queries
     options.queries = [q for q in options.queries if q not in done]
     with tempfile.TemporaryDirectory(prefix="penstock-nexmark-") as directory:
         spark = local_spark(CORES, Path(directory) / "spark.log")
@@ -53,8 +57,14 @@ def main(argv: list[str] | None = None) -> None:
             result = _run(spark, Path(directory), options, console, done)
         finally:
             spark.stop()
+        if options.flink:
+            _on_flink(Path(directory) / "flink", [q for q in wanted if q in result], options, result, console)
+        else:
+            console.print(flink.ABSENT, highlight=False)
     result = {q: result[q] for q in QUERIES if q in result}
     console.print(_table(result, options))
+    if any("flink" in found for found in result.values()):
+        console.print(_flink_table(result))
     if options.json:
         print(json.dumps({"events": options.events, "queries": result}, indent=2))
     elif options.markdown:
@@ -78,6 +88,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     add("--batches", type=int, default=4, help="batches that count (default %(default)s)")
     add("--append", type=Path, metavar="FILE", help="JSON of earlier runs, which this one adds to")
     add("--minutes", type=float, default=float("inf"), help="begin no query after so many")
+    add("--flink", type=Path, metavar="PYTHON", help="of an environment that has apache-flink")
     add("--alone", action="store_true", help="Penstock without Spark's own queries")
     add("--json", action="store_true", help="print JSON on standard output, the table on standard error")
     add("--markdown", action="store_true", help="print the table of the documentation")
@@ -125,6 +136,20 @@ def _run(
         rates = ", ".join(f"{name} {f['events_per_second']:,} events/s" for name, f in found.items())
         console.print(f"{query} ({number} of {len(options.queries)}): {rates}; {said}", highlight=False)
     return result
+
+
+def _on_flink(
+    root: Path, wanted: list[str], options: argparse.Namespace, result: dict[str, Found], console: Console
+) -> None:
+    """Add what Flink takes for the queries that it has not run yet."""
+    slices = options.warmup + options.batches
+    wanted = [q for q in wanted if "flink" not in result[q]]
+    flink.write(root, NexmarkWorkload(options.rate, options.events), slices)
+    for query, found in flink.run(options.flink, root, wanted, slices * options.events):
+        result[query]["flink"] = found
+        console.print(f"{query}: flink {found['events_per_second']:,} events/s", highlight=False)
+        if options.append:
+            _write(options, result)
 
 
 def _warm(files: Files, session: Session, options: argparse.Namespace) -> None:
@@ -235,6 +260,34 @@ def _table(result: dict[str, Found], options: argparse.Namespace) -> Table:
     for query, found in result.items():
         table.add_row(*_cells(query, found))
     return table
+
+
+FLINK_HEADS = ("query", "Flink events/s", "CPU s per million")
+
+
+def _flink_cells(result: dict[str, Found]) -> list[list[str]]:
+    measured = [(q, found["flink"]) for q, found in result.items() if "flink" in found]
+    return [[q, f"{f['events_per_second']:,}", f"{f['cpu_per_million']:.1f}"] for q, f in measured]
+
+
+def _flink_table(result: dict[str, Found]) -> Table:
+    table = Table(title="Flink, over the same rows as CSV files", title_justify="left")
+    for head in FLINK_HEADS:
+        table.add_column(head, justify="left" if head == "query" else "right")
+    for cells in _flink_cells(result):
+        table.add_row(*cells)
+    return table
+
+
+def flink_markdown(result: dict[str, Found]) -> str:
+    """Its table in the documentation; nothing if it was not measured."""
+    rows = _flink_cells(result)
+    lines = [
+        f"| {' | '.join(FLINK_HEADS)} |",
+        "| --- | ---: | ---: |",
+        *(f"| {' | '.join(r)} |" for r in rows),
+    ]
+    return "\n".join(lines) if rows else ""
 
 
 def markdown(result: dict[str, Found]) -> str:

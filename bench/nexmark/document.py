@@ -50,11 +50,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path)
     given = parser.parse_args().results
     if given:
-        from bench.nexmark.__main__ import markdown
+        from bench.nexmark.__main__ import flink_markdown, markdown
 
         result = json.loads(given.read_text())
         told = f"Batches of {result['events']:,} events.\n\n"
-        PAGE.write_text(page(f"\n{told}{markdown(result['queries'])}\n\n"))
+        tables = [markdown(result["queries"]), flink_markdown(result["queries"])]
+        figures = "\n\n".join(table for table in tables if table)
+        PAGE.write_text(page(f"\n{told}{figures}\n\n"))
     else:
         PAGE.write_text(page(kept()))
 

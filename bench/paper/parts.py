@@ -100,7 +100,8 @@ PARTS = (
         "ch6",
         "Thesis, chapter 6: constraints on streams",
         "Joins of generated streams that obey constraints but for k rows (section 6.5), with and without "
-        "using them. Memory is rows kept in the stores of the windows.",
+        "using them. Memory is rows kept in the stores of the windows, and the keys of No components, three "
+        "of which count as a row of 24 bytes.",
         (
             "Constraints are declared. SWJ is the same join with `SET penstock.constraints = 'off'`; its "
             "filters are below the windows, so it keeps no row that fails one.",

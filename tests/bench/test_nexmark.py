@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from bench.nexmark.__main__ import Spent
+from bench.nexmark import flink
+from bench.nexmark.__main__ import Spent, flink_markdown
 from bench.nexmark.answers import BY_ARRIVAL, EXAMPLES, QUERIES, SQL, answer, cql, net
 from bench.nexmark.document import PAGE, kept, page
 from bench.nexmark.spark_frames import FRAMES, WITHOUT
 from penstock.cli.main import app
 from penstock.cql import split
+from penstock.errors import PenstockError
 from penstock.spark.driver.session import Session
 from penstock.workloads.files import StreamDirectory, write_slices
 from penstock.workloads.nexmark import DDL, NexmarkWorkload, side_input
@@ -122,3 +126,33 @@ def test_cpu_and_memory_are_told_of_the_batches_that_were_seen(monkeypatch: pyte
     spent.note(6)
     assert spent.per_batch() == (40.0 - 10.0) / 6
     assert spent.held() == 300
+
+
+def test_flink_runs_in_an_environment_of_its_own(tmp_path: Path) -> None:
+    flink.write(tmp_path, NexmarkWorkload(rate=50, events=100), 2)
+    assert len(list((tmp_path / "bid").iterdir())) == 2
+    row = (tmp_path / "bid" / "000000.csv").read_text().splitlines()[0]
+    assert '2023-11-14 22:13:20.080,"' in row, "milliseconds, without a zone"
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncat > "$2/queries.json"\necho starting\n' + FLINK_SAYS)
+    python.chmod(0o755)
+    found = dict(flink.run(python, tmp_path, ["q0", "q6", "q12", "q13"], 1000))
+    assert found == {"q0": {"events_per_second": 2000, "cpu_per_million": 250.0}}
+    assert set(json.loads((tmp_path / "queries.json").read_text())) == {"q0"}
+    both = {"q0": {"penstock": {}, "flink": found["q0"]}, "q6": {"penstock": {}}}
+    assert flink_markdown(both).splitlines()[2:] == ["| q0 | 2,000 | 250.0 |"]
+    assert flink_markdown({"q6": {"penstock": {}}}) == ""
+
+
+FLINK_SAYS = 'echo \'{"query": "q0", "seconds": 0.5, "cpu_seconds": 0.25}\'\n'
+
+
+def test_a_python_without_flink_is_told(tmp_path: Path) -> None:
+    for python, said in [(Path(sys.executable), "has no apache-flink"), (tmp_path / "no", "cannot be run")]:
+        with pytest.raises(PenstockError, match=said):
+            flink.check(python)
+    failing = tmp_path / "python"
+    failing.write_text('#!/bin/sh\ncat > /dev/null\necho \'{"query": "q2", "error": "no such column"}\'\n')
+    failing.chmod(0o755)
+    with pytest.raises(PenstockError, match="q2 on Flink: no such column"):
+        list(flink.run(failing, tmp_path, ["q2"], 100))

@@ -32,10 +32,14 @@ class Run:
 
     def put(self, stream: str, *row: int | None) -> list[tuple[Any, ...]]:
         """One row of a stream; returns the values of the results that enter."""
-        self.now += 1
-        schema = self.schemas[stream]
-        columns = [pa.array([value], f.type) for value, f in zip(row, schema, strict=True)]
-        batch = pa.RecordBatch.from_arrays([pa.array([self.now], pa.int64()), *columns], [TS, *schema.names])
+        return self.put_many(stream, row)
+
+    def put_many(self, stream: str, *rows: tuple[int | None, ...]) -> list[tuple[Any, ...]]:
+        """Rows of a stream, a tick each, in one step."""
+        schema, times = self.schemas[stream], range(self.now + 1, self.now + 1 + len(rows))
+        self.now += len(rows)
+        columns = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays([pa.array(times, pa.int64()), *columns], [TS, *schema.names])
         parts = [*self._run.step({stream: batch}), *self._run.end(self.now)]
         found = [c for part in parts for c in changes(part, self.plan.schema.names)]
         return [tuple(values.values()) for _, sign, values in found if sign == "+"]

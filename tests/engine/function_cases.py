@@ -164,6 +164,10 @@ FORMATS = (
 _FORMATS: list[Expression] = [
     *(call("date_format", C["ts"], text(f), type=STRING) for f in FORMATS),
     call("date_format", cast(C["a"], TIMESTAMP), text("d/M/y"), type=STRING),
+    *(call(name, call("date_format", C["ts"], text(f), type=STRING), text(f), type=TIMESTAMP)
+      for name in ("to_timestamp", "try_to_timestamp")
+      for f in ("yyyy-MM-dd HH:mm:ss.SSSSSS", "MMM d yyyy h:m a")),
+    call("try_to_timestamp", C["s"], text("yyyy-MM-dd"), type=TIMESTAMP),
     *(call("from_unixtime", J, text(f), type=STRING) for f in FORMATS[:2]),
     *(call("next_day", cast(C["ts"], DATE), text(d), type=DATE) for d in ("Mo", "SUN", "thursday")),
     *(call("months_between", C["ts"], lit(dt.datetime(2023, m, 28, 5, 6, 7, tzinfo=dt.UTC), TIMESTAMP),

@@ -294,9 +294,24 @@ def test_membership_agrees_with_python() -> None:
         for row, (n, _) in enumerate(beside.tolist())
     )
     assert beside[:, 1].tolist() == [int(some[:row][one[:row] == one[row]].sum()) for row in some]
-    keys = random.integers(0, 9, (60, 2))
+    keys, new = random.integers(0, 9, (60, 2)), np.arange(60) >= 45
     again = [tuple(k) in set(map(tuple, keys[:i].tolist())) for i, k in enumerate(keys.tolist())]
-    assert membership.repeats(keys).tolist() == again
+    assert membership.repeats(keys, np.ones(60, np.bool_), new) == sum(again[45:])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("asked", [5, 45, 90])
+def test_joined_rows_agree_with_python(columns: int, asked: int) -> None:
+    """Whichever side has fewer rows."""
+    random = np.random.default_rng(8)
+    held, keys = (random.integers(0, 40 if columns == 1 else 7, (100, columns)) for _ in range(2))
+    there, asking = np.arange(100) % 100 < 50, np.arange(100) < asked
+    known = set(map(tuple, held[there].tolist()))
+    expected = [bool(a) and tuple(k) in known for k, a in zip(keys.tolist(), asking, strict=True)]
+    for kernel in (membership.joined_rows, membership.joined_rows.py_func):
+        with np.errstate(over="ignore"):
+            assert kernel(held, there, keys, asking).tolist() == expected
+    assert any(expected) and not membership.joined_rows(held, there, keys, ~asking & asking).any()
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -363,6 +378,30 @@ def test_conditions_of_theorem_6_7_1(waiting: bool, over: bool, dropped: bool) -
     if over:
         run.put("S1", 9, 1)
     assert ((6, 20) not in run.kept("S2", "A", "C")) == dropped
+
+
+def test_rows_that_came_with_the_end_of_their_cluster_meet_the_keys_of_the_no_component() -> None:
+    """In one step: a row of S1 that refers to one that failed, and rows after which none else does."""
+    run = figure_a(S1="CLUSTERED BY (B) WITHIN 0 ROWS")
+    run.put_many("S1", (6, 10), (6, 5), (6, 5))
+    assert run.kept("S1", "A", "B") == set() and run.no("S3") == {(7,)}
+
+
+@pytest.mark.parametrize("clause", ["ORDERED BY (B)", "CLUSTERED BY (B)"])
+def test_many_one_joins_are_the_edges_of_the_tree(clause: str) -> None:
+    """Not the join of the two roots, which the equality of their columns with those of S3 implies: rows of S2
+    that refer to a row which failed are No at once (theorem 6.3.2).
+    """
+    query = "SELECT S1.A FROM S1, S2, S3 WHERE S1.B = S3.B AND S2.B = S3.B AND S3.D < 8"
+    schemas = {"S1": "A INT, B INT", "S2": "A INT, B INT", "S3": "B INT, D INT"}
+    obeyed = f"{clause} WITHIN 9 ROWS"
+    run = Run(query, schemas, {"S1": obeyed, "S2": obeyed, "S3": "PRIMARY KEY (B)"})
+    graph = run.join._node.constraints
+    assert graph is not None and set(graph.edges) == {(0, 2), (1, 2)} == set(graph.tree)
+    run.put("S3", 5, 9)
+    run.put("S1", 1, 5)
+    run.put("S2", 1, 5)
+    assert run.kept("S1", "B") == run.kept("S2", "B") == set()
 
 
 def test_c1_of_theorem_6_7_1() -> None:

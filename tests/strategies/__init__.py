@@ -32,7 +32,7 @@ def _query(ctx: Context, depth: int) -> str:
         return budgets.sampled(ctx)
     stream = ctx.chance(2)
     cql, _ = selects.stream(ctx, depth, ("I", "I", "D", "R")) if stream else selects.query(ctx, depth)
-    return "".join(f"CREATE VIEW v{n} {view}; " for n, view in enumerate(ctx.views)) + cql
+    return "".join(f"CREATE {view}; " for view in ctx.views) + cql
 
 
 def _elements(choices: Choices, sources: dict[str, Any], most: int, cql: str) -> dict[str, list[Any]]:

@@ -35,11 +35,16 @@ TEXTS = ("{}", "UPPER({})", "{} || '!'", "COALESCE({}, 'none')", "SUBSTRING({}, 
 TESTS = (
     "{} = {}", "{} <> {}", "{} < {}", "{} >= {}", "{} IS NULL", "{} IS NOT NULL", "{} IN ({}, {})",
     "{} NOT IN ({}, {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}", "{} NOT BETWEEN {} AND {}",
+    "{} IS DISTINCT FROM {}", "{} IS NOT DISTINCT FROM {}",
 )  # fmt: skip
 PARTS = ("HOUR({})", "DAY({})", "MONTH({})", "MINUTE({})")
 BAND = "band"
 SIGNS = ("<", "<=", "<>", BAND, BAND)
-LIKES = ("{} LIKE 'a%'", "NOT {} LIKE '%b'", "{} NOT LIKE '%b'", "{} LIKE '_'")
+PAIRS = ("({}, {}) IN (({}, {}), ({}, {}))", "({}, {}) NOT IN (({}, {}), ({}, {}))")
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata")
+LIKES = ("{} LIKE ANY ('a%', '%b')", "{} NOT LIKE ANY ('a%', 'b')", "{} LIKE ALL ('a%', '%b%')",
+         "{} NOT LIKE ALL ('b%', '')", "{} ILIKE 'b%'", "{} LIKE 'a%'", "NOT {} LIKE '%b'",
+         "{} NOT LIKE '%b'", "{} LIKE '_'")  # fmt: skip
 
 
 def constant(ctx: Context, type_: str) -> str:
@@ -84,6 +89,8 @@ def moment(ctx: Context, scope: Scope) -> tuple[str, str]:
         (column, type_), (f"({column} + {length(ctx, scope, 0)})", type_),
         (f"({column} - INTERVAL 1 DAY)", type_), (f"CAST({column} AS {other})", other),
     ]  # fmt: skip
+    what = "an instant" if type_ == INSTANT else "a clock"
+    forms += [(f"({column} AT TIME ZONE '{ctx.pick(*ZONES)}' /* of {what} */)", other)] * 2
     if type_ == INSTANT:
         forms += [(f"DATE_TRUNC('{part}', {column})", INSTANT) for part in ("HOUR", "DAY", "MONTH")]
     return ctx.pick(*forms)
@@ -116,6 +123,11 @@ def test(ctx: Context, scope: Scope) -> str:
     type_ = scope.types[column]
     if type_ == BOOLEAN:
         return ctx.pick("{}", "NOT {}", "{} IS NULL", "{} = TRUE").format(column)
+    if ctx.chance(12):
+        other = ctx.pick(*scope.columns())
+        types = (type_, scope.types[other])
+        values = [ctx.pick(constant(ctx, t), "NULL") for t in types * 2]
+        return ctx.pick(*PAIRS).format(column, other, *values)
     forms = TESTS + LIKES if type_ == STRING else TESTS
     return ctx.pick(*forms).format(column, constant(ctx, type_), constant(ctx, type_))
 

@@ -52,11 +52,11 @@ class Context:
     def __post_init__(self) -> None:
         self.pick, self.chance, self.some = self.choices.pick, self.choices.chance, self.choices.some
 
-    def view(self, query: str) -> str:
-        """A query in FROM: in parentheses, now and then as a view."""
+    def view(self, query: str, kind: str = "VIEW") -> str:
+        """A query in FROM: in parentheses, now and then as a view, or a stream by its query."""
         if not self.chance(5):
             return f"({query})"
-        return self._view(f"AS {query}")
+        return self._view(f"AS {query}", self.pick(kind, "VIEW"))
 
     def renamed(self, query: str, columns: dict[str, str]) -> tuple[str, dict[str, str]]:
         """The same, now and then a view with names of its own for its columns."""
@@ -66,8 +66,8 @@ class Context:
         listed = ", ".join(f"{name} /* of {own} */" for name, own in names.items())
         return self._view(f"({listed}) AS {query}"), {n: columns[own] for n, own in names.items()}
 
-    def _view(self, definition: str) -> str:
-        self.views.append(definition)
+    def _view(self, definition: str, kind: str = "VIEW") -> str:
+        self.views.append(f"{kind} v{len(self.views)} {definition}")
         return f"v{len(self.views) - 1}"
 
     def alias(self) -> str:

@@ -266,6 +266,10 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
         bits = ctx.pick(*whole)
         forms += [(f"BIT_{ctx.pick('AND', 'OR', 'XOR')}({ctx.pick('', 'DISTINCT ')}{bits})", INT)]
         forms += [(f"PERCENTILE_DISC({n}) WITHIN GROUP (ORDER BY {ctx.pick(*whole)})", INT)]
+        cont = f"PERCENTILE_CONT({n}) WITHIN GROUP (ORDER BY {ctx.pick(*whole)}{ctx.pick('', ' DESC')})"
+        forms += [(cont, ROUGH), (f"own_sum({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", BIGINT)]
+        forms += [(f"own_dot({ctx.pick(*whole)}, {ctx.pick(*whole)})", BIGINT)]
+        forms += [(f"own_span({ctx.pick(*whole)})", INT)]
         forms += [(f"MEDIAN({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         forms += [(f"PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
         forms += [(f"APPROX_PERCENTILE({ctx.pick(*whole)}, {n})", ROUGH)]
@@ -273,15 +277,20 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
         forms += [(f"{shape}({ctx.pick('', 'DISTINCT ')}{ctx.pick(*whole)})", ROUGH)]
         pair = f"({ctx.pick(*whole)}, {ctx.pick(*whole)})"
         forms += [(f"{ctx.pick('COVAR_POP', 'COVAR_SAMP', 'CORR')}{pair}", ROUGH)]
+    by = f"ORDER BY {other}{ctx.pick('', ' DESC')}"
     if texts:
         forms += [(f"STRING_AGG(DISTINCT {ctx.pick(*texts)}, '-')", STRING)]
+        forms += [(f"STRING_AGG({ctx.pick(*texts)}, '-' {by})", STRING)]
     if timed:
         forms += [(f"FIRST({column})", type_), (f"LAST({column})", type_), (f"FIRST({column}, TRUE)", type_)]
+        forms += [(f"{ctx.pick('FIRST', 'LAST')}({column}) IGNORE NULLS", type_)]
         forms += [(f"STRING_AGG({t}, '')", STRING) for t in texts]
     if lists:
-        forms += [(f"COLLECT_SET({column})", ROUGH)] + [(f"COLLECT_LIST({column})", ROUGH)] * timed
+        forms += [(f"COLLECT_SET({column})", ROUGH)] + [(f"COLLECT_LIST({column})", ROUGH)] * (3 * timed)
+        forms += [(f"COLLECT_LIST({column} {by})", ROUGH)] * 3
     call, type_ = ctx.pick(*forms)
-    call = f"{call} FILTER (WHERE {condition(ctx, scope)})" if ctx.chance(3) else call
+    filtered = not call.endswith("NULLS") and ctx.chance(3)
+    call = f"{call} FILTER (WHERE {condition(ctx, scope)})" if filtered else call
     digits = 1 if call.startswith("APPROX_PERCENTILE") else 6 if call.startswith(ROUNDED) else None
     return call if digits is None else f"ROUND({call}, {digits})", type_
 

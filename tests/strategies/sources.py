@@ -78,6 +78,10 @@ def _join(ctx: Context, result: From, group: Part, other: Part, using: bool, dep
     """Add a join to the last group of items; gives what it puts in sight."""
     kind = ctx.pick(*JOINS)
     if using and all("a" in i.columns for i in (group.items[0], *other.items)) and len(group.items) == 1:
+        natural = _natural(ctx, result, group, other)
+        if natural:
+            result.text = f"{result.text} {natural}"
+            return other.items
         on = "USING (a)" if len(other.items) == 1 else ""
         if on:
             result.text = f"{result.text} {kind} {other.text} {on}"
@@ -102,6 +106,16 @@ def _join(ctx: Context, result: From, group: Part, other: Part, using: bool, dep
         return other.items
     result.text = f"{result.text} {kind} {other.text} ON {' AND '.join(conjuncts)}"
     return [] if of_one else other.items
+
+
+def _natural(ctx: Context, result: From, group: Part, other: Part) -> str:
+    """NATURAL JOIN, where both sides are inputs without other columns than their own; or nothing."""
+    sides = [*group.items, *other.items]
+    bounds = any(name.startswith("window_") for side in sides for name in side.columns)
+    if bounds or not NAMED.fullmatch(result.text) or not NAMED.fullmatch(other.text) or not ctx.chance(3):
+        return ""
+    common = [name for name in sides[0].columns if name in sides[1].columns]
+    return f"NATURAL {ctx.pick('JOIN', 'LEFT JOIN', 'FULL JOIN')} {other.text} /* by {', '.join(common)} */"
 
 
 def _nested(ctx: Context, depth: int) -> Part:
@@ -173,7 +187,7 @@ def derived(ctx: Context, depth: int) -> Part:
         forms = FORMS if ctx.chance(3) and ctx.rows_of_derived else BY_TIME
     alias = ctx.alias()
     under, columns = window(ctx, columns, forms)
-    text = f"{ctx.view(query)} {under}".rstrip()
+    text = f"{ctx.view(query, 'STREAM')} {under}".rstrip()
     return Part(f"{text} AS {alias}", [Item(alias, columns, True)])
 
 

@@ -31,7 +31,7 @@ def _conjunct(ctx: Context, scope: Scope, depth: int) -> str:
         signs = ("<", "<=", "<>")
         return f"{ctx.pick('', 'NOT ')}EXISTS ({_rows(ctx, scope, depth, signs)})"
     if kind == "in":
-        return _in(ctx, scope, depth, ("<", "<>"))
+        return _in_columns(ctx, scope, depth) if ctx.chance(6) else _in(ctx, scope, depth, ("<", "<>"))
     sign = ctx.pick("<", ">=", "=", "<>")
     return f"{number(ctx, scope)} {sign} {scalar(ctx, scope, depth)}"
 
@@ -71,6 +71,17 @@ def _in(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) -> str:
         return f"{one} {word} (SELECT {other} FROM {found.text}{where(())}{first})"
     distinct = "DISTINCT " if ctx.chance(6) else ""
     return f"{one} {word} (SELECT {distinct}{other} FROM {found.text}{where(signs)})"
+
+
+def _in_columns(ctx: Context, scope: Scope, depth: int) -> str:
+    """IN of two columns, which is a conjunct of its own; DuckDB has it without correlation."""
+    found = sources.from_clause(ctx, depth - 1, most=2, static=True)
+    columns = [(m, n) for m, s in scope.types.items() for n, t in found.scope.types.items() if _alike(s, t)]
+    if not columns:
+        return f"EXISTS (SELECT 1 FROM {found.text}{_plain_where(found)})"
+    (one, other), (more, another) = ctx.pick(*columns), ctx.pick(*columns)
+    inside = f"SELECT {other}, {another} FROM {found.text}{_plain_where(found)}"
+    return f"({one}, {more}) {ctx.pick('IN', 'NOT IN')} ({inside})"
 
 
 def _quantified(ctx: Context, scope: Scope, depth: int, signs: tuple[str, ...]) -> str:

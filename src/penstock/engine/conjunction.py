@@ -127,6 +127,7 @@ class Conjunction:
     def __init__(self, conjuncts: Sequence[Expression], algorithm: str, fixed: bool = False) -> None:
         self._algorithm, self._fixed = algorithm, fixed
         self._knobs = Knobs()
+        self._single = conjuncts[0] if len(conjuncts) == 1 else None
         self._predicates = Predicates(conjuncts)
         self._filters = PipelinedFilters(len(conjuncts), algorithm)
 
@@ -142,6 +143,8 @@ class Conjunction:
         def read(name: str, rows: Int64s) -> pa.Array:
             return chunk.column(name).take(pa.array(rows))
 
+        if self._single is not None:  # there is nothing to order
+            return np.flatnonzero(true_mask(self._single, chunk.mapping(), len(chunk)))
         kept = self._passing(len(chunk), read, _Kept(chunk, self._predicates))
         if self._predicates.guarded and len(kept):
             kept = kept[self._predicates.passes_guarded(read, kept)]

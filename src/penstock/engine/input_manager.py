@@ -234,12 +234,11 @@ class InputManager(Stateful):
         if not self._waits:
             self._waiting[name] = []
             return chunk
-        safe = chunk.ts < now
-        if safe.all():
-            self._waiting[name] = []
-            return chunk.in_order()
-        self._waiting[name] = [chunk.where(~safe)]
-        return chunk.where(safe).in_order()
+        chunk = chunk.in_order()
+        safe = int(np.searchsorted(chunk.ts, now))
+        # Rows that wait are few, and what they are cut from is not to stay with them.
+        self._waiting[name] = [chunk.take(np.arange(safe, len(chunk)))] if safe < len(chunk) else []
+        return chunk.slice(0, safe)
 
     def state(self) -> dict[str, State]:
         return {"progress": self.progress.state(), "waiting": self._waiting}

@@ -1,6 +1,6 @@
 """The functions and operators of CQL, each described once: :mod:`penstock.functions.registry` says how."""
 
-from penstock.functions import date_format, integers, text_matching
+from penstock.functions import date_format, date_parse, integers, text_matching
 from penstock.functions.casts import CASTS
 from penstock.functions.conditionals import CONDITIONALS
 from penstock.functions.hashes import HASHES
@@ -21,6 +21,7 @@ __all__ = [
     "Theme",
     "called",
     "date_format",
+    "date_parse",
     "for_catalyst",
     "integers",
     "may_raise",

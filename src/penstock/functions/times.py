@@ -218,24 +218,6 @@ for _unit_name, _micros, _text in (
                  raises=True)  # fmt: skip
 
 
-@TIMES.by_rule("unix_timestamp", "TIMESTAMP -> BIGINT", "seconds since 1970",
-               "UNIX_TIMESTAMP('1970-01-01 00:01:00') -> 60L", aliases=("to_unix_timestamp",))  # fmt: skip
-def _unix_timestamp(moment: Expression) -> Expression:
-    return Call("unix_seconds", (moment,), BIGINT)
-
-
-def _cast_to(type_: pa.DataType) -> Callable[[Expression], Expression | None]:
-    return lambda value: coerce(value, type_) if types.castable(value.type, type_) else None
-
-
-TIMES.define("to_date", "STRING or time -> DATE", "a cast to DATE",
-             "TO_DATE('2024-01-31') -> DATE '2024-01-31'",
-             rule=_cast_to(DATE), aliases=("date",))  # fmt: skip
-TIMES.define("to_timestamp", "STRING or time -> TIMESTAMP", "a cast to TIMESTAMP",
-             "TO_TIMESTAMP('2024-01-31 10:00') -> TIMESTAMP '2024-01-31 10:00:00'",
-             rule=_cast_to(TIMESTAMP), aliases=("timestamp",))  # fmt: skip
-
-
 @TIMES.by_row("make_timestamp", "INT, INT, INT, INT, INT, number -> TIMESTAMP",
               "the time of a year, month, day, hour, minute and second",
               "MAKE_TIMESTAMP(2024, 1, 31, 10, 0, 5.25) -> TIMESTAMP '2024-01-31 10:00:05.25'",
@@ -332,7 +314,8 @@ def _timestampadd(unit: Expression, count: Expression, moment: Expression) -> Ex
 # Time zones.
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of a name."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -344,7 +327,7 @@ def _zone(name: str) -> ZoneInfo:
               "FROM_UTC_TIMESTAMP('2024-07-01 10:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 12:00:00'",
               raises=True)  # fmt: skip
 def _from_utc_timestamp(moment: dt.datetime, zone: str) -> dt.datetime:
-    return moment.astimezone(_zone(zone)).replace(tzinfo=dt.UTC)
+    return moment.astimezone(zone_of(zone)).replace(tzinfo=dt.UTC)
 
 
 @TIMES.by_row("to_utc_timestamp", "TIMESTAMP, STRING -> TIMESTAMP",
@@ -353,4 +336,4 @@ def _from_utc_timestamp(moment: dt.datetime, zone: str) -> dt.datetime:
               "TO_UTC_TIMESTAMP('2024-07-01 12:00:00', 'Europe/Berlin') -> TIMESTAMP '2024-07-01 10:00:00'",
               raises=True)  # fmt: skip
 def _to_utc_timestamp(shown: dt.datetime, zone: str) -> dt.datetime:
-    return shown.replace(tzinfo=_zone(zone)).astimezone(dt.UTC)
+    return shown.replace(tzinfo=zone_of(zone)).astimezone(dt.UTC)

@@ -13,7 +13,7 @@ dimensions can be checked one by one and then multiplied to a cube.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -115,6 +115,10 @@ class Distribution:
     dimension: Dimension = Dimension(())
     exchanged: Spread = UNKNOWN_KEY
     places: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def need_places(self, number: int, columns: Iterable[str] = ()) -> None:
+        """A stream's rows must be known everywhere by these columns, and those that others need."""
+        self.places[number] = tuple(sorted({*self.places.get(number, ()), *columns}))
 
     @cached_property
     def _keys(self) -> dict[int, Key | None]:

@@ -81,7 +81,8 @@ def _candidates(
             if clocked:
                 candidate = _with_instants(candidate, distribution, top, chain, time)
             candidates.append(candidate)
-            places |= distribution.places
+            for number, columns in distribution.places.items():
+                places[number] = tuple(sorted({*places.get(number, ()), *columns}))
         except SpreadError as reason:
             reasons[dimension] = str(reason)
     return reasons, candidates, places
@@ -179,7 +180,7 @@ def _with_instants(
         if not any(node.reads_instants(time) for node in walk(top.inputs[0])):
             return candidate
     for number in distribution.dimension.streams:
-        distribution.places.setdefault(number, ())
+        distribution.need_places(number)
     return replace(candidate, places=frozenset(distribution.places))
 
 

@@ -88,11 +88,14 @@ def suggestion(text: str) -> CQLError | None:
         tokens = CQL().tokenize(text)
     except TokenError:
         return None
-    depth, defines = 0, _defines_input(tokens)
+    depth, inside, defines = 0, 0, _defines_input(tokens)
     between = False  # whether a WINDOW clause has begun
     for place, (token, following) in enumerate(zip(tokens, tokens[1:], strict=False)):
         before = tokens[place - 1] if place else None
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        inside += (token.token_type == TokenType.L_BRACKET) - (token.token_type == TokenType.R_BRACKET)
+        if inside:
+            continue
         if token.token_type == TokenType.WINDOW:
             between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
             if between and following.text.upper() not in _KSQL:

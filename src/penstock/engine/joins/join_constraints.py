@@ -188,13 +188,16 @@ class JoinConstraints:
 
     @cached_property
     def tree(self) -> tuple[tuple[int, int], ...]:
-        """Edges that link all inputs that equalities link, those first that constraints close most."""
+        """Edges that link all inputs that equalities link, those first that constraints close most; of equal
+        ones the many-one joins, which are the edges of the thesis.
+        """
 
-        def weight(pair: tuple[int, int]) -> tuple[int, int, int]:
+        def weight(pair: tuple[int, int]) -> tuple[int, bool, int, int]:
             i, j = pair
             both = ((i, j), (j, i))
-            closed = sum(self.closes(*p) + self._surely_closes(*p) for p in both)
-            return -closed, -len(self.shared(i, j)), abs(i - j)
+            keys = {p: self.key_of(*p, lasting=True) is not None for p in both}
+            closed = sum(self.closes(*p) + (self._surely_closes(*p) or keys[p]) for p in both)
+            return -closed, not any(keys.values()), -len(self.shared(i, j)), abs(i - j)
 
         group, found = list(range(self.inputs)), []
         for i, j in sorted((p for p in self.pairs if p[0] < p[1]), key=weight):

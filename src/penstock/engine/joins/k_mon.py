@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from math import ceil
 from typing import ClassVar
 
@@ -37,6 +36,7 @@ import numpy as np
 from penstock.engine.conjunction import passes_all
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.joins.closing import Clusters, NoComponent, Order, Places
+from penstock.engine.joins.held_rows import SEEN, TESTED, HeldRows, keys_of
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import InputArrival, InputKey, InputReference, JoinConstraints
 from penstock.engine.joins.retention import Retention
@@ -49,53 +49,16 @@ from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.streamon.no_components import NoComponents, Sizes
 
-_TESTED, _SEEN = 1 << 61, 1 << 62
-"""Marks of rows: passed the filters of their input; looked at for a repeated key. Lower bits are inputs."""
-_INPUTS = (1 << 30) - 1
 NO, YES = "no further match", "all results found"
 """Why a row was dropped."""
-
-
-@dataclass
-class HeldRows:
-    """The rows kept of one input, and their marks; ``alive``: those that are not dropped."""
-
-    rows: Int64s
-    starts: Int64s
-    ends: Int64s
-    marks: Int64s
-    alive: Bools
-
-    closed_now: Int64s = field(init=False)
-    """As bits by input, those toward which the rows are closed."""
-    new: Bools = field(init=False)
-    """The rows that are looked at for the first time."""
-    dead: Bools = field(init=False)
-    """The rows that can join nothing."""
-    gone: Bools = field(init=False)
-    """These and the rows whose results are all found."""
-
-    def __post_init__(self) -> None:
-        self.closed_now = self.marks & _INPUTS
-        self.new = self.marks & _SEEN == 0
-        self.dead = np.zeros(len(self.rows), np.bool_)
-        self.gone = np.zeros(len(self.rows), np.bool_)
-
-    def closed(self, j: int) -> Bools:
-        return (self.closed_now >> j) & 1 == 1
-
-    def close(self, j: int, which: Bools, lasting: bool = True) -> None:
-        """Close rows toward an input; ``lasting``: for ever."""
-        bits = which.astype(np.int64) << j
-        self.closed_now |= bits
-        if lasting:
-            self.marks |= bits
 
 
 class KMon(Retention):
     """Drops rows of a join's ``inputs`` by its ``constraints``; ``changing``: results are ended by rows."""
 
     is_replayable = False  # what is kept depends on all rows before
+    remembers_matches: ClassVar[bool] = True
+    """Whether rows that found no match among those that are kept can only match new ones."""
     saved: ClassVar[tuple[str, ...]] = (
         "_places",
         "_orders",
@@ -131,6 +94,7 @@ class KMon(Retention):
             for k, kept in zip(self._relied_on, needed, strict=True)
         ]
         self._choice = NoComponents(needed)
+        self._over: list[Int64s] = []
         self._counted_at = [0] * len(inputs)
         self._timed_at = 0
         self._arrived = self._kept = self.collections = 0
@@ -189,7 +153,7 @@ class KMon(Retention):
             if len(asking):
                 classes = self._of.shared(i, j)
                 some = chunk if len(asking) == len(chunk) else chunk.take(asking)
-                there = self._keys(j, classes, held.alive(int(BEFORE_TIME)))
+                there = keys_of(self._inputs, j, classes, held.alive(int(BEFORE_TIME)))
                 enters = np.ones(len(chunk), np.bool_)
                 enters[asking] = among(there, self._inputs.keys_of(i, classes, some))
                 self._dropped[i][0] += len(chunk) - int(enters.sum())
@@ -235,12 +199,10 @@ class KMon(Retention):
         for number, r in enumerate(self._references, start=len(self._keys_of)):
             parent = self._inputs.life(r.parent, tuples.rows[r.parent])[0]
             child = self._inputs.life(r.child, tuples.rows[r.child])[0]
-            late = child > parent
-            if r.within.by_rows:
-                late &= self._place(r.child).between(parent, child) > r.within.k
-            else:
-                late &= child - parent > r.within.k
-            self._violations[number] += int(late.sum())
+            late = np.flatnonzero(child > parent)
+            parent, child = parent[late], child[late]
+            far = self._place(r.child).between(parent, child) if r.within.by_rows else child - parent
+            self._violations[number] += int((far > r.within.k).sum())
 
     def _place(self, j: int) -> Places:
         return next(p for c, p in zip(self._of.counted, self._places, strict=True) if c.input == j)
@@ -291,6 +253,8 @@ class KMon(Retention):
         self._sweep(held)
         for i, of in enumerate(held):
             self._remember(i, of, held)
+        # Only now: rows that came since the last look may have keys that none to come has.
+        self._forget_no(self._over, now)
 
     def _sweep(self, held: Sequence[HeldRows]) -> None:
         """Let go rows that are dead, and those that are finished."""
@@ -311,42 +275,31 @@ class KMon(Retention):
 
     def _live(self, i: int, now: int) -> HeldRows:
         """The rows of an input whose − elements, if there are such, are still to come."""
-        stub = self._inputs.stubs[i]
-        rows = stub.store.alive(ticks_before(now, stub.longer + 1))
-        rows = rows[rows < stub.frontier]
-        starts, ends = stub.life(rows)
-        alive = np.zeros(len(rows), np.bool_)
-        alive[np.searchsorted(rows, self._inputs.usable(i, rows))] = True
-        return HeldRows(rows, starts, ends, stub.store.marks_of(rows), alive)
-
-    def _keys(self, i: int, classes: Sequence[int], rows: Int64s) -> np.ndarray:
-        columns = [self._inputs.key(i, c, rows)[0] for c in classes]
-        return np.ascontiguousarray(np.stack(columns, axis=1))
+        return HeldRows.of(self._inputs, i, ticks_before(now, self._inputs.stubs[i].longer + 1))
 
     def _find_repeats(self, held: Sequence[HeldRows]) -> None:
         """Count rows that have the key of another, where none may."""
         for number, key in enumerate(self._keys_of):
             of = held[key.input]
-            new = of.alive & (of.marks & _SEEN == 0)
-            if key.lasting and new.any():
-                again = np.zeros(len(of.rows), np.bool_)
-                again[of.alive] = repeats(self._keys(key.input, key.classes, of.rows[of.alive]))
-                self._violations[number] += int((again & new).sum())
+            if key.lasting and of.new.any():
+                self._violations[number] += repeats(of.keys(key.classes), of.alive, of.new)
         for of in held:
-            of.marks |= _SEEN
+            of.marks |= SEEN
 
     def _test(self, held: Sequence[HeldRows]) -> None:
         """Rows that fail the filters of their input are dead."""
         for i, of in enumerate(held):
             if not self._inputs.own(i):
                 continue
-            at = np.flatnonzero(of.alive & (of.marks & _TESTED == 0))
+            at = np.flatnonzero(of.alive & (of.marks & TESTED == 0))
+            if not len(at):
+                continue
             try:
                 passed = passes_all(self._inputs.own(i), self._inputs.stubs[i].gather, of.rows[at])
             except DataError:  # the row whose results report it, if it has any
                 continue
             of.alive[at] = passed
-            of.marks[at] |= _TESTED
+            of.marks[at] |= TESTED
 
     def _close(self, held: Sequence[HeldRows], now: int) -> None:
         """Mark rows with the inputs that they are closed toward."""
@@ -358,13 +311,13 @@ class KMon(Retention):
                 of.close(j, of.starts < self._closed_before(r, now))
             for arrival, order in zip(self._arrivals("ordered"), self._orders, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
-                    of.close(j, order.closed(self._inputs.key(i, arrival.of_class, of.rows)[0]))
+                    of.close(j, order.closed(of.key(arrival.of_class)))
             for (arrival, _), keys in zip(self._of_kind("clustered"), over, strict=True):
                 if arrival in self._of.arrivals_at(i, j):
-                    of.close(j, are_in(keys, self._inputs.key(i, arrival.of_class, of.rows)[0]))
-        self._forget_no(over, now)
+                    of.close(j, are_in(keys, of.key(arrival.of_class)))
         for (_, clusters), which in zip(self._of_kind("clustered"), ended, strict=True):
             clusters.forget(which)
+        self._over = over
 
     def _of_kind(self, kind: str) -> list[tuple[InputArrival, Clusters]]:
         return list(zip(self._arrivals(kind), self._clusters, strict=True))
@@ -378,24 +331,25 @@ class KMon(Retention):
         of = held[i]
         if key is None or not self._exact(key.classes):
             return
-        asking = ~of.closed(j)
+        asking, other = ~of.closed(j), held[j]
         if self._relied_on[i] is None:  # otherwise dead rows are asked about, too
             asking &= of.alive
-        refuted = bool(len(self._no[j])) and self._relied_on[j] == key
-        at = np.flatnonzero(asking | of.alive if refuted else asking)
-        if not len(at):
-            return
-        own = self._keys(i, key.classes, of.rows[at])
-        joined = among(self._keys(j, key.classes, held[j].rows), own)
-        closed = np.zeros(len(of.rows), np.bool_)
-        closed[at] = joined
-        of.close(j, closed)
-        if refuted:
+        old = asking & ~of.new if self.remembers_matches else np.zeros(len(of), np.bool_)
+        every = np.ones(len(other), np.bool_)
+        joined = of.joins(key.classes, asking & ~old, other, every)
+        if old.any():  # they did not join the rows that were there before
+            joined |= of.joins(key.classes, old, other, other.new)
+        of.close(j, joined)
+        if len(self._no[j]) and self._relied_on[j] == key:
             # If two rows had the key, which none should, the other counts.
-            vain = ~joined & among(self._no[j].keys, own)
-            self._no[j].hits += int((vain & of.new[at]).sum())
+            asking = (asking | of.alive) & ~joined
+            at = np.flatnonzero(asking)
+            vain = np.zeros(len(of), np.bool_)
+            vain[at] = among(self._no[j].keys, of.keys(key.classes)[at])
+            vain &= ~of.joins(key.classes, vain, other, every)
+            self._no[j].hits += int((vain & of.new).sum())
             if self._no[j].is_kept:
-                of.alive[at] &= ~vain
+                of.alive &= ~vain
 
     def _exact(self, classes: Sequence[int]) -> bool:
         """Hashed keys may be equal without the values being so: that two rows join is not certain."""
@@ -409,19 +363,15 @@ class KMon(Retention):
         while pending:
             i, j = pending.pop(0)
             of = held[i]
-            asking = np.flatnonzero(of.alive & of.closed(j))
-            if not len(asking):
+            asking = of.alive & of.closed(j)
+            if not asking.any():
                 continue
-            joined = self._joined(i, of.rows[asking], j, held[j].rows[held[j].alive])
-            if joined.all():
-                continue
-            of.alive[asking[~joined]] = False
-            pending += [p for p in self._of.used if p[1] == i and self._of.closes(*p) and p not in pending]
-
-    def _joined(self, i: int, rows: Int64s, j: int, others: Int64s) -> Bools:
-        """Which rows of i have equal keys with some of these rows of j."""
-        classes = self._of.shared(i, j)
-        return among(self._keys(j, classes, others), self._keys(i, classes, rows))
+            dead = asking & ~of.joins(self._of.shared(i, j), asking, held[j], held[j].alive)
+            if dead.any():
+                of.alive &= ~dead
+                pending += [
+                    p for p in self._of.used if p[1] == i and self._of.closes(*p) and p not in pending
+                ]
 
     def _finished(self, held: Sequence[HeldRows]) -> list[Bools]:
         """Rows with no further result: closed along the tree in all directions."""
@@ -430,10 +380,8 @@ class KMon(Retention):
         def open_toward(i: int, j: int) -> Bools:
             """Rows of i with results to come from j's side: not closed, or joining a row that is open."""
             open_rows = held[j].alive & ~side(j, i)
-            found = ~held[i].closed(j)
-            asking = np.flatnonzero(held[i].alive & ~found)
-            found[asking] = self._joined(i, held[i].rows[asking], j, held[j].rows[open_rows])
-            return found
+            closed = held[i].closed(j)
+            return ~closed | held[i].joins(self._of.shared(i, j), held[i].alive & closed, held[j], open_rows)
 
         def side(i: int, apart_from: int) -> Bools:
             """Rows of i that are closed in all directions but one."""
@@ -492,7 +440,7 @@ class KMon(Retention):
         key = self._relied_on[j]
         if key is None or not self._exact(key.classes):
             return
-        dead = of.dead & (of.marks & _SEEN > 0)
+        dead = of.dead & (of.marks & SEEN > 0)
         parents = [i for i in range(len(held)) if self._relied(i, j) is not None]
         awaited = np.logical_or.reduce([~of.closed(i) for i in parents])
         at = np.flatnonzero(dead & awaited)
@@ -502,7 +450,7 @@ class KMon(Retention):
         ends = of.ends[at] if rows is None else np.full(len(at), self._came[j] + rows)
         if self._changing and rows is None:  # when an end becomes known depends on the steps
             ends = np.full(len(at), FOREVER)
-        self._no[j].add(self._keys(j, key.classes, of.rows[at]), ends)
+        self._no[j].add(of.keys(key.classes)[at], ends)
 
     def _forget_no(self, over: Sequence[Int64s], now: int) -> None:
         """Drop keys of No components that have expired, or that no row to come has."""
@@ -532,6 +480,7 @@ class KMon(Retention):
         if len(gone):
             store.drop(gone)
             store.settle()  # which may move the rows
+        store.give_back()
 
     def _let_go(self, i: int, of: HeldRows) -> Int64s:
         """Of the rows that are in no result to come, those that are dropped."""
@@ -541,20 +490,21 @@ class KMon(Retention):
 
     def components(self) -> list[Counter[str]]:
         """Rows by component: Yes if they join a complete tuple of the inputs below them in the graph."""
-        complete: dict[int, Int64s] = {}
-        rows = [of.rows[of.alive] for of in (self._live(i, self._now) for i in range(len(self._inputs)))]
+        complete: dict[int, Bools] = {}
+        held = [self._live(i, self._now) for i in range(len(self._inputs))]
 
-        def yes(i: int) -> Int64s:
+        def yes(i: int) -> Bools:
             if i not in complete:
-                found = rows[i]
+                found = held[i].alive
                 for j in self._children(i):
-                    found = found[self._joined(i, found, j, yes(j))]
+                    found = found & held[i].joins(self._of.shared(i, j), found, held[j], yes(j))
                 complete[i] = found
             return complete[i]
 
+        counts = [(int(yes(i).sum()), int(of.alive.sum())) for i, of in enumerate(held)]
         return [
-            Counter({"Yes": len(yes(i)), "Unknown": len(rows[i]) - len(yes(i)), "No": len(self._no[i])})
-            for i in range(len(rows))
+            Counter({"Yes": some, "Unknown": every - some, "No": len(no)})
+            for (some, every), no in zip(counts, self._no, strict=True)
         ]
 
     def _children(self, i: int) -> list[int]:

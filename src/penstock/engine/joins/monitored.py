@@ -25,6 +25,7 @@ import numpy as np
 
 from penstock.engine.element import BEFORE_TIME, Bools, Chunk, Int64s
 from penstock.engine.joins.closing import Clusters, Maxima
+from penstock.engine.joins.held_rows import HeldRows, keys_of
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import (
     InputArrival,
@@ -33,11 +34,11 @@ from penstock.engine.joins.join_constraints import (
     JoinConstraints,
     Monitored,
 )
-from penstock.engine.joins.k_mon import HeldRows, KMon, ticks_before
+from penstock.engine.joins.k_mon import KMon, ticks_before
 from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
-from penstock.engine.kernels.membership import NONE, among, are_in, least
+from penstock.engine.kernels.membership import NONE, are_in, least
 from penstock.engine.operator import Clock
 from penstock.engine.settings import MONITORED_ROWS, MONITORED_SHARE
 from penstock.engine.synopses.store import KeyOf
@@ -241,11 +242,11 @@ class MonitoredKMon(KMon):
         shadow = of.marks & _SHADOW > 0
         if shadow.any():
             self._expire_shadows(i, of.rows[shadow])
-        return _where(of, ~shadow)
+        return of.where(~shadow)
 
     def _live(self, i: int, now: int) -> HeldRows:
         of = super()._live(i, now)
-        return _where(of, of.marks & _SHADOW == 0)
+        return of.where(of.marks & _SHADOW == 0)
 
     def _expire_shadows(self, i: int, rows: Int64s) -> None:
         """Drop shadows that are older than what is followed."""
@@ -285,7 +286,8 @@ class MonitoredKMon(KMon):
         marks, own = self._inputs.stubs[i].store.marks_of, self._inputs.stubs[j].store.marks_of
         by_rows = c.within.by_rows
         since = marks(parents, _SINCE + j) if by_rows else self._inputs.life(i, parents)[0]
-        first = least(self._keys(i, c.classes, parents), since, self._keys(j, c.classes, new))
+        keys = keys_of(self._inputs, i, c.classes, parents)
+        first = least(keys, since, keys_of(self._inputs, j, c.classes, new))
         # A row that came with the new one or later counts it, too.
         up_to = own(new, _PLACE) if by_rows else self._inputs.life(j, new)[0] - 1
         late = first <= up_to
@@ -297,7 +299,8 @@ class MonitoredKMon(KMon):
         """New rows with the key of an earlier one: a distance of 1, by their arrival."""
         store = self._inputs.stubs[c.input].store
         numbers = store.marks_of(rows, _NUMBER)
-        first = least(self._keys(c.input, c.classes, rows), numbers, self._keys(c.input, c.classes, new))
+        keys = keys_of(self._inputs, c.input, c.classes, rows)
+        first = least(keys, numbers, keys_of(self._inputs, c.input, c.classes, new))
         own = store.marks_of(new, _NUMBER)
         again = own[first < own]
         return again, np.ones(len(again), np.int64)
@@ -358,8 +361,7 @@ class MonitoredKMon(KMon):
                 of.close(j, of.starts < ticks_before(now, k), lasting=False)
         elif isinstance(c, InputArrival) and c in self._of.arrivals_at(i, j):
             asking = np.flatnonzero(~of.closed(j))
-            keys = self._inputs.key(i, c.of_class, of.rows[asking])[0]
-            closed = np.zeros(len(of.rows), np.bool_)
+            keys, closed = of.key(c.of_class)[asking], np.zeros(len(of), np.bool_)
             if over is not None:
                 closed[asking] = are_in(over, keys)
                 self._close_for_long(of, j, closed)
@@ -376,13 +378,10 @@ class MonitoredKMon(KMon):
         """The row of j with their key has arrived, and probably no other comes."""
         used = [c for c, k in zip(self._constraints, self._plan, strict=True) if k == 0]
         key, of = self._of.found_key(i, j), held[i]
-        at = np.flatnonzero(of.alive & ~of.closed(j))
-        if key is None or key not in used or not len(at):
-            return
-        own = self._keys(i, key.classes, of.rows[at])
-        closed = np.zeros(len(of.rows), np.bool_)
-        closed[at] = among(self._keys(j, key.classes, held[j].rows), own)
-        self._close_for_long(of, j, closed)
+        if key is not None and key in used:
+            every = np.ones(len(held[j]), np.bool_)
+            asking = of.alive & ~of.closed(j)
+            self._close_for_long(of, j, of.joins(key.classes, asking, held[j], every))
 
     @staticmethod
     def _close_for_long(of: HeldRows, j: int, which: Bools) -> None:
@@ -445,12 +444,6 @@ class MonitoredKMon(KMon):
                 seen.append(Reading(Property.MISSED_SHARE_LOW, low))
                 seen.append(Reading(Property.MISSED_SHARE_HIGH, high))
         yield from under("constraints", Kind.ADAPTIVE, seen)
-
-
-def _where(of: HeldRows, some: Bools) -> HeldRows:
-    if some.all():
-        return of
-    return HeldRows(of.rows[some], of.starts[some], of.ends[some], of.marks[some], of.alive[some])
 
 
 def _counts_rows(c: Monitored) -> bool:

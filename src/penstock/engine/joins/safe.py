@@ -18,9 +18,10 @@ import numpy as np
 
 from penstock.engine.element import BEFORE_TIME, Int64s
 from penstock.engine.joins.archive import Archive
+from penstock.engine.joins.held_rows import HeldRows, keys_of
 from penstock.engine.joins.inputs import JoinInputs
 from penstock.engine.joins.join_constraints import InputKey, JoinConstraints
-from penstock.engine.joins.k_mon import HeldRows, KMon
+from penstock.engine.joins.k_mon import KMon
 from penstock.engine.joins.monitored import _LASTING, MonitoredKMon
 from penstock.engine.kernels.membership import among
 from penstock.measurement import Kind, Property, Reading, under
@@ -30,6 +31,7 @@ class SafeKMon(MonitoredKMon):
     """Keeps on disk what may be needed after all."""
 
     saved = (*MonitoredKMon.saved, "archives", "_returned")
+    remembers_matches = False  # rows that come back meet those that came meanwhile
 
     def __init__(self, inputs: JoinInputs, constraints: JoinConstraints, changing: bool) -> None:
         super().__init__(inputs, constraints, changing)
@@ -62,13 +64,14 @@ class SafeKMon(MonitoredKMon):
             for b in (b for b in self._of.beside(a) if b not in reached):
                 reached.add(b)
                 classes = self._of.shared(a, b)
-                keys = self._keys(a, classes, theirs)
+                keys = keys_of(self._inputs, a, classes, theirs)
                 self._put_back(a, b, classes, keys)
                 if len(list(self._of.beside(b))) > 1 and len(keys):
                     stub = self._inputs.stubs[b]
                     held = stub.store.alive(self._begin)
                     held = self._inputs.usable(b, held[held < stub.frontier])
-                    pending.append((b, held[among(keys, self._keys(b, classes, held))]))
+                    joining = among(keys, keys_of(self._inputs, b, classes, held))
+                    pending.append((b, held[joining]))
 
     def _put_back(self, a: int, b: int, classes: Sequence[int], keys: np.ndarray) -> None:
         """Put the rows of b that have these keys, those of rows of a, back into their store."""

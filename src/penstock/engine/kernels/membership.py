@@ -127,6 +127,77 @@ def among(held: np.ndarray, keys: np.ndarray) -> Bools:
     return found
 
 
+@njit(cache=True)
+def joined_rows(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools) -> Bools:
+    """Which of the asking rows of ``keys`` equal one of the rows of ``held`` that are there."""
+    found, one = np.zeros(len(keys), np.bool_), keys.shape[1] == 1
+    others, own = 0, 0
+    for row in range(len(held)):
+        others += there[row]
+    for row in range(len(keys)):
+        own += asking[row]
+    if others == 0 or own == 0:
+        return found
+    if own < others:
+        _ask(held, there, keys, asking, own, found)
+    elif one:
+        pairs = _pairs_of(held[:, 0], there, others)
+        for row in range(len(keys)):
+            found[row] = asking[row] and pairs[_find_one(pairs, keys[row, 0]), 1] != _EMPTY
+    else:
+        table = _table_of(others)
+        for row in range(len(held)):
+            if there[row]:
+                table[_find(table, held, held, row)] = row
+        for row in range(len(keys)):
+            found[row] = asking[row] and table[_find(table, held, keys, row)] != _EMPTY
+    return found
+
+
+@njit(cache=True)
+def _ask(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools, own: int, found: Bools) -> None:
+    """The same where fewer rows ask than are there: the table is of those that ask."""
+    any_found = False
+    if keys.shape[1] == 1:
+        pairs = _pairs_of(keys[:, 0], asking, own)
+        for row in range(len(held)):
+            if there[row]:
+                first = pairs[_find_one(pairs, held[row, 0]), 1]
+                if first != _EMPTY:
+                    found[first] = any_found = True
+        for row in range(len(keys) if any_found else 0):
+            if asking[row]:
+                found[row] = found[pairs[_find_one(pairs, keys[row, 0]), 1]]
+        return
+    table, equal = _table_of(own), _firsts(keys, asking)
+    for row in range(len(keys)):
+        if asking[row] and equal[row] == row:
+            table[_find(table, keys, keys, row)] = row
+    for row in range(len(held)):
+        if there[row]:
+            first = table[_find(table, keys, held, row)]
+            if first != _EMPTY:
+                found[first] = any_found = True
+    for row in range(len(keys) if any_found else 0):
+        if asking[row]:
+            found[row] = found[equal[row]]
+
+
+@njit(cache=True)
+def _pairs_of(keys: Int64s, some: Bools, count: int) -> np.ndarray:
+    """A table of the keys of some rows, each with the number of its first row."""
+    size = 8
+    while size < 2 * count:
+        size *= 2
+    table = np.full((size, 2), _EMPTY, np.int64)
+    for row in range(len(keys)):
+        if some[row]:
+            slot = _find_one(table, keys[row])
+            if table[slot, 1] == _EMPTY:
+                table[slot, 0], table[slot, 1] = keys[row], row
+    return table
+
+
 def are_in(held: Int64s, keys: Int64s) -> Bools:
     """Which keys are among others."""
     return among(_matrix(held), _matrix(keys))
@@ -158,19 +229,6 @@ def clusters(keys: np.ndarray, at: Int64s, rows: Int64s) -> tuple[Int64s, Int64s
 
 
 @njit(cache=True)
-def repeats(keys: np.ndarray) -> Bools:
-    """Which rows equal an earlier one."""
-    table = _table_of(len(keys))
-    found = np.empty(len(keys), np.bool_)
-    for row in range(len(keys)):
-        slot = _find(table, keys, keys, row)
-        found[row] = table[slot] != _EMPTY
-        if not found[row]:
-            table[slot] = row
-    return found
-
-
-@njit(cache=True)
 def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
     """For each row of ``keys``, the least value of the rows of ``held`` that equal it; NONE if none does."""
     found = np.full(len(keys), NONE, np.int64)
@@ -194,4 +252,42 @@ def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
         there = table[_find(table, held, keys, row)]
         if there != _EMPTY:
             found[row] = lowest[there]
+    return found
+
+
+@njit(cache=True)
+def _firsts(keys: np.ndarray, some: Bools) -> Int64s:
+    """Of some rows, the first that equals each."""
+    count = 0
+    for row in range(len(keys)):
+        count += some[row]
+    firsts = np.zeros(len(keys), np.int64)
+    if keys.shape[1] == 1:
+        pairs = _pairs_of(keys[:, 0], some, count)
+        for row in range(len(keys)):
+            if some[row]:
+                firsts[row] = pairs[_find_one(pairs, keys[row, 0]), 1]
+        return firsts
+    table = _table_of(count)
+    for row in range(len(keys)):
+        if some[row]:
+            slot = _find(table, keys, keys, row)
+            if table[slot] == _EMPTY:
+                table[slot] = row
+            firsts[row] = table[slot]
+    return firsts
+
+
+@njit(cache=True)
+def repeats(keys: np.ndarray, there: Bools, new: Bools) -> int:
+    """How many of the new rows that are there equal an older one, or an earlier new one."""
+    some = there & new
+    again, others = np.zeros(len(keys), np.bool_), there & ~new
+    firsts = _firsts(keys, some)
+    for row in range(len(keys)):
+        again[row] = some[row] and firsts[row] != row
+    joined = joined_rows(keys, others, keys, some)
+    found = 0
+    for row in range(len(keys)):
+        found += some[row] and (again[row] or joined[row])
     return found

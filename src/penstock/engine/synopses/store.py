@@ -162,6 +162,7 @@ class Store(Stateful):
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: np.ndarray | None = None
+        self._came_before = 0
         # (first row id after it, smallest start in it) of insertions that still have live rows, without those
         # of static rows and those before one with an earlier start: starts rise.
         self._insertions: deque[tuple[int, int]] = deque()
@@ -212,6 +213,12 @@ class Store(Stateful):
     def marks_of(self, rids: Int64s, number: int = 0) -> Int64s:
         assert self._marks is not None
         return np.asarray(self._marks[rids & self.mask, number])
+
+    @property
+    def all_marks(self) -> np.ndarray:
+        """The marks of all rows, by slot."""
+        assert self._marks is not None
+        return self._marks
 
     def all_marks_of(self, rids: Int64s) -> np.ndarray:
         assert self._marks is not None
@@ -338,9 +345,10 @@ class Store(Stateful):
         for index in self._indexes.values():
             index.rebuild(self)
 
-    def _give_back(self) -> None:
-        """Keep no more room than for the rows that are left, if they are few."""
-        fitting = 1 << max(self.next - self.base, MIN_HOLES - 1).bit_length()
+    def give_back(self) -> None:
+        """Keep no more room than for the rows that are left and as many as came since the last time."""
+        came, self._came_before = self.inserted - self._came_before, self.inserted
+        fitting = 1 << max(self.next - self.base + came, MIN_HOLES - 1).bit_length()
         if 2 * fitting <= self.capacity:
             self._resize(fitting)
 
@@ -432,8 +440,6 @@ class Store(Stateful):
 
     def _invalidate(self, may_move: bool) -> None:
         self.expire(min(s.passed for s in self.stubs), may_move)
-        if self._marks is not None:  # its reader drops rows, so that few may be left of many
-            self._give_back()
         self._postponed, self.settled = False, self.next - self.base
         self.invalidations += 1
 
@@ -520,7 +526,7 @@ class Store(Stateful):
             self.mark_all(np.arange(self.base, self.next), state["marks"])
         if self.positions is not None:
             self.positions.restore(state["positions"])
-        self.inserted = state["inserted"]
+        self.inserted = self._came_before = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
             self._ended = int(state["ended"].sum())

@@ -134,7 +134,8 @@ class Join(AnyJoin):
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         """One input split and the others everywhere, or several split by keys that the join makes equal."""
         if self.constraints is not None:
-            distribution.places |= self._counted(below, self.constraints)
+            for number, columns in self._counted(below, self.constraints).items():
+                distribution.need_places(number, columns)
         split = [k for k, s in enumerate(below) if not s.everywhere]
         if len(split) > 1:
             return Spread(keys=self.aligned(below, "no key is common to all streams of the join"))

@@ -185,7 +185,7 @@ class Window(Unary):
             raise SpreadError(f"{self.spec.text} of a derived stream needs the whole order of the stream")
         # The window counts by these columns; a filter below reads the others, and may run in the engine.
         _, filters = self.input.filtered
-        distribution.places[self.source.number] = tuple(sorted({*self.spec.partition_by, *reads(filters)}))
+        distribution.need_places(self.source.number, (*self.spec.partition_by, *reads(filters)))
         return spread
 
     def unfiltered(self) -> tuple[Logical, tuple[Expression, ...]]:
