@@ -13,13 +13,14 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from bench.linear_road.files import Files
-from bench.linear_road.rating import LIMIT_S, Load, in_own_process, plot
+from bench.linear_road.rating import LIMIT_S, Load, alike, in_own_process, plot
 from bench.linear_road.run import Outcome, generated, run
 from bench.linear_road.validator import differences, expected, read_numbers
 from penstock.errors import PenstockError
@@ -138,7 +139,7 @@ def rate(options: argparse.Namespace) -> None:
             options.json.write_text(json.dumps(results, indent=1))
     if options.plot:
         plot(results, options.plot)
-    passed = [r["expressways"] for r in results if r["within"] and r["on"] == options.on]
+    passed = [r["expressways"] for r in results if r["within"] and alike(r) == alike(asdict(load))]
     print(f"every answer within {LIMIT_S:g} s: {f'L = {max(passed)}' if passed else 'none of these'}")
 
 

@@ -273,19 +273,30 @@ def in_own_process(load: Load) -> dict[str, Any]:
     return found
 
 
+def alike(r: dict[str, Any]) -> tuple[str, int, float]:
+    """What runs have in common that differ in the number of expressways alone."""
+    return r["on"], r["partitions"], r["speed"]
+
+
 def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
-    """Latencies by number of expressways, beside the limit."""
+    """Latencies by number of expressways beside the limit, a panel for runs that are alike."""
     from matplotlib.figure import Figure
 
-    canvas = Figure(figsize=(6, 4), layout="constrained")
-    axes = canvas.subplots()
-    for name, line in (("max", "o-"), ("p99", "s--"), ("p50", "^:")):
-        axes.plot([r["expressways"] for r in results], [r.get(name) for r in results], line, label=name)
-    axes.axhline(LIMIT_S, color="grey", linewidth=1)
-    first = results[0]
-    axes.set(xlabel="expressways", ylabel="seconds", yscale="log")
-    axes.set_title(f"Linear Road on {first['on']}, speed {first['speed']:g}")
-    axes.legend()
+    kinds = sorted({alike(r) for r in results})
+    canvas = Figure(figsize=(5.5 * len(kinds), 4), layout="constrained")
+    panels = canvas.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+    for kind, axes in zip(kinds, panels, strict=True):
+        mine = sorted((r for r in results if alike(r) == kind), key=lambda r: r["expressways"])
+        xs = [r["expressways"] for r in mine]
+        for name, line in (("max", "o-"), ("p99", "s--"), ("p50", "^:")):
+            axes.plot(xs, [r.get(name) for r in mine], line, label=name)
+        axes.axhline(LIMIT_S, color="grey", linewidth=1, label=f"limit, {LIMIT_S:g} s")
+        on, partitions, speed = kind
+        axes.set(xlabel="expressways", ylabel="seconds", xticks=sorted(set(xs)))
+        engines = f"{partitions} engine{'s' * (partitions > 1)}"
+        axes.set_title(f"Linear Road on {on}, {engines}, speed {speed:g}", fontsize=10)
+        axes.legend()
+    panels[0].set_ylim(bottom=0)  # when all is drawn: it ends scaling
     canvas.savefig(path)
 
 

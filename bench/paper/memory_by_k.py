@@ -178,5 +178,6 @@ def table_claims(rows: list[Row]) -> list[Claim]:
 
 
 DEAR = (
-    "a tuple takes half a microsecond without constraints, and constraints by rows wait for instants in order"
+    "a tuple of the plain join takes well below a microsecond, where the thesis's take 20 to 50; to look at "
+    "each row that is kept a few times, until it goes, takes as long as to join it"
 )

@@ -6,6 +6,7 @@ The page has everything in it, plots too, so that it can be sent to someone as o
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -48,7 +49,7 @@ def page(results: Sequence[Result], plots: Path) -> str:
     body.append("</ul></nav>")
     for part, of in parts:
         if of:
-            body.append(f'<h2 id="{part.name}">{escape(part.title)}</h2><p>{escape(part.about)}</p>')
+            body.append(f'<h2 id="{part.name}">{escape(part.title)}</h2><p>{_marked(part.about)}</p>')
             body.append(_list(part.notes))
             body += [_figure(r, plots) for r in of]
     return (
@@ -76,4 +77,9 @@ def _figure(result: Result, plots: Path) -> str:
 
 
 def _list(notes: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(n)}" for n in notes) + "</ul>" if notes else ""
+    return "<ul>" + "".join(f"<li>{_marked(n)}" for n in notes) + "</ul>" if notes else ""
+
+
+def _marked(text: str) -> str:
+    """Text with the marks of the document: `code` and *emphasis*."""
+    return re.sub(r"\*(\w[^*]*)\*", r"<em>\1</em>", re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))

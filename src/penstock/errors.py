@@ -51,12 +51,13 @@ class EngineError(PenstockError):
     """A failure of the run time: a defect of Penstock or of the machine, not a mistake of the user."""
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt name may mean, whatever its case.
+def nearest(name: str, candidates: Iterable[str], similarity: float | None = None) -> str | None:
+    """The candidate that a misspelt name may mean, whatever its case; ``similarity``: the least, from 0 to 1.
 
     >>> nearest("SISE", ["pid", "size"])
     'size'
     """
     by_folded = {c.casefold(): c for c in candidates}
-    near = get_close_matches(name.casefold(), by_folded, 1)
+    least = {} if similarity is None else {"cutoff": similarity}
+    near = get_close_matches(name.casefold(), by_folded, 1, **least)
     return by_folded[near[0]] if near else None

@@ -240,7 +240,7 @@ def _stream(name: str, elements: Sequence[Any], schema: pa.Schema | None) -> pa.
 
 
 def _is_instant(ts: object) -> bool:
-    return isinstance(ts, Integral) and not isinstance(ts, bool) and abs(int(ts)) <= MOST_TICKS
+    return isinstance(ts, Integral) and not isinstance(ts, bool) and abs(int(ts)) < MOST_TICKS
 
 
 def _sign(name: str, element: Sequence[Any]) -> int:

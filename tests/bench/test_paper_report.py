@@ -100,6 +100,9 @@ def test_the_report_has_everything_in_it(tmp_path: Path) -> None:
     assert html.count("data:image/png;base64,iVBOR") == 2
     assert "Title &lt;b&gt;" in html and "A setting." in html and "it is set | so" in html
     assert "http" not in html and "<script" not in html and "<link" not in html
+    assert "<code>cost/invalidation.py</code>" in page(
+        [replace(found[0], notes=("`cost/invalidation.py`",))], tmp_path
+    )
     assert tally(found) == "2 of 2 claims agree; of 2 more this run is no evidence"
 
 

@@ -43,6 +43,7 @@ def test_times_names_and_defaults() -> None:
     ("text", "message"),
     [
         ("PRIMARY KEY (z)", "PRIMARY KEY names an unknown column 'z'"),
+        ("PRIMARY KEY (a) PRIMARY KEY (b)", "PRIMARY KEY stands twice"),
         ("REFERENCES T", "REFERENCES takes a stream and its columns"),
         ("FOREIGN KEY (a, b) REFERENCES T (k)", "names 1 columns of 'T' for 2"),
         ("FOREIGN KEY (a)", "a reference is written as FOREIGN KEY"),
@@ -50,6 +51,8 @@ def test_times_names_and_defaults() -> None:
         ("ORDERED BY (s)", "ORDERED BY column 's' is STRING; it must be an integer, a DATE or a TIMESTAMP"),
         ("CLUSTERED BY (a) WITHIN x ROWS", "WITHIN takes a number"),
         ("CLUSTERED BY (a) WITHIN 1.5 ROWS", "1.5 ROWS is not a number of rows"),
+        ("CLUSTERED BY (a) WITHIN -5 ROWS", "-5 ROWS is not a number of rows"),
+        ("CLUSTERD BY (a) WITHIN 5 ROWS", "unknown clause CLUSTERD BY; did you mean CLUSTERED BY?"),
         (
             "CLUSTERED BY (a) WITHIN 5",
             "CLUSTERED BY ... WITHIN 5 has no unit; write 5 ROWS, or a length of time",

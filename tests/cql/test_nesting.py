@@ -132,6 +132,25 @@ def test_subqueries_and_views_below_each_other() -> None:
         rows(f"{script} SELECT a FROM v60")
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_chains_of_with_and_of_groups(partitions: int) -> None:
+    """However short each part is, the plan of all of them may be too deep."""
+    parts = [
+        f"t{n} AS (SELECT a + 1 AS a FROM {f't{n - 1}' if n else 'S'} WHERE a > {n})" for n in range(300)
+    ]
+    chain = "WITH {} SELECT a FROM t{}"
+    assert rows(chain.format(", ".join(parts[:95]), 94), partitions=partitions) == [(96,), (97,), (98,)]
+    groups = (
+        "SELECT a FROM "
+        + "(SELECT a, COUNT(*) AS n FROM " * 90
+        + "S"
+        + " GROUP BY a HAVING COUNT(*) > 0)" * 90
+    )
+    for text in (chain.format(", ".join(parts), 299), groups):
+        with pytest.raises(CQLError, match="operators deep, over 200; shorten it"):
+            rows(text, partitions=partitions)
+
+
 def test_an_error_in_a_long_chain_is_found() -> None:
     query = " UNION ALL ".join([*["SELECT a FROM S"] * 200, "SELECT s FROM S", "SELECT a, a FROM S"])
     with pytest.raises(CQLError, match="column 'a' of UNION is BIGINT and STRING"):

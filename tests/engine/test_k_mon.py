@@ -286,17 +286,27 @@ def test_membership_agrees_with_python() -> None:
             expected = [tuple(k) in there for k in keys.tolist()]
             found = membership.among(held, keys).tolist()
             assert found == membership.among.py_func(held, keys).tolist() == expected
-    one, some = held[:, 0], np.arange(len(held))
-    where, first, total, beside = membership.clusters(held, some[::-1].copy(), some)
-    assert membership.are_in(one[where], one).all() and len(where) == len(set(one.tolist()))
-    assert all(
-        some[::-1][one == one[row]].min() == first[n] and some[one == one[row]].sum() == total[n]
-        for row, (n, _) in enumerate(beside.tolist())
-    )
-    assert beside[:, 1].tolist() == [int(some[:row][one[:row] == one[row]].sum()) for row in some]
     keys, new = random.integers(0, 9, (60, 2)), np.arange(60) >= 45
     again = [tuple(k) in set(map(tuple, keys[:i].tolist())) for i, k in enumerate(keys.tolist())]
     assert membership.repeats(keys, np.ones(60, np.bool_), new) == sum(again[45:])
+
+
+def test_clusters_agree_with_python() -> None:
+    """Rows are added to clusters that are there, and begin others."""
+    random = np.random.default_rng(9)
+    for kernel in (membership.clusters, membership.clusters.py_func):
+        held, keys, at = np.arange(0, 20, 2), random.integers(0, 20, 50), random.permutation(50)
+        first, rows = (np.concatenate([a, np.zeros(50, np.int64)]) for a in (held + 1, held + 5))
+        with np.errstate(over="ignore"):
+            new, far, before = kernel(held, first, rows, keys, at)
+        known: dict[int, list[int]] = {int(k): [int(k) + 1, int(k) + 5] for k in held}
+        for key, time in zip(keys.tolist(), at.tolist(), strict=True):
+            known[key] = [min(time, known.get(key, [time])[0]), known.get(key, [0, 0])[1]]
+        for row, key in enumerate(keys.tolist()):
+            assert (far[row], before[row]) == (at[row] - known[key][0], known[key][1])
+            known[key][1] += 1
+        every = [*held.tolist(), *keys[new].tolist()]
+        assert {k: [int(f), int(n)] for k, f, n in zip(every, first, rows, strict=False)} == known
 
 
 @pytest.mark.parametrize("columns", [1, 2])

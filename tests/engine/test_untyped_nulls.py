@@ -74,6 +74,7 @@ def test_columns_may_have_any_name_but_one_with_a_hash(partitions: int) -> None:
         ({"S": [{}]}, "the rows of input 'S' have no columns"),
         ({"S": [(True, {"a": 1})]}, "with ts a whole number"),
         ({"S": [(1.0, {"a": 1})]}, "with ts a whole number"),
+        ({"S": [(2**61, {"a": 1})]}, r"with ts a whole number below 2\^61"),
         ({"S": [(2**63 - 1, {"a": 1})]}, r"with ts a whole number below 2\^61"),
         ({"S": [(-(2**63), {"a": 1})]}, r"with ts a whole number below 2\^61"),
         ({"S": [(1, 5)]}, "a row of input 'S' maps names of columns to values, not 5"),

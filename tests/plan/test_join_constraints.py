@@ -80,6 +80,13 @@ def test_an_unknown_column_of_the_target() -> None:
         explained("SELECT A.v FROM A, B WHERE A.k = B.k", {"A": "FOREIGN KEY (k) REFERENCES B (x)"})
 
 
+def test_a_reference_to_a_column_of_another_type() -> None:
+    rows = {name: [(1, {"k": 1, "s": "1"})] for name in "AB"}
+    declared = {"A": "FOREIGN KEY (k) REFERENCES B (s)"}
+    with pytest.raises(CatalogError, match="relates 'k', which is .*, to 's' of 'B', which is STRING"):
+        penstock.evaluate("SELECT A.k FROM A, B WHERE A.k = B.k", rows, constraints=declared)
+
+
 def test_a_false_constraint_only_loses_results() -> None:
     rows = {"A": [(t, {"k": t}) for t in range(9)], "B": [(t + t % 4, {"k": t}) for t in range(9)]}
     query = "SELECT A.k FROM A, B WHERE A.k = B.k"

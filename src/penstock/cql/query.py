@@ -14,6 +14,7 @@ from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
 from penstock.cql.names.context import Catalog, Context
 from penstock.cql.pipelines import RegisterQuery
+from penstock.cql.settings import MAX_OPERATORS_DEEP
 from penstock.cql.statements import CreateView, Insert, SelectStatement, parse
 from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nesting import deep
@@ -39,9 +40,26 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
             "query tables with Spark itself",
         )
     _warn_of_references(context)
+    _check_depth(root, node)
     root = _filled_in(root, context)
     notes = (*context.notes, *check_sampled(root, node))
     return Query(root, context.time, notes, tuple(context.warnings))
+
+
+def _check_depth(root: Logical, node: exp.Expr) -> None:
+    """Reject a plan that is too deep for those who go through it; what is read twice counts once."""
+    depths, left = dict[int, int](), [root]
+    while left:
+        inputs = left[-1].inputs
+        unknown = [i for i in inputs if id(i) not in depths]
+        if unknown:
+            left += unknown
+        else:
+            depths[id(left.pop())] = 1 + max((depths[id(i)] for i in inputs), default=0)
+    depth = depths[id(root)]
+    if depth > MAX_OPERATORS_DEEP:
+        what = f"the query's subqueries and joins are {depth} operators deep, over {MAX_OPERATORS_DEEP}"
+        raise error(what, node, "shorten it, or make streams of parts of it in queries of their own")
 
 
 def _warn_of_references(context: Context) -> None:

@@ -5,6 +5,8 @@ MAX_NESTING = 100
 Evaluating and pickling take up to seven frames of the interpreter's usual 1,000 for each."""
 MAX_VIEWS = 50
 """Views over views: their plans are one below the other."""
+MAX_OPERATORS_DEEP = 200
+"""Operators below each other, as of a chain of WITH: planning takes four of 1,000 frames for each."""
 PARSER_RECURSION_LIMIT = 50_000
 """Frames that the parser and binder may use: about 30 for each level, one for each term of a chain."""
 
@@ -16,6 +18,8 @@ TYPO_PARSED_TOKENS = 2
 """Tokens after the place that must parse with the suggested keyword."""
 TYPO_SIMILARITY = 0.7
 """Least similarity of a word and the suggested keyword, from 0 to 1."""
+FUNCTION_SIMILARITY = 0.7
+"""The same of functions, of which there are so many that some are like any word."""
 AUTO_DISORDER = "10 MINUTES"
 """The largest bound of DISORDER AUTO without UP TO: results wait no longer than that."""
 MOST_ROWS = 1 << 61

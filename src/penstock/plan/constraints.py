@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+import pyarrow as pa
+
 from penstock.constraint import Constraints, Reference, Use, Within
 from penstock.engine.joins.join_constraints import (
     Counted,
@@ -20,10 +22,12 @@ from penstock.engine.joins.join_constraints import (
 )
 from penstock.errors import CatalogError
 from penstock.expression import Column, Expression
+from penstock.functions import types
 from penstock.plan.facts import reads
 from penstock.plan.join_graph import join_graph
 from penstock.plan.logical.operator import Logical, StreamRows, leaves
 from penstock.routing import Route
+from penstock.schema import sql_name
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,21 @@ def _check_target(of: _Input, reference: Reference, target: _Input) -> None:
             f"stream {name!r}: REFERENCES names column {wrong[0]!r}, which {reference.target!r} does not "
             f"have; its columns are {', '.join(there)}"
         )
+    own_schema, schema = of.rows.source.definition.schema, target.rows.source.definition.schema
+    for mine, theirs in zip(reference.columns, reference.target_columns, strict=True):
+        kinds = own_schema.field(mine).type, schema.field(theirs).type
+        if not _comparable(*kinds):
+            name, (a, b) = of.rows.source.definition.name, map(sql_name, kinds)
+            raise CatalogError(
+                f"stream {name!r}: REFERENCES relates {mine!r}, which is {a}, to {theirs!r} of "
+                f"{reference.target!r}, which is {b}; name columns of one type"
+            )
+
+
+def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether values of two types may be equal."""
+    families = (types.is_numeric, types.is_string, types.is_temporal)
+    return left == right or any(of(left) and of(right) for of in families)
 
 
 def _arrivals(i: int, of: _Input) -> Iterator[InputArrival]:

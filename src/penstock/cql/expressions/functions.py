@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock import functions
 from penstock.cql.expressions.coercion import FLATTEN, cast_hint
+from penstock.cql.settings import FUNCTION_SIMILARITY
 from penstock.cql.syntax.dialect import RELATION_TO_STREAM
 from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.errors import CQLError
@@ -71,7 +72,8 @@ def known(name: str, node: exp.Expr, registered: Iterable[str] = ()) -> function
         raise unsupported(f"the aggregate {name.upper()}", node, "docs/functions.md lists those that are")
     if function is None:
         names = [n.upper() for n in (*functions.names(), *AGGREGATES, *RELATION_TO_STREAM, *registered)]
-        hint = ABSENT.get(name.lower()) or did_you_mean(name, names)
+        listed = "docs/functions.md lists those there are"
+        hint = ABSENT.get(name.lower()) or did_you_mean(name, names, listed, FUNCTION_SIMILARITY)
         raise error(f"unknown function '{name.upper()}'", node, hint)
     return function
 

@@ -327,7 +327,9 @@ class DDLParser(SparkParser):
         """``WITHIN n ROWS`` or ``WITHIN`` a length of time, if it is there."""
         if not self._match_text_seq("WITHIN"):
             return None
-        if self._next is None or self._next.text.upper() not in ("ROWS", "ROW"):
+        signed = self._curr is not None and self._curr.token_type in (TokenType.DASH, TokenType.PLUS)
+        unit = self._index + (2 if signed else 1)
+        if unit >= len(self._tokens) or self._tokens[unit].text.upper() not in ("ROWS", "ROW"):
             return self._parse_duration("WITHIN")
         number = self._parse_signed_number("WITHIN")
         self._advance()
@@ -426,6 +428,13 @@ def _any_of(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def _primary_key(parser: DDLParser, node: InputDefinition) -> None:
+    start = parser._prev
+    if node.args.get("primary_key"):
+        raise error("PRIMARY KEY stands twice", start, "write PRIMARY KEY (a, b) for a key of two columns")
+    node.set("primary_key", parser._parse_field_names())
+
+
 def _option(name: str, parse: Callable[[DDLParser], Any]) -> Callable[[DDLParser, InputDefinition], None]:
     """A clause that sets one option; of a list, it may stand several times."""
 
@@ -447,7 +456,7 @@ INPUT_CLAUSES: dict[tuple[str, ...], Callable[[DDLParser, InputDefinition], None
     ("RATE",): _option("rate", DDLParser._parse_rate),
     ("PARTITIONED BY",): _option("partitioned_by", DDLParser._parse_field_names),
     ("HEAVY",): _option("heavy", DDLParser._parse_heavy),
-    ("PRIMARY KEY",): _option("primary_key", DDLParser._parse_field_names),
+    ("PRIMARY KEY",): _primary_key,
     ("FOREIGN KEY",): _option("references", DDLParser._parse_key_reference),
     ("REFERENCES",): _option("references", DDLParser._parse_referred),
     ("CLUSTERED", "BY"): _option("clustered_by", DDLParser._parse_arrival_order),

@@ -98,13 +98,15 @@ def text_of_node(node: exp.Expr) -> str:
         return node.key.upper()
 
 
-def did_you_mean(name: str, candidates: Iterable[str], instead: str = "") -> str | None:
+def did_you_mean(
+    name: str, candidates: Iterable[str], instead: str = "", similarity: float | None = None
+) -> str | None:
     """A hint with the nearest candidate; ``instead`` if none is near.
 
     >>> did_you_mean("sise", ["pid", "size"])
     "did you mean 'size'?"
     """
-    near = nearest(name, candidates)
+    near = nearest(name, candidates, similarity)
     return f"did you mean '{near}'?" if near else instead or None
 
 

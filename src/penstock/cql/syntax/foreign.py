@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
+from penstock.cql.settings import TYPO_SIMILARITY
 from penstock.cql.syntax.ddl_parser import DEFINED
 from penstock.cql.syntax.dialect import CQL
 from penstock.cql.syntax.errors import error, unsupported
@@ -125,6 +128,9 @@ def _constraint(token: Token, following: Token, depth: int) -> CQLError | None:
         form = _OWN_CONSTRAINTS[word]
         return error(f"{word} stands after the columns", token, f"write {form} after TIMESTAMP BY")
     own = word in ("ORDERED", "CLUSTERED") and next_word == "BY"
+    near = get_close_matches(word, ("ORDERED", "CLUSTERED"), 1, TYPO_SIMILARITY)
+    if near and next_word == "BY" and not own and not depth and word not in _CONSTRAINTS:
+        return error(f"unknown clause {word} BY", token, f"did you mean {near[0]} BY?")
     if word in _CONSTRAINTS and not own and (clause or word.endswith(" BY")):
         return error(
             f"{word} is not a clause of a stream", token, f"write {_CONSTRAINTS[word]} after the columns"

@@ -156,13 +156,12 @@ class Clusters(Stateful):
 
     def see(self, at: Int64s, keys: Int64s) -> Int64s:
         """Rows by their places or timestamps, and their keys; returns their distances in the clusters."""
-        every, ats = np.concatenate([self._keys, keys]), np.concatenate([self._first, at])
-        rows = np.concatenate([self._rows, np.ones(len(at), np.int64)])
-        old = len(self._keys)
-        where, self._first, self._rows, beside = clusters(every.reshape(-1, 1), ats, rows)
-        self._keys = every[where]
-        own, before = beside[old:, 0], beside[old:, 1]
-        far = at - self._first[own]
+        room = np.empty(len(at), np.int64)
+        first, rows = np.concatenate([self._first, room]), np.concatenate([self._rows, room])
+        new, far, before = clusters(self._keys, first, rows, np.ascontiguousarray(keys), at)
+        count = len(self._keys) + len(new)
+        self._keys = np.concatenate([self._keys, keys[new]])
+        self._first, self._rows = first[:count].copy(), rows[:count].copy()
         if self._within.by_rows:
             far = far - before
         self.violations += int((far > self._within.k).sum())

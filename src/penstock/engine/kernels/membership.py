@@ -208,24 +208,36 @@ def _matrix(keys: Int64s) -> np.ndarray:
 
 
 @njit(cache=True)
-def clusters(keys: np.ndarray, at: Int64s, rows: Int64s) -> tuple[Int64s, Int64s, Int64s, np.ndarray]:
-    """Clusters of equal keys, in the order of their first rows: the places of those, the least ``at`` and the
-    sum of ``rows`` in each; and for each row the number of its cluster and the sum of ``rows`` before it.
+def clusters(
+    held: Int64s, first: Int64s, rows: Int64s, keys: Int64s, at: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Add rows to clusters, of which there are keys, the least ``at`` and the rows; those that are there are
+    changed. Returns the places of the keys of new clusters; and for each row, how far it is behind the first
+    of its cluster, and the rows of the cluster before it.
+
+    New clusters follow those that are there, and have their place in ``first`` and ``rows``.
     """
-    table, beside = _table_of(len(keys)), np.empty((len(keys), 2), np.int64)
-    where, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-    total, count = np.zeros(len(keys), np.int64), 0
+    table, count = _one_column(keys), len(held)
+    number = np.full(len(keys), _EMPTY, np.int64)
+    for n in range(len(held)):
+        row = table[_find_one(table, held[n]), 1]
+        if row != _EMPTY:
+            number[row] = n
+    new, far = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    before = np.empty(len(keys), np.int64)
     for row in range(len(keys)):
-        slot = _find(table, keys, keys, row)
-        if table[slot] == _EMPTY:
-            table[slot] = row
-            beside[row, 0], where[count], first[count] = count, row, at[row]
+        firsts = table[_find_one(table, keys[row]), 1]
+        if number[firsts] == _EMPTY:
+            number[firsts] = count
+            new[count - len(held)], first[count], rows[count] = row, at[row], 0
             count += 1
-        n = beside[table[slot], 0]
-        beside[row, 0], beside[row, 1] = n, total[n]
-        first[n] = min(first[n], at[row])
-        total[n] += rows[row]
-    return where[:count], first[:count], total[:count], beside
+        number[row] = number[firsts]
+        first[number[row]] = min(first[number[row]], at[row])
+    for row in range(len(keys)):  # times may come in any order
+        n = number[row]
+        far[row], before[row] = at[row] - first[n], rows[n]
+        rows[n] += 1
+    return new[: count - len(held)], far, before
 
 
 @njit(cache=True)
