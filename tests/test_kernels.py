@@ -192,7 +192,8 @@ def run_indexes() -> None:
 def run_caches() -> None:
     """Joins whose caches come and go; and a cache in too little memory."""
     cache, keys = Cache(words=1, parts=1, limit=4000), np.arange(60).reshape(-1, 1)
-    cache.create(keys, np.full(60, 3), np.zeros((180, 1), np.int64), np.ones((180, 2), np.int64), keys[0])
+    places, ones = np.repeat(np.arange(60), 3), np.ones(180, np.int64)
+    cache.create(keys, places, (0 * ones,), (ones, ones), keys[0])
     cache.trim(keys[0])
     rows = {n: [(t, {"a": t * k % 5, "b": t * k % 7}) for t in range(40)] for k, n in enumerate("RST", 2)}
     for window in ("[ROWS 9]", "[RANGE 9]"):
