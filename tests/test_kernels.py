@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numba.core.registry import CPUDispatcher
+from own_aggregates import OWN
 from restless import EAGER, collecting_always, planned_by
 from strategies import Choices, draw_case, draw_long_case
 
@@ -146,7 +147,8 @@ def run_queries() -> None:
         choices = Choices(random=Random(seed))
         case = draw_long_case(choices) if seed % 10 == 0 else draw_case(choices)
         with planned_by(("as set", "restless", "a-greedy")[seed % 3]):
-            penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, batches=3)
+            given = {"schemas": case.schemas, "until": case.until, "functions": OWN}
+            penstock.evaluate(case.cql, case.inputs, batches=3, **given)
     every = "SELECT MAX(A.v) AS m FROM A [ROWS 1500]"
     penstock.evaluate(every, {"A": [(t, {"v": t * 37 % 1999}) for t in range(3000)]}, batches=3)
     windows = "SELECT window_end, COUNT(*) AS n FROM A [TUMBLE 3] GROUP BY window_end"
