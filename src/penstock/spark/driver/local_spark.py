@@ -108,7 +108,10 @@ def started(settings: Mapping[str, str], log: Path | None) -> SparkSession:
     try:
         if SparkContext._gateway is None:
             with _home_without_archives(), nullcontext() if log is None else open(log, "ab") as out:
-                SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": out}))
+                # A signal to the program's process group is the program's to handle: a JVM that got it too
+                # would end under the batches. It ends with the program, whose pipe it reads.
+                options = {"stderr": out, "start_new_session": True}
+                SparkContext._ensure_initialized(gateway=launch_gateway(conf, options))
             _set_properties(UNCHECKED)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError) as error:
