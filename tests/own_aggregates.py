@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pyarrow.compute as pc
+from pyspark import cloudpickle
 
 from penstock.catalog import FunctionDef
 from penstock.cql import define_aggregate
 
 State = dict[str, Any]
+# Engine processes cannot import tests, so these functions travel whole.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def _plus(a: State, b: State) -> State:

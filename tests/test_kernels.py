@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numba.core.registry import CPUDispatcher
+from own_aggregates import OWN
 from restless import EAGER, collecting_always, planned_by
 from strategies import Choices, draw_case, draw_long_case
 
@@ -146,7 +147,8 @@ def run_queries() -> None:
         choices = Choices(random=Random(seed))
         case = draw_long_case(choices) if seed % 10 == 0 else draw_case(choices)
         with planned_by(("as set", "restless", "a-greedy")[seed % 3]):
-            penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, batches=3)
+            given = {"schemas": case.schemas, "until": case.until, "functions": OWN}
+            penstock.evaluate(case.cql, case.inputs, batches=3, **given)
     every = "SELECT MAX(A.v) AS m FROM A [ROWS 1500]"
     penstock.evaluate(every, {"A": [(t, {"v": t * 37 % 1999}) for t in range(3000)]}, batches=3)
     windows = "SELECT window_end, COUNT(*) AS n FROM A [TUMBLE 3] GROUP BY window_end"
@@ -192,7 +194,8 @@ def run_indexes() -> None:
 def run_caches() -> None:
     """Joins whose caches come and go; and a cache in too little memory."""
     cache, keys = Cache(words=1, parts=1, limit=4000), np.arange(60).reshape(-1, 1)
-    cache.create(keys, np.full(60, 3), np.zeros((180, 1), np.int64), np.ones((180, 2), np.int64), keys[0])
+    places, ones = np.repeat(np.arange(60), 3), np.ones(180, np.int64)
+    cache.create(keys, places, (0 * ones,), (ones, ones), keys[0])
     cache.trim(keys[0])
     rows = {n: [(t, {"a": t * k % 5, "b": t * k % 7}) for t in range(40)] for k, n in enumerate("RST", 2)}
     for window in ("[ROWS 9]", "[RANGE 9]"):

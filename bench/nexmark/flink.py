@@ -77,7 +77,7 @@ def run(python: Path, root: Path, wanted: list[str], events: int) -> Iterator[tu
                 found["query"],
                 {
                     "events_per_second": round(events / found["seconds"]),
-                    "cpu_per_million": round(found["cpu_seconds"] / events * 1e6, 2),
+                    "cpu_per_million": round(found["cpu_s"] / events * 1e6, 2),
                 },
             )
     if process.returncode:

@@ -48,7 +48,7 @@ def _run(flink: Any, name: str, text: str) -> dict[str, float]:
     result = flink.execute_sql(f"CREATE TABLE sink_{name} WITH ('connector' = 'blackhole') AS {text}")
     result.wait()
     seconds = result.get_job_client().get_job_execution_result().result().get_net_runtime() / 1000
-    return {"seconds": seconds, "cpu_seconds": _cpu_seconds() - before}
+    return {"seconds": seconds, "cpu_s": _cpu_seconds() - before}
 
 
 def _cpu_seconds() -> float:

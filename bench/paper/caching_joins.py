@@ -188,12 +188,29 @@ class Run:
     operators: list[Any]
     tuples: int = 0
     seconds: float = 0.0
+    results: int = 0
+    in_pipelines: float = 0.0
+    """Seconds in pipelines, and in updates of caches apart from them."""
     by_step: list[tuple[int, float]] = field(default_factory=list)
     work_by_step: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._joins = [Work(o._inputs, o.caches) for o in self.operators]
         self._first = self._counts()
+        for o in self.operators:
+            for pipeline in getattr(o, "_pipelines", ()):
+                pipeline.run = self._timed(pipeline.run)
+            if o.caches is not None:
+                o.caches.feed = self._timed(o.caches.feed)
+
+    def _timed(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            began = time.process_time()
+            found = plain(*args)
+            self.in_pipelines += time.process_time() - began
+            return found
+
+        return call
 
     def _counts(self) -> np.ndarray:
         counts = [(w.units(), w.probes(), w.look_ups(), w.made()) for w in self._joins]
@@ -202,9 +219,11 @@ class Run:
     def begin(self) -> None:
         """What was until now does not count."""
         self.tuples, self.seconds, self._first = 0, 0.0, self._counts()
+        self.results, self.in_pipelines = 0, 0.0
 
-    def add(self, tuples: int, seconds: float) -> None:
+    def add(self, tuples: int, seconds: float, results: int = 0) -> None:
         """A step is over."""
+        self.results += results
         self.by_step.append((tuples, seconds))
         self.work_by_step.append(int(self._counts()[0]))
         self.tuples, self.seconds = self.tuples + tuples, self.seconds + seconds
@@ -266,8 +285,9 @@ def compared(
             if number == round(warm * len(steps)):
                 run.begin()
             began = time.process_time()
-            results.add(engines[name][0].step(rows).only.batch.num_rows)
-            run.add(count, time.process_time() - began)
+            made = engines[name][0].step(rows).only.batch.num_rows
+            run.add(count, time.process_time() - began, made)
+            results.add(made)
         assert len(results) == 1, "plans differ in their results"
     return runs
 
@@ -290,8 +310,12 @@ def rows_of(x: str, at: float | str, runs: Mapping[str, Run], **more: float | in
     found: list[Row] = []
     for name, run in runs.items():
         units, probes, look_ups, made = run.counts()
-        row: Row = {x: at, "algorithm": name, "rows_per_second": run.rate, "work": units / max(run.tuples, 1)}
-        found.append({**row, "probes": probes, "look_ups": look_ups, "tuples_made": made, **more})
+        each = max(run.tuples, 1)
+        row: Row = {x: at, "algorithm": name, "rows_per_second": run.rate, "work": units / each}
+        row |= {"probes": probes, "look_ups": look_ups, "tuples_made": made, "results": run.results / each}
+        row |= {"of_caches": (units - probes - made) / each, "in_pipelines": run.in_pipelines / each}
+        row["looked_up"] = look_ups / each
+        found.append({**row, **more})
     return found
 
 

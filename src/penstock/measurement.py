@@ -236,11 +236,10 @@ class Measurement(NamedTuple):
 
 def under(entity: str, kind: Kind, readings: Iterable[Reading]) -> Iterator[Reading]:
     """Readings of an entity and of its parts."""
-    for r in readings:
-        if r.entity:
-            yield r._replace(entity=f"{entity}/{r.entity}")
-        else:
-            yield r._replace(entity=entity, kind=kind)
+    # In every step of every engine some hundred readings pass through here, most of them several times.
+    prefix, new = f"{entity}/", Reading._make
+    for prop, value, text, part, of_kind in readings:
+        yield new((prop, value, text, prefix + part, of_kind) if part else (prop, value, text, entity, kind))
 
 
 def curve(prop: Property, values: Iterable[float], at: Iterable[object]) -> Iterator[Reading]:

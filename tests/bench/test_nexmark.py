@@ -144,7 +144,7 @@ def test_flink_runs_in_an_environment_of_its_own(tmp_path: Path) -> None:
     assert flink_markdown({"q6": {"penstock": {}}}) == ""
 
 
-FLINK_SAYS = 'echo \'{"query": "q0", "seconds": 0.5, "cpu_seconds": 0.25}\'\n'
+FLINK_SAYS = 'echo \'{"query": "q0", "seconds": 0.5, "cpu_s": 0.25}\'\n'
 
 
 def test_a_python_without_flink_is_told(tmp_path: Path) -> None:

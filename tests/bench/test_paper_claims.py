@@ -24,7 +24,7 @@ from bench.paper import (  # noqa: E402
     srivastava_10,
     srivastava_bounds,
 )
-from bench.paper.figure import Scale  # noqa: E402
+from bench.paper.figure import Claim, Scale  # noqa: E402
 from bench.paper.letter_joins import counted  # noqa: E402
 from bench.paper.sampled_queries import NEAR, SampledQuery  # noqa: E402
 from bench.paper.w_joins import LETTER, Streams, run  # noqa: E402
@@ -140,21 +140,28 @@ def test_sampled_queries_run_as_cql() -> None:
 
 
 def test_caches_that_are_behind_anywhere_are_not_ahead_everywhere() -> None:
-    def judged(*work: float) -> list[bool | None]:
+    def claims(*work: float) -> list[Claim]:
+        spent = {"joined": 3.0, "of_caches": 1.4, "work_plain": 4.0, "results": 0.5}
         rows = [
             {"x": x, "relative": 0.5, "relative_work": w, "relative_made": 0.5, "relative_to_probes": 0.5}
             for x, w in enumerate(work)
         ]
-        return [c.agrees for c in caching_figures.everywhere(rows)]
+        return caching_figures.everywhere([{**r, **spent} for r in rows])
 
-    assert judged(0.9, 0.8) == [True, True, True, True]
-    assert judged(1.1, 0.8) == [True, False, True, True]
+    assert [c.agrees for c in claims(0.9, 0.8)] == [True, True, True, True]
+    behind = claims(1.1, 0.8)
+    assert [c.agrees for c in behind] == [True, False, True, True]
+    assert behind[1].why.startswith(
+        "at 0 caches save 1.00 probes and joined tuples per input tuple, and take"
+    )
 
 
 def test_plans_are_compared_by_less_work_and_more_rows() -> None:
+    spent = {"results": 0.5, "in_pipelines": 1.0, "looked_up": 0.0, "looked_up_by_work": 0.25}
+
     def rows(**work: float) -> list[dict]:
         return [
-            {"point": "D1", "algorithm": name, "work": w, "rows_per_second": 1 / w}
+            {"point": "D1", "algorithm": name, "work": w, "rows_per_second": 1 / w, **spent}
             for name, w in work.items()
         ]
 
@@ -163,6 +170,7 @@ def test_plans_are_compared_by_less_work_and_more_rows() -> None:
     assert by_work[5].agrees and by_time[5].agrees and by_work[5].says == "X is ahead of P: work"
     turned = join_plans.point_claims(rows(M=4.0, X=3.0, P=2.0, G=1.0))
     assert not turned[5].agrees and not turned[11].agrees
+    assert turned[5].why.startswith("results, which every plan makes, are 12% to 12% of the work of M")
 
 
 def test_the_clock_of_work_counts_each_operation_once() -> None:

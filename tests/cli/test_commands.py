@@ -124,7 +124,7 @@ def test_run_is_a_program_that_sigterm_ends_after_its_batches(program, tmp_path)
     until(lambda: run.poll() is not None or all(c.exists() for c in commits))
     assert run.poll() is None, run.communicate()
     started = started_by(run.pid)
-    run.terminate()
+    os.killpg(run.pid, signal.SIGTERM)  # as `timeout` and service managers do
     assert run.communicate(timeout=PATIENCE) == ("", "") and run.returncode == 0
     until(lambda: not left_of(started))
     told = log.read_text()

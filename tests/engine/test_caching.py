@@ -287,7 +287,8 @@ def test_different_keys_are_found_in_order() -> None:
 def test_a_value_grows_and_moves() -> None:
     cache, bases = Cache(words=1, parts=1, limit=1 << 20), np.zeros(1, np.int64)
     key = np.array([[1]])
-    cache.create(key, np.array([0]), np.empty((0, 1), np.int64), np.empty((0, 2), np.int64), bases)
+    none = np.empty(0, np.int64)
+    cache.create(key, none, (none,), (none, none), bases)
     for row in range(300):
         cache.insert(key, np.array([[row]]), np.array([[0, 9]]), bases)
     alive = np.array([0]), np.array([9])

@@ -207,6 +207,8 @@ def run(
 
     ``stopped``: the batch before which the bundle is stopped and started again.
     """
+    from own_aggregates import own_definitions  # Spark's workers import this file, and cannot import that
+
     (root / "input").mkdir(parents=True)
     inputs = [read_inputs(case.inputs, case.schemas, TimeDomain(), case.constraints) for case in cases]
     schema = pa.unify_schemas([MARKS, *(rows.schema for i in inputs for rows in i.streams.values())])
@@ -216,7 +218,8 @@ def run(
     for number, (case, finite, manner) in enumerate(zip(cases, inputs, manners, strict=True)):
         limited = "SET penstock.memory_limit = 4 KB; " if number % 4 == 3 else ""  # its state is on disk
         own = root / f"case{number}"
-        plan = plan_of(limited + case.cql, _catalog(finite, stream, spark, own), (), manner.partitions)
+        known, functions = _catalog(finite, stream, spark, own), own_definitions().values()
+        plan = plan_of(limited + case.cql, known, functions, manner.partitions)
         end, sent = finite.last_instant(case.until), Stored(Directory(spark, str(own)))
         members.append(Member(number, finite, NEVER if end is None else end, manner, plan, own, sent))
     found: dict[int, list[Change]] = {m.number: [] for m in members}

@@ -37,6 +37,8 @@ from penstock.cql.syntax.parser import parse_duration, parse_expressions, split
 from penstock.schema import TIMESTAMP, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
+FIRST_WORDS = "SELECT INSERT CREATE REGISTER START STOP ALTER DROP REFRESH SET SHOW DESCRIBE EXPLAIN".split()
+"""What statements begin with."""
 
 
 @dataclass(frozen=True)
@@ -227,22 +229,7 @@ def statement(node: exp.Expr) -> Statement:
     if isinstance(node, exp.Alias | exp.Column):
         # Words that start no statement read like a column and its other name.
         word = next(node.find_all(exp.Identifier, bfs=False)).name
-        words = (
-            "SELECT",
-            "INSERT",
-            "CREATE",
-            "REGISTER",
-            "START",
-            "STOP",
-            "ALTER",
-            "DROP",
-            "REFRESH",
-            "SET",
-            "SHOW",
-            "DESCRIBE",
-            "EXPLAIN",
-        )
-        hint = did_you_mean(word, words, STATEMENTS)
+        hint = did_you_mean(word, FIRST_WORDS, STATEMENTS)
         raise error(f"no statement starts with '{word}'", node, hint)
     word = node.name.upper() if isinstance(node, exp.Command) else node.key.upper()
     raise unsupported(f"the statement {word}", node, STATEMENTS)

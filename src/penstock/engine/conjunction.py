@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.element import Bools, Chunk, Int64s
+from penstock.engine.element import Bools, Chunk, Int64s, values_at
 from penstock.engine.evaluate import true_mask
 from penstock.engine.knobs import Knobs
 from penstock.errors import DataError
@@ -113,7 +113,7 @@ class _Kept:
         whole = {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
         def read(name: str, rows: Int64s) -> pa.Array:
-            return whole[name].take(pa.array(rows))
+            return values_at(whole[name], rows)
 
         return lambda f, rows: self._predicates.passes(f, read, rows)
 
@@ -141,7 +141,7 @@ class Conjunction:
         """The places of the rows for which every predicate is true."""
 
         def read(name: str, rows: Int64s) -> pa.Array:
-            return chunk.column(name).take(pa.array(rows))
+            return values_at(chunk.column(name), rows)
 
         if self._single is not None:  # there is nothing to order
             return np.flatnonzero(true_mask(self._single, chunk.mapping(), len(chunk)))

@@ -77,6 +77,7 @@ class Entity:
         self.stores: dict[str, Store] = {}
         self._before = (0, 0)
         self._began = self._interval = 0.0
+        self._described: tuple[Node, str] | None = None
 
     def output_to(self, reader: Entity) -> Queue:
         """Add a queue for an operator that reads its output."""
@@ -172,9 +173,15 @@ class Entity:
         """The measurements of the operator and its input queues."""
         return under(self.id, Kind.OPERATOR, self._own())
 
+    def _description(self) -> str:
+        """What its node says of itself: asked for once, since each step publishes it."""
+        if self._described is None or self._described[0] is not self.node:
+            self._described = self.node, self.node.describe()
+        return self._described[1]
+
     def _own(self) -> Iterator[Reading]:
         yield Reading(Property.NAME, 0, self.node.name)
-        yield Reading(Property.DESCRIPTION, 0, self.node.describe())
+        yield Reading(Property.DESCRIPTION, 0, self._description())
         yield Reading(Property.ROWS, self.operator.rows())
         yield Reading(Property.BYTES, self.operator.bytes())
         yield Reading(Property.ELEMENTS, self.elements)

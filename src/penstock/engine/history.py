@@ -64,9 +64,8 @@ def covered(root: Node) -> list[Covered]:
     Graph(context).add("", root)
     found = []
     for window in dict.fromkeys(n for n in nodes(root) if isinstance(n, SeqWindow)):
-        by_time = window.kind == "range" or window.size is None
         source, filters = _chain(window.input)
-        if source is None or window.stored is None or not by_time:
+        if source is None or window.stored is None or not window.by_time:
             continue
         stubs = context.stores[window.store].stubs
         if stubs:

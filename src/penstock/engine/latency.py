@@ -9,7 +9,9 @@ they are those of the replay.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -63,6 +65,6 @@ def percentiles(results: Sequence[tuple[float, int]]) -> Iterator[Reading]:
     """
     found = sorted((seconds, number) for seconds, number in results if number > 0)
     if found:
-        upto = np.cumsum([number for _, number in found])
+        upto = list(accumulate(number for _, number in found))
         for text, part in PERCENTILES.items():
-            yield Reading(Property.LATENCY, found[int(np.searchsorted(upto, part * upto[-1]))][0], text)
+            yield Reading(Property.LATENCY, found[bisect_left(upto, part * upto[-1])][0], text)

@@ -51,6 +51,9 @@ MIN_CACHE_ROWS = 64
 """Joined rows that a cache has room for at least."""
 CACHE_BUCKETS_SHARE = 0.25
 """Largest part of a cache's memory for its keys; the rest is for the joined rows."""
+CACHE_LOST_SAMPLE, CACHE_LOST_PART = 16, 4
+"""One new key in so many is looked at whether it replaces another that is in use; if more than one in so many
+do, the cache gets more buckets."""
 CACHE_ROOM_PART = 4
 """A cache gets new room for one joined row per so many buckets: to make room, all of them are read."""
 LATENCY_ARRIVALS = 64

@@ -83,6 +83,8 @@ def constants(args: Sequence[Datum]) -> list[Any] | None:
 
 def where_known(args: Sequence[Datum], values: pa.Array) -> pa.Array:
     """The values, NULL where an argument is."""
+    if not any(arg.null_count if isinstance(arg, pa.Array) else not arg.is_valid for arg in args):
+        return values
     known = reduce(pc.and_, map(pc.is_valid, args))
     return pc.if_else(known, values, pa.scalar(None, values.type))
 

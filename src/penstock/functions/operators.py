@@ -162,7 +162,7 @@ def _checked(kernel: Callable[..., pa.Array], exact: Callable[..., Decimal]) -> 
 def refuse_zero(call: Call, left: Datum, right: Datum) -> None:
     """Raises if a number that is not NULL is divided by zero."""
     zero = pc.equal(right, pa.scalar(0, right.type))
-    if any_true(pc.and_kleene(zero, pc.is_valid(left))):
+    if any_true(zero) and any_true(pc.and_kleene(zero, pc.is_valid(left))):
         raise DataError(f"division by zero in {shown(call)}; guard it with NULLIF(..., 0) or CASE")
 
 
@@ -181,7 +181,7 @@ def remainder(call: Call, args: Sequence[Datum], positive: bool = False) -> pa.A
     if pa.types.is_decimal(call.type):
         return by_row(partial(_decimal_remainder, call))(call, args)
     left, right = (pc.fill_null(arg, pa.scalar(1, arg.type)) for arg in args)
-    a, n = np.broadcast_arrays(to_numpy(left), to_numpy(right))
+    a, n = to_numpy(left), to_numpy(right)
     with np.errstate(all="ignore"):
         values = np.fmod(a, n)
         if positive:

@@ -56,21 +56,13 @@ def admit(
     settings: Settings | None = None,
     history: bool = False,
 ) -> Admitted:
-    """A query as a pipeline runs it. Raises PipelineError if the pipeline has not the splits it needs.
+    """A query as a pipeline runs it. Raises PipelineError if the pipeline lacks the splits that it needs.
 
     ``history``: it is registered with history.
     """
     settings = settings or Settings()
-    if query.time != plan.time:
-        raise PipelineError(f"{name} counts time in {query.time}, the pipeline in {plan.time}")
     root = optimized(query, settings.use_of_constraints(by_time=True))
-    if not logical.sources(root):
-        raise PipelineError(f"{name} reads no stream; a query of a pipeline must read one")
-    if any(b.within.shared for b in budgets(root)):
-        raise PipelineError(
-            f"{name} has a part of SET penstock.memory, which the queries of a pipeline cannot have yet; "
-            "write WITHIN MEMORY with a size"
-        )
+    _check(plan, name, query, root)
     if history:
         _check_history(name, query, root)
     way = _way(plan, name, root, two_stages=plan.second is not None and not history)
@@ -99,6 +91,19 @@ def admit(
     relations = any(s.definition.is_relation for s in logical.sources(root))
     kind = "stream" if root.is_stream else "relation"
     return Admitted(registered, kind, root.schema, tables, relations, query.notes, query.warnings)
+
+
+def _check(plan: PipelinePlan, name: str, query: logical.Query, root: logical.Logical) -> None:
+    """Reject a query that no pipeline, or none with this unit of time, can take."""
+    if query.time != plan.time:
+        raise PipelineError(f"{name} counts time in {query.time}, the pipeline in {plan.time}")
+    if not logical.sources(root):
+        raise PipelineError(f"{name} reads no stream; a query of a pipeline must read one")
+    if any(b.within.shared for b in budgets(root)):
+        raise PipelineError(
+            f"{name} has a part of SET penstock.memory, which the queries of a pipeline cannot have yet; "
+            "write WITHIN MEMORY with a size"
+        )
 
 
 def _check_columns(plan: PipelinePlan, name: str, read: Sequence[SourceInput]) -> None:

@@ -178,9 +178,9 @@ def _stored(window: SeqWindow) -> SeqWindow:
     """
     if window.slide is not None:
         return window
-    by_time = window.kind == "range" and window.size is not None
     grows = window.size is None
-    own = (by_time, grows, () if by_time else window.partition_by, window.reader)
+    ends_known = window.by_time and not grows
+    own = (ends_known, grows, () if ends_known else window.partition_by, window.reader)
     digest = blake2b(repr((window.input, own)).encode(), digest_size=4).hexdigest()
     return replace(window, store=f"{_stream_of(window.input)} {digest}")
 

@@ -62,6 +62,9 @@ MOST_TRIED_CACHES = 12
 """Candidates of which all sets are tried, if some are globally consistent (5.7)."""
 PATIENCE = 32
 """How many times longer intervals are at most, after caches that were chosen have lost time and again."""
+WHOLE_SLICE = 8
+"""A slice of at most so many samples bypasses caches as a whole: in a part of it calls would take more of the
+time than in the slices that it is compared with."""
 RARE = 8
 """A pipeline with less than one in this many of its even part of the tuples needs no observations."""
 

@@ -44,7 +44,7 @@ def _warn_of_clock(root: Logical, context: Context) -> None:
 
 def _warn_of_equal_windows(root: Logical, context: Context) -> None:
     """A row that the next window has too does not enter again."""
-    windows = [w for w in root.windows if w.spec.kind in ("hop", "session")]
+    windows = [w for w in root.windows if w.spec.is_bounded]
     if windows and not root.bounds:
         context.warn(
             f"ISTREAM does not show a row of {windows[0].spec.text} that the window before had too; "

@@ -145,7 +145,7 @@ def _check_sides(join: logical.Join, within: Within, at: exp.Expr) -> None:
     """Accept windows; where memory is limited, those whose rows leave at a time that is known on arrival."""
     limited = within.rows is not None or within.bytes is not None or within.shared
     for side in (p for p in join.parts if not p.is_static):
-        if any(s.kind in ("hop", "session") for s in _windows(side)):
+        if any(s.is_bounded for s in _windows(side)):
             raise unsupported("WITHIN over [TUMBLE ...], [HOP ...] or [SESSION ...]", at,
                               "leave it out, or write [RANGE ...] windows")  # fmt: skip
         by_rows = any(s.by_rows for s in _windows(side))

@@ -40,7 +40,7 @@ from penstock.streamon.a_caching import CacheEvidence, CacheProfiler, CacheReopt
 from penstock.streamon.cache_selection import Candidate, Value, with_global, without_worse
 from penstock.streamon.framework import StreaMon
 from penstock.streamon.plan_log import PlanLog
-from penstock.streamon.settings import CACHES, PATIENCE, RARE, CacheThresholds
+from penstock.streamon.settings import CACHES, PATIENCE, RARE, WHOLE_SLICE, CacheThresholds
 
 if TYPE_CHECKING:
     from penstock.engine.joins.pipeline import Pipeline
@@ -129,6 +129,8 @@ class AdaptiveCaches(JoinCaches):
         if self._to_profile(root):
             found = [self._profiled(pipeline, order, _part(tuples, slice(sample)))]
         elif rest is not None and self._to_bypass(root):
+            if count <= WHOLE_SLICE * sample:
+                return [self._bypassing(pipeline, tuples)]
             found = [self._bypassing(pipeline, _part(tuples, slice(sample)))]
         else:
             return [self._timed(pipeline, order, tuples)]

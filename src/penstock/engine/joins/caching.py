@@ -76,21 +76,23 @@ class CacheLookup(PipelineStep):
             cache.misses += len(firsts)
             cache.hits += len(missing) - len(firsts)
             new = missing[firsts]
-            counts, found, lives = self._joined(tuples.take(new))
+            found = self._joined(tuples.take(new))
+            rows = tuple(found.rows[m] for m in self._cache.segment.inputs)
             cache.reserve(len(found), bases)
             values = cache.values(buckets)
-            values[missing] = cache.create(words[new], counts, found, lives, bases)[numbers]
-        places, rows, starts, ends = cache.read(
+            lives = found.starts, found.ends
+            values[missing] = cache.create(words[new], found.rows[PLACE], rows, lives, bases)[numbers]
+        places, read, starts, ends = cache.read(
             values, tuples.starts, tuples.ends, bases, *self._cache.stores(tuples.min_ends), self._later
         )
         joined = {i: r[places] for i, r in tuples.rows.items()}
-        joined.update(zip(self._cache.segment.inputs, rows, strict=True))
+        joined.update(zip(self._cache.segment.inputs, read, strict=True))
         cache.trim(bases)
         return Tuples(joined, starts, ends, tuples.min_ends, tuples.unsure)
 
-    def _joined(self, tuples: Tuples) -> tuple[Int64s, np.ndarray, np.ndarray]:
-        """The joined rows of the segment for the keys of some tuples, whenever they are alive: how many of
-        each key, and the rows and lives, in the order of the tuples.
+    def _joined(self, tuples: Tuples) -> Tuples:
+        """The joined rows of the segment for the keys of some tuples, whenever they are alive, with the place
+        of the tuple that each belongs to.
         """
         count = len(tuples)
         always = np.full(count, BEFORE_TIME), np.full(count, FOREVER)
@@ -98,11 +100,7 @@ class CacheLookup(PipelineStep):
         found = Tuples({**tuples.rows, PLACE: np.arange(count)}, *always, every)
         for j in self._order:
             found = Probe(self.inputs, self._root, j, None).run(found)
-        if self._cache.segment.beside:
-            found = SemiJoin(self._cache).run(found)
-        counts = np.bincount(found.rows[PLACE], minlength=count)
-        found = found.take(caching.in_order(found.rows[PLACE], counts))
-        return counts, self._cache.rows(found), np.stack([found.starts, found.ends], axis=1)
+        return SemiJoin(self._cache).run(found) if self._cache.segment.beside else found
 
 
 def named(inputs: Iterable[int], beside: Iterable[int], labels: Sequence[str]) -> str:

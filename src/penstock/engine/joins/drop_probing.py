@@ -78,7 +78,8 @@ class DropProbing:
         self._entries = {j: Entries(none, none, none, none, none) for j in inner}
         self._entries[root] = Entries(everyone, everyone, rows, starts, ends)
         self._expanded = {j: np.zeros(self._count, np.bool_) for j in inner}
-        self._firsts = {j: np.full(len(self._entries[p]), _UNSEEN) for j, p in parents.items()}
+        self._firsts: dict[int, Int64s] = {}
+        """By input, the first match of each entry before it; not there until one is looked up."""
         self.probes = 0
 
     def joins(self, j: int, places: Int64s) -> Bools:
@@ -111,7 +112,10 @@ class DropProbing:
         """Look up the first match in input j of each entry before it; returns the entries that have one."""
         before = self._parents[j]
         at = self._entries_of(before, places)
-        entries, firsts = self._entries[before], self._firsts[j]
+        entries = self._entries[before]
+        if j not in self._firsts:
+            self._firsts[j] = np.full(len(entries), _UNSEEN)
+        firsts = self._firsts[j]
         new = at[firsts[at] == _UNSEEN]
         if len(new):
             classes = self._inputs.shared(j, {before})
@@ -135,7 +139,7 @@ class DropProbing:
         more = Entries(before.places[at[found]], at[found], rows, starts, ends)
         self._entries[j] = self._entries[j].extended(more)
         for k, p in self._parents.items():
-            if p == j:
+            if p == j and k in self._firsts:
                 self._firsts[k] = np.concatenate([self._firsts[k], np.full(len(more), _UNSEEN)])
 
     def _from_first(
@@ -152,6 +156,8 @@ class DropProbing:
 
     def knows(self, j: int, at: Int64s) -> bool:
         """Whether these entries of the input before j have been asked for what ``matches`` goes on from."""
+        if j not in self._firsts:
+            return False
         if j in self._entries:
             return bool(self._expanded[j][self._entries[self._parents[j]].places[at]].all())
         return bool((self._firsts[j][at] != _UNSEEN).all())

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.joins.inputs import JoinInputs
-from penstock.engine.kernels.held import close_toward, closed_toward, rows_held
+from penstock.engine.kernels.marks import close_toward, closed_toward, rows_held
 from penstock.engine.kernels.membership import joined_rows
 
 TESTED, SEEN = 1 << 61, 1 << 62

@@ -93,8 +93,7 @@ class Probe(PipelineStep):
         else:
             places, rows, starts, ends = self._by_band(tuples)
         self.inputs.matches[self._root] += len(rows)
-        joined = replace(tuples.take(places), starts=starts, ends=ends)
-        joined.rows[j] = rows
+        joined = tuples.joined(j, places, rows, starts, ends)
         if entries is not None:
             joined.at = {**joined.at, j: entries}
         return self._near(self._same_keys(joined, bound, classes), bound)

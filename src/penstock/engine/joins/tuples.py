@@ -36,7 +36,15 @@ class Tuples:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, places: Int64s) -> Tuples:
+        return self._at(places, self.starts[places], self.ends[places])
+
+    def joined(self, j: int, places: Int64s, rows: Int64s, starts: Int64s, ends: Int64s) -> Tuples:
+        """The tuples at the given places, each with a row of input j, and the life that is left of it."""
+        found = self._at(places, starts, ends)
+        found.rows[j] = rows
+        return found
+
+    def _at(self, places: Int64s, starts: Int64s, ends: Int64s) -> Tuples:
         rows = {i: r[places] for i, r in self.rows.items()}
         at = {i: r[places] for i, r in self.at.items()}
-        life = self.starts[places], self.ends[places]
-        return Tuples(rows, *life, self.min_ends, self.unsure, self.paths, at)
+        return Tuples(rows, starts, ends, self.min_ends, self.unsure, self.paths, at)

@@ -14,6 +14,7 @@ from numba import njit
 
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import mix
+from penstock.engine.settings import CACHE_LOST_SAMPLE
 
 _LEAST_ROOM = 2
 
@@ -47,17 +48,6 @@ def find(keys: np.ndarray, spans: np.ndarray, words: np.ndarray) -> Int64s:
         for w in range(words.shape[1]):
             hit &= keys[bucket, w] == words[i, w]
         out[i] = bucket * hit - (not hit)
-    return out
-
-
-@njit(cache=True)
-def in_order(places: Int64s, counts: Int64s) -> Int64s:
-    """Where the entries of place 0 are, then those of place 1 and so on; ``counts`` has how many of each."""
-    at = np.cumsum(counts) - counts
-    out = np.empty(len(places), np.int64)
-    for i in range(len(places)):
-        out[at[places[i]]] = i
-        at[places[i]] += 1
     return out
 
 
@@ -102,29 +92,51 @@ def distinct(words: np.ndarray) -> tuple[Int64s, Int64s]:
 
 
 @njit(cache=True)
-def create(
-    keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int,
-    words: np.ndarray, counts: Int64s, new_rows: np.ndarray, new_lives: np.ndarray,
-) -> tuple[np.ndarray, int]:  # fmt: skip
-    """Add keys with their values, ``counts`` rows each, one after the other; what a bucket held is replaced.
+def _stale(rows: np.ndarray, first: int, count: int, bases: Int64s) -> bool:
+    """Whether a value is of rows that are gone, as far as its last entry tells."""
+    for m in range(rows.shape[1]):
+        if count > 0 and rows[first + count - 1, m] < bases[m]:
+            return True
+    return False
 
-    Returns (first, count) of each value, and the new top. The pool must have room.
+
+@njit(cache=True)
+def create(
+    keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int, bases: Int64s,
+    words: np.ndarray, places: Int64s, counts: Int64s, found: tuple[Int64s, ...], starts: Int64s,
+    ends: Int64s,
+) -> tuple[np.ndarray, int, int]:  # fmt: skip
+    """Add keys with their values; what a bucket held is replaced. The pool must have room.
+
+    ``places``: for each joined row, which key it belongs to; ``counts`` has how many of each key. ``found``,
+    ``starts`` and ``ends`` are their rows of each input and their lives.
+    Returns (first, count) of each value, the new top, and of some keys how many replaced one that is in use.
     """
     out = np.empty((len(words), 2), np.int64)
-    at = 0
+    free = np.empty(len(words), np.int64)
+    lost, begin = 0, top
     for i in range(len(words)):
-        out[i, 0], out[i, 1] = top, counts[i]
         bucket = _bucket(words, i, len(keys))
+        first, count = spans[bucket, 0], spans[bucket, 1]
+        if i % CACHE_LOST_SAMPLE == 0 and first >= 0 and not _same(keys, bucket, words, i):
+            lost += first >= begin or not _stale(rows, first, count, bases)
         for w in range(words.shape[1]):
             keys[bucket, w] = words[i, w]
         spans[bucket, 0], spans[bucket, 1], spans[bucket, 2] = top, counts[i], counts[i]
-        for _ in range(counts[i]):
-            for m in range(new_rows.shape[1]):
-                rows[top, m] = new_rows[at, m]
-            lives[top, 0], lives[top, 1] = new_lives[at, 0], new_lives[at, 1]
-            top += 1
-            at += 1
-    return out, top
+        out[i, 0], out[i, 1], free[i] = top, counts[i], top
+        top += counts[i]
+    for e in range(len(places)):
+        at = free[places[e]]
+        free[places[e]] += 1
+        lives[at, 0], lives[at, 1] = starts[e], ends[e]
+    for m in range(len(found)):
+        column = found[m]
+        for i in range(len(words)):
+            free[i] = out[i, 0]
+        for e in range(len(places)):
+            rows[free[places[e]], m] = column[e]
+            free[places[e]] += 1
+    return out, top, lost
 
 
 @njit(cache=True)
@@ -227,7 +239,9 @@ def compact(
                     new_rows[top, m] = rows[e, m]
                 new_lives[top, 0], new_lives[top, 1] = lives[e, 0], lives[e, 1]
                 top += 1
-        spans[bucket, 0], spans[bucket, 1], spans[bucket, 2] = begin, top - begin, top - begin
+        # A key whose rows are all gone is given up.
+        spans[bucket, 0] = begin if top > begin or not count else -1
+        spans[bucket, 1], spans[bucket, 2] = top - begin, top - begin
     return top
 
 

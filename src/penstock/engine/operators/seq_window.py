@@ -143,13 +143,14 @@ class SeqWindow(Unary):
             return SlidingRange(self.schema, self.size, self.slide)
         if self.slide is not None:
             return SlidingRows(self.schema, self.partition_by, self.size, self.slide)
-        keys = 0 if self._by_time else 2
+        keys = 0 if self.by_time else 2
         stores = context.stores if self.store else Stores()
         store = stores.open(self.store, self.schema, keys)
-        return _Range(self, stores, store) if self._by_time else _Rows(self, stores, store)
+        return _Range(self, stores, store) if self.by_time else _Rows(self, stores, store)
 
     @property
-    def _by_time(self) -> bool:
+    def by_time(self) -> bool:
+        """Whether a row's timestamp alone says when it leaves."""
         return self.kind == "range" or self.size is None
 
     @property
@@ -157,7 +158,7 @@ class SeqWindow(Unary):
         if not self.store or self.slide is not None:
             return None
         columns = tuple((n, n) for n in self.schema.names)
-        return Stored(self.store, columns, _longer(self), pane="" if self._by_time else self.pane)
+        return Stored(self.store, columns, _longer(self), pane="" if self.by_time else self.pane)
 
     @property
     def pane(self) -> str:

@@ -13,7 +13,8 @@ up; then the cache is cleared. It is no state: it is in no snapshot, and a rebui
 >>> bases = np.zeros(2, np.int64)
 >>> cache.find(key)
 array([-1])
->>> cache.create(key, np.array([1]), np.array([[3, 4]]), np.array([[0, 9]]), bases).tolist()
+>>> row = np.array([3]), np.array([4])
+>>> cache.create(key, np.array([0]), row, (np.array([0]), np.array([9])), bases).tolist()
 [[0, 1]]
 >>> cache.insert(key, np.array([[3, 5]]), np.array([[2, 9]]), bases)
 >>> stores = (np.zeros((8, 2), np.int64),) * 2
@@ -30,6 +31,8 @@ from penstock.engine.element import Int64s
 from penstock.engine.kernels import caching
 from penstock.engine.settings import (
     CACHE_BUCKETS_SHARE,
+    CACHE_LOST_PART,
+    CACHE_LOST_SAMPLE,
     CACHE_ROOM_PART,
     MIN_CACHE_BUCKETS,
     MIN_CACHE_ROWS,
@@ -39,8 +42,8 @@ from penstock.engine.settings import (
 class Cache:
     """Keys of ``words`` integers; values of rows of ``parts`` inputs, in ``limit`` bytes between steps.
 
-    Each bucket holds one key: a new key replaces it. There are buckets for the ``expected`` keys; while more
-    keys are added than there are buckets, their number is multiplied, and the cache begins anew.
+    Each bucket holds one key: a new key replaces it. There are buckets for the ``expected`` keys; while many
+    new keys replace others that are in use, their number is multiplied, and the cache begins anew.
     """
 
     def __init__(self, words: int, parts: int, limit: int, expected: int = 0) -> None:
@@ -57,7 +60,7 @@ class Cache:
         self._keys, self._spans = self._buckets(1 << (buckets.bit_length() - 1))
         self.rows = np.empty((MIN_CACHE_ROWS, self._parts), np.int64)
         self.lives = np.empty((MIN_CACHE_ROWS, 2), np.int64)
-        self._top = self._hand = self._created = self._added = self._kept = 0
+        self._top = self._hand = self._created = self._lost = self._added = self._kept = 0
 
     def _buckets(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Keys and spans of empty buckets, those of a bucket beside each other: a look-up reads both."""
@@ -91,14 +94,24 @@ class Cache:
         return caching.values(self._spans, buckets)
 
     def create(
-        self, words: np.ndarray, counts: Int64s, rows: np.ndarray, lives: np.ndarray, bases: Int64s
+        self,
+        words: np.ndarray,
+        places: Int64s,
+        found: tuple[Int64s, ...],
+        lives: tuple[Int64s, Int64s],
+        bases: Int64s,
     ) -> np.ndarray:
-        """Add keys, each with ``counts`` of the rows; returns their values until ``trim``."""
-        self.reserve(len(rows), bases)
-        pool = self._keys, self._spans, self.rows, self.lives, self._top
-        values, self._top = caching.create(*pool, words, counts, rows, lives)
+        """Add keys, each with the joined rows whose place is its own; returns their values until ``trim``.
+
+        ``found``: the rows of each input; ``lives``: their starts and ends.
+        """
+        self.reserve(len(places), bases)
+        pool = self._keys, self._spans, self.rows, self.lives, self._top, bases
+        counts = np.bincount(places, minlength=len(words))
+        values, self._top, lost = caching.create(*pool, words, places, counts, found, *lives)
         self._created += len(words)
-        self.operations += len(words) + len(rows)
+        self._lost += CACHE_LOST_SAMPLE * lost
+        self.operations += len(words) + len(places)
         return values
 
     def insert(
@@ -173,9 +186,13 @@ class Cache:
         self._repack(max(min(most, 2 * self._live()), self._live(), 1), bases)
 
     def _more_buckets(self) -> None:
-        """Begin anew with more buckets, if the memory allows: many keys have replaced others."""
-        self._created, self._expected = 0, max(self._expected, self._created)
-        if len(self._keys) < self._most_buckets():
+        """Begin anew with more buckets, if the memory allows and many keys have replaced others in use. Those
+        whose rows are gone are no loss, and buckets that nobody needs make every look-up slower.
+        """
+        created, lost = self._created, self._lost
+        self._created = self._lost = 0
+        if lost > created // CACHE_LOST_PART and len(self._keys) < self._most_buckets():
+            self._expected = max(self._expected, created)
             self._reset()
 
     def resize(self, limit: int, bases: Int64s) -> None:

@@ -162,7 +162,6 @@ class Store(Stateful):
         self._ended = 0
         self._ended_early = np.zeros(0, np.bool_)
         self._marks: np.ndarray | None = None
-        self._came_before = 0
         # (first row id after it, smallest start in it) of insertions that still have live rows, without those
         # of static rows and those before one with an earlier start: starts rise.
         self._insertions: deque[tuple[int, int]] = deque()
@@ -346,10 +345,9 @@ class Store(Stateful):
             index.rebuild(self)
 
     def give_back(self) -> None:
-        """Keep no more room than for the rows that are left and as many as came since the last time."""
-        came, self._came_before = self.inserted - self._came_before, self.inserted
-        fitting = 1 << max(self.next - self.base + came, MIN_HOLES - 1).bit_length()
-        if 2 * fitting <= self.capacity:
+        """Keep room for the rows that are left, if they are far fewer: what is left is filled again soon."""
+        fitting = 1 << max(self.next - self.base, MIN_HOLES - 1).bit_length()
+        if 4 * fitting <= self.capacity:
             self._resize(fitting)
 
     def index(
@@ -526,7 +524,7 @@ class Store(Stateful):
             self.mark_all(np.arange(self.base, self.next), state["marks"])
         if self.positions is not None:
             self.positions.restore(state["positions"])
-        self.inserted = self._came_before = state["inserted"]
+        self.inserted = state["inserted"]
         self._insertions = deque((stop, start) for stop, start in state["insertions"])
         if state["ended"] is not None:
             self._ended = int(state["ended"].sum())

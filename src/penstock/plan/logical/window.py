@@ -46,6 +46,11 @@ class WindowSpec:
         return self.kind == "range" and self.size == 0 and self.slide is None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether a row is in it only once the whole window is there, with the window's bounds."""
+        return self.kind in ("hop", "session")
+
+    @property
     def by_rows(self) -> bool:
         """Whether it depends on the rows before and after how long a row is in it."""
         return self.kind == "session" or (
@@ -116,7 +121,7 @@ class Window(Unary):
         """The primary key of the stream; a window of one row per partition has one row for each."""
         declared = self.source.definition.options.constraints.primary_key if self.source else ()
         keys: list[UniqueKey] = []
-        if declared and self.source and self.spec.kind in ("rows", "range"):
+        if declared and self.source and not self.spec.is_bounded:
             keys.append((tuple(f"{self.source.alias}.{c}" for c in declared), True))
         if self.spec.kind == "rows" and self.spec.size == 1 and self.spec.partition_by:
             keys.append((self.spec.partition_by, False))
@@ -126,7 +131,7 @@ class Window(Unary):
     def stream_rows(self) -> StreamRows | None:
         """The rows of the registered stream below, unless the window moves in steps."""
         source, spec = self.source, self.spec
-        if source is None or spec.slide is not None or spec.kind not in ("rows", "range"):
+        if source is None or spec.slide is not None or spec.is_bounded:
             return None
         _, below = self.input.filtered
         rows = spec.size if spec.kind == "rows" and not spec.partition_by else None

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError
@@ -67,6 +68,12 @@ FAST = {
 }
 """For checkpoints on this machine's disk."""
 
+UNCHECKED = {"arrow.enable_unsafe_memory_access": "true", "arrow.enable_null_check_for_get": "false"}
+"""Properties that a JVM reads when it loads Arrow, which else checks the bounds of its buffers, and whether a
+value is NULL, for every value of every row that comes from Python. Spark asks for NULL itself before it reads
+a value, and reads the rows that there are.
+"""
+
 LOG_VARIABLE = "PENSTOCK_SPARK_LOG"
 _NO_JAVA = re.compile("JAVA_HOME is not set|java: (command )?not found|/java: No such|UnsupportedClassVer")
 """What Spark's scripts and an old Java write."""
@@ -101,10 +108,22 @@ def started(settings: Mapping[str, str], log: Path | None) -> SparkSession:
     try:
         if SparkContext._gateway is None:
             with _home_without_archives(), nullcontext() if log is None else open(log, "ab") as out:
-                SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": out}))
+                # A signal to the program's process group is the program's to handle: a JVM that got it too
+                # would end under the batches. It ends with the program, whose pipe it reads.
+                options = {"stderr": out, "start_new_session": True}
+                SparkContext._ensure_initialized(gateway=launch_gateway(conf, options))
+            _set_properties(UNCHECKED)
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise EngineError(_not_started(error, log)) from None
+
+
+def _set_properties(properties: Mapping[str, str]) -> None:
+    """Set properties of the JVM that the user's configuration does not set."""
+    jvm: Any = SparkContext._jvm
+    for name, value in properties.items():
+        if jvm.java.lang.System.getProperty(name) is None:
+            jvm.java.lang.System.setProperty(name, value)
 
 
 def spark_log() -> Path | None:

@@ -1,4 +1,4 @@
-"""The rows of a join that constraints may let go, and their marks."""
+"""Marks of the rows of a join: which rows a policy may let go, and toward which inputs they are closed."""
 
 from __future__ import annotations
 
