@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import product
 
 import pyarrow as pa
@@ -50,6 +51,10 @@ _MATH: list[Expression] = [
     *(call("log", lit(b, DOUBLE), C["y"], type=DOUBLE) for b in (2.0, 1.0, 0.0, -3.0)),
     call("isnan", C["x"]), call("isnan", C["y"]),
     call("div", C["b"], J, type=BIGINT), call("div", lit(-7, BIGINT), J, type=BIGINT),
+    *(call("pmod", lit(a, t), lit(b, t), type=t) for t in (pa.int8(), pa.int16())
+      for a, b in [(-1, -128), (-128, -1), (-7, 3), (7, -3)]),
+    *(call(f, lit(v, pa.decimal128(38, 10)), type=pa.decimal128(29, 0))
+      for f, v in product(("floor", "ceil"), (Decimal("-" + "9" * 28 + ".9999999999"), Decimal("1.5")))),
     call("pmod", C["i"], C["j"], type=INT), call("pmod", C["b"], lit(-7, BIGINT), type=BIGINT),
     call("pmod", C["y"], lit(2.5, DOUBLE), type=DOUBLE), call("pmod", C["y"], lit(-2.5, DOUBLE), type=DOUBLE),
     *(call(op, C["i"], C["j"], type=INT) for op in "&|^"), call("&", C["b"], lit(255, BIGINT), type=BIGINT),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,9 +105,16 @@ def _ln_or_log(*args: Expression) -> Expression:
     return Call("ln" if len(args) == 1 else "log", args, DOUBLE)
 
 
+def _positive_remainder(call: Call, args: Sequence[Datum]) -> pa.Array:
+    """Of TINYINT and SMALLINT computed as INT, as in Java: the sum within it may not fit them."""
+    if pa.types.is_integer(call.type) and call.type.bit_width < 32:
+        args = [a.cast(pa.int32()) for a in args]
+    return remainder(call, args, positive=True).cast(call.type)
+
+
 @NUMBERS.by_rule("pmod", "number, number -> number",
                  "remainder, not negative for a positive divisor; not of DECIMALs",
-                 "PMOD(-7, 3) -> 2", kernel=partial(remainder, positive=True), raises=True)  # fmt: skip
+                 "PMOD(-7, 3) -> 2", kernel=_positive_remainder, raises=True)  # fmt: skip
 def _pmod(left: Expression, right: Expression) -> Expression | None:
     type_ = types.common((left.type, right.type))
     if type_ is None or types.is_decimal(left.type) or types.is_decimal(right.type):
@@ -138,8 +144,9 @@ def _rounded(kernel: Callable[..., pa.Array]) -> Kernel:
     def apply(call: Call, args: Sequence[Datum]) -> pa.Array:
         (value,) = args
         if pa.types.is_decimal(value.type):
-            value = value.cast(pa.decimal128(38, value.type.scale))
-        elif has_nan(args):
+            wide = kernel(value.cast(pa.decimal256(76, value.type.scale)))
+            return wide.cast(pa.decimal256(76, 0)).cast(call.type)
+        if has_nan(args):
             value = pc.if_else(pc.is_nan(value), 0.0, value)
         return cast(kernel(value), call.type)
 
