@@ -28,12 +28,13 @@ def obeying(choices: Choices, case: Case, often: int = 2) -> Case:
 def _clauses(
     choices: Choices, name: str, streams: dict[str, Rows], schemas: dict[str, str], often: int
 ) -> Iterator[str]:
-    rows = streams[name]
+    rows, keyed = streams[name], False
     for column, kind in (c.split() for c in schemas[name].split(", ")):
         if kind == DOUBLE or not choices.chance(often):
             continue
         values = [row[column] for _, row in rows if row[column] is not None]
-        if len(values) == len(set(values)):
+        if len(values) == len(set(values)) and not keyed:
+            keyed = True
             yield f"PRIMARY KEY ({column})"
         if kind in (INT, BIGINT) and choices.chance(2):
             yield f"ORDERED BY ({column}) WITHIN {_k(choices, lambda by, c=column: order(rows, c, by))}"
