@@ -116,3 +116,9 @@ def test_a_reference_to_what_does_not_exist_is_told_by_the_query() -> None:
     (told,) = cql.bind("SELECT a FROM Orders", catalog).warnings
     assert "which is a table, so the constraint is not used" in told
     assert not cql.bind("SELECT a FROM Payments", catalog).warnings
+
+
+def test_a_constraint_before_a_mistake_is_not_taken_for_a_join() -> None:
+    declared = "REFERENCES U (a) WITHIN 3 ROWS PRIMARY KEY (a) PRIMARY KEY (b)"
+    with pytest.raises(CQLError, match="PRIMARY KEY stands twice; write PRIMARY KEY"):
+        cql.parse(f"CREATE STREAM S (a INT, b INT, t INT) TIMESTAMP BY t {declared} FROM PARQUET 's'")

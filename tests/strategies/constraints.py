@@ -33,7 +33,7 @@ def _clauses(
         if kind == DOUBLE or not choices.chance(often):
             continue
         values = [row[column] for _, row in rows if row[column] is not None]
-        if not keyed and len(values) == len(set(values)):
+        if len(values) == len(set(values)) and not keyed:
             keyed = True
             yield f"PRIMARY KEY ({column})"
         if kind in (INT, BIGINT) and choices.chance(2):

@@ -162,7 +162,12 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
         return error(f"{word} is not part of CQL", token, f"write {_WORDS[word]}")
     if word == "TOP" and before is not None and before.token_type == TokenType.SELECT:
         return error("TOP is not part of CQL", token, "write ORDER BY x LIMIT 5 at the end")
-    if word == "WITHIN" and following.token_type in (TokenType.NUMBER, TokenType.L_PAREN):
+    after_column = before is not None and before.token_type == TokenType.R_PAREN  # of a constraint
+    if (
+        word == "WITHIN"
+        and not after_column
+        and following.token_type in (TokenType.NUMBER, TokenType.L_PAREN)
+    ):
         hint = "write FROM A [RANGE 5 SECONDS] JOIN B [RANGE 5 SECONDS] ON ..., or WINDOW (A, B) 5 SECONDS"
         return error("a join has no WITHIN: how long rows wait is said by windows", token, hint)
     if _is_view_of_esper(token, following):
