@@ -259,7 +259,7 @@ def test_bad_messages_end_a_query(session: Session, cluster: MockKafka, tmp_path
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ("t BIGINT", {"format": "avro"}, "the format 'avro' is none of json, raw"),
+        ("t BIGINT", {"format": "avro"}, "the format 'avro' is unknown; use one of json, raw"),
         ("t BIGINT", {"startingOffset": "latest"}, "did you mean 'startingOffsets'?"),
         ("t BIGINT, kafka_header STRING", {}, "a message of Kafka has no 'kafka_header'; it has kafka_key"),
         ("t BIGINT", {"format": "raw"}, "a message of Kafka has no 't'; it has key, value"),

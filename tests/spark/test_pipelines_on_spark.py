@@ -345,7 +345,7 @@ def test_what_is_refused(feed: Feed, session: Session) -> None:
         pipeline.start()
     pipeline.register("totals", TOTALS)
     pipeline.register("totals", TOTALS.replace("SELECT", "SELECT\n"))
-    with pytest.raises(PipelineError, match="has a query 'totals' already, with another text: SELECT k, COU"):
+    with pytest.raises(PipelineError, match="already has a query 'totals' with another text: SELECT k, COU"):
         pipeline.register("totals", LARGE)
     with pytest.raises(PipelineError, match="has no query 'x'; it has totals"):
         pipeline.drop("x")
