@@ -9,6 +9,7 @@ import oracle
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from own_aggregates import OWN, own_definitions
 from strategies import Case, cases
 
 import penstock
@@ -123,12 +124,12 @@ def test_semijoin_to_join_leaves_other_conditions_and_antijoins_alone() -> None:
 
 
 def answers(case: Case) -> list:
-    return penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until)
+    return penstock.evaluate(case.cql, case.inputs, schemas=case.schemas, until=case.until, functions=OWN)
 
 
 def explained(case: Case) -> str:
     catalog = read_inputs(case.inputs, case.schemas, TimeDomain()).catalog()
-    return explain(plan_of(case.cql, catalog, (), 1), costs=False)
+    return explain(plan_of(case.cql, catalog, own_definitions().values(), 1), costs=False)
 
 
 @pytest.mark.slow
