@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import cql, sysstream
-from penstock.catalog import Catalog, Input, SinkDef
+from penstock.catalog import Catalog, SinkDef
 from penstock.errors import CQLError, PenstockError
 from penstock.plan import compile
 from penstock.plan.explain import explain
@@ -121,7 +121,7 @@ def bound_queries(text: str, catalog: Catalog | None = None) -> list[BoundQuery]
                 case cql.SelectStatement():
                     queries.append(BoundQuery(cql.bind(statement, catalog), settings))
                 case cql.CreatePipeline():
-                    _check_pipeline(statement, catalog)
+                    cql.check_pipeline(statement, catalog)
                 case cql.RegisterQuery():
                     query, to = cql.bind_registration(statement, catalog)
                     queries.append(BoundQuery(query, settings, to, statement.name))
@@ -131,11 +131,3 @@ def bound_queries(text: str, catalog: Catalog | None = None) -> list[BoundQuery]
                 case cql.Set():
                     settings = settings.changed(statement.name, statement.value)
     return queries
-
-
-def _check_pipeline(statement: cql.CreatePipeline, catalog: Catalog) -> None:
-    for name in statement.streams:
-        known = catalog.known(name)
-        if known is None or not isinstance(catalog[known], Input):
-            what = f"pipeline {statement.name!r} reads {name!r}"
-            raise PenstockError(f"{what}, which is not a stream or relation")
