@@ -192,7 +192,10 @@ def test_a_row_on_which_a_function_fails_may_be_dropped_by_another_predicate() -
 
 def test_a_function_of_single_values_is_told_or_wrapped() -> None:
     rows, query = {"S": [(1, {"k": k}) for k in range(2)]}, "SELECT f(k) AS p FROM S [NOW] WHERE f(k) <> ''"
-    with pytest.raises(penstock.CatalogError, match="works on single values but gets Arrow.*scalar=True"):
+    with pytest.raises(
+        penstock.CatalogError,
+        match="works on single values but gets Arrow.*scalar=True, in evaluate .function, 'INT'",
+    ):
         penstock.evaluate(query, rows, functions={"f": (of_values, "STRING")})
     found = penstock.evaluate(query, rows, functions={"f": (of_values, "STRING", True)})
     assert sorted(row["p"] for _, _, row in found) == ["even", "odd"]
