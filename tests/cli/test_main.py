@@ -87,6 +87,13 @@ def test_unknown_trigger(tmp_path, text):
     )
 
 
+def test_a_log_that_cannot_be_written(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text(f"{STREAM}SELECT value FROM S [NOW]")
+    result = invoke("run", str(path), "--log", str(path / "log"))
+    assert result.exit_code == 2 and f"penstock: cannot write {path / 'log'}: Not a" in result.stderr
+
+
 def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
     page = Path(__file__).parents[2] / "docs" / "pipelines.md"
     (text,) = re.findall(r"```cql\n(.*?)```", page.read_text(), re.DOTALL)
