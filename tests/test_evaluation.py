@@ -126,6 +126,7 @@ def test_what_is_no_element(element: Any) -> None:
     ("given", "message"),
     [
         ({"inputs": [(1, {"a": 1})]}, r"inputs maps names to lists of rows, and is not \[\(1, "),
+        ({"functions": [half]}, "functions maps names to functions, and is not .*; give .function, 'INT'"),
         ({"schemas": {"S": {"v": "INT"}}}, r"schemas maps names of inputs to text, such as \{'S': 'a INT, b"),
         ({"constraints": "PRIMARY KEY (v)"}, "constraints maps names of inputs to text, such as .'S': 'PRIM"),
         ({"constraints": {"S": ["v"]}}, r"such as \{'S': 'PRIMARY KEY \(a\)'\}, and is not \{'S': \['v'\]\}"),

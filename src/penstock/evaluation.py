@@ -140,6 +140,8 @@ def evaluate(
     if until is not None and not _is_instant(until):
         raise CatalogError(f"until={until!r} is not an instant; it must be a whole number below 2^61")
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit), constraints or {})
+    if not isinstance(functions or {}, Mapping):
+        raise CatalogError(f"functions maps names to functions, and is not {functions!r}; {_FUNCTION}")
     own = [_own(name, given) for name, given in (functions or {}).items()]
     if on == "spark":
         from penstock.spark.driver.evaluate import run
