@@ -51,7 +51,8 @@ def test_a_script_with_views_settings_and_functions(on: str) -> None:
     [
         ("", "needs a query at the end of the text; add a SELECT"),
         ("CREATE VIEW V AS SELECT k FROM S", "needs a query at the end of the text; add a SELECT"),
-        ("SELECT k FROM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
+        ("SELECT k FROM S; SELECT v FROM S", "evaluate runs one query; call it once for each SELECT"),
+        (None, "evaluate takes the text of a query, not None"),
         ("DROP STREAM S; SELECT v FROM S", "only CREATE VIEW, CREATE STREAM ... AS and SET may stand"),
         ("CREATE VIEW s AS SELECT k FROM S; SELECT k FROM s", "'S' already exists"),
         ("SET penstock.filter = 'x'; SELECT k FROM S", "did you mean 'penstock.filters'"),
@@ -78,6 +79,10 @@ def test_what_is_no_script(script: str, message: str) -> None:
         ("f", (half, "INTT"), "function 'f' returns 'INTT', which is not a type"),
         ("f", (half, "INT, y INT"), "function 'f' returns 'INT, y INT', which is not a type"),
         ("f", (7, "INT"), "function 'f': 7 cannot be called"),
+        ("f", half, r"function 'f': missing a required argument: 'returns'; give \(function, 'INT'\)"),
+        ("f", {"function": half}, "function 'f': missing a required argument: 'returns'; give"),
+        ("f", {"returns": "INT", "function": half}, "or a dict of create_aggregate's arguments"),
+        ("f", (half, "INT", False, 1), "function 'f': too many positional arguments; give"),
     ],
 )
 def test_what_is_no_function(name: str, function: Any, message: str) -> None:
@@ -115,6 +120,29 @@ def test_a_function_that_returns_another_type() -> None:
 def test_what_is_no_element(element: Any) -> None:
     with pytest.raises(penstock.CatalogError, match=r"an element of 'S' is .* with ts a whole number"):
         penstock.evaluate("SELECT v FROM S [NOW]", {"S": [element]}, schemas={"S": "v INT"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inputs": [(1, {"a": 1})]}, r"inputs maps names to lists of rows, and is not \[\(1, "),
+        ({"functions": [half]}, "functions maps names to functions, and is not .*; give .function, 'INT'"),
+        ({"schemas": {"S": {"v": "INT"}}}, r"schemas maps names of inputs to text, such as \{'S': 'a INT, b"),
+        ({"constraints": "PRIMARY KEY (v)"}, "constraints maps names of inputs to text, such as .'S': 'PRIM"),
+        ({"constraints": {"S": ["v"]}}, r"such as \{'S': 'PRIMARY KEY \(a\)'\}, and is not \{'S': \['v'\]\}"),
+        (
+            {"constraints": {"S": "PRIMARYKEY (v)"}},
+            r"^constraints of 'S': .* near 'PRIMARYKEY'; write e.g. PRIMARY KEY \(a\)$",
+        ),
+        (
+            {"inputs": {"S": [(1, {"v": [1]})]}},
+            "column 'v' of input 'S' has list; a column has single",
+        ),
+    ],
+)
+def test_what_are_no_arguments(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(penstock.CatalogError, match=message):
+        penstock.evaluate("SELECT v FROM S [NOW]", **{"inputs": S, **given})
 
 
 @pytest.mark.parametrize("argument", ["partitions", "batches"])
@@ -165,7 +193,10 @@ def test_a_row_on_which_a_function_fails_may_be_dropped_by_another_predicate() -
 
 def test_a_function_of_single_values_is_told_or_wrapped() -> None:
     rows, query = {"S": [(1, {"k": k}) for k in range(2)]}, "SELECT f(k) AS p FROM S [NOW] WHERE f(k) <> ''"
-    with pytest.raises(penstock.CatalogError, match="works on single values but gets Arrow.*scalar=True"):
+    with pytest.raises(
+        penstock.CatalogError,
+        match="works on single values but gets Arrow.*scalar=True, in evaluate .function, 'INT'",
+    ):
         penstock.evaluate(query, rows, functions={"f": (of_values, "STRING")})
     found = penstock.evaluate(query, rows, functions={"f": (of_values, "STRING", True)})
     assert sorted(row["p"] for _, _, row in found) == ["even", "odd"]

@@ -32,6 +32,8 @@ console = Console(stderr=True)
 def main(args: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(args)
     if options.rating:
+        if options.input or options.history:
+            raise PenstockError("--rating measures generated traffic; leave --input and --history out")
         rate(options)
         return
     with tempfile.TemporaryDirectory(prefix="linear-road-") as folder:

@@ -103,7 +103,8 @@ def _bad_row(path: Path, schema: pa.Schema) -> str:
     """What is wrong with the first row that is not one of the benchmark's."""
     for line, row in _lines(path):
         if len(row) != len(schema):
-            return f"{path}, line {line}: {len(row)} columns, where there must be {len(schema)}"
+            hint = "; columns are separated by commas, without a header" if line == 1 else ""
+            return f"{path}, line {line}: {len(row)} columns, where there must be {len(schema)}{hint}"
         for name, value in zip(schema.names, row, strict=True):
             if not _is_whole(value):
                 hint = "the file must have no header" if line == 1 else "columns without a value are -1"

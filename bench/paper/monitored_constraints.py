@@ -82,7 +82,7 @@ def behind(values: np.ndarray) -> np.ndarray:
 
 Made = Callable[[int, int], Generated]
 KINDS: dict[str, tuple[Made, str]] = {
-    "RIDS": (_references, "rows of S2 join those of S1 within k of them"),
+    "RIDS": (_references, "rows of S2 come at most k after those of S1 that they join"),
     "CA": (partial(_arrivals, since_first), "S1 is clustered by a within k"),
     "OAP": (partial(_arrivals, behind), "S1 is ordered by a within k"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,12 @@ _TYPES: dict[type, pa.DataType] = {
 }
 
 _SIGNS = {"+": 1, "-": -1}
+_TEXTS = {"schemas": "a INT, b STRING", "constraints": "PRIMARY KEY (a)"}
+"""Arguments that map names of inputs to text, and an example of it."""
+_FUNCTION = (
+    "give (function, 'INT') with the type it returns, (function, 'INT', True) if it takes single values, "
+    "or a dict of create_aggregate's arguments"
+)
 _BEFORE = "only CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query of evaluate"
 
 
@@ -126,17 +133,16 @@ def evaluate(
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
     [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
     """
+    if not isinstance(cql, str):
+        raise CatalogError(f"evaluate takes the text of a query, not {cql!r}")
     check_count("partitions", partitions)
     check_count("batches", batches)
     if until is not None and not _is_instant(until):
         raise CatalogError(f"until={until!r} is not an instant; it must be a whole number below 2^61")
     finite = read_inputs(inputs, schemas or {}, TimeDomain("integer", unit), constraints or {})
-    own = [
-        language.define_aggregate(name, **function)
-        if isinstance(function, dict)
-        else language.define_function(name, *function)
-        for name, function in (functions or {}).items()
-    ]
+    if not isinstance(functions or {}, Mapping):
+        raise CatalogError(f"functions maps names to functions, and is not {functions!r}; {_FUNCTION}")
+    own = [_own(name, given) for name, given in (functions or {}).items()]
     if on == "spark":
         from penstock.spark.driver.evaluate import run
 
@@ -145,6 +151,18 @@ def evaluate(
         raise CatalogError(f"on={on!r} is unknown; use 'engine' or 'spark'")
     plan = plan_of(cql, finite.catalog(), own, partitions)
     return _run(plan, finite, until, batches)
+
+
+def _own(name: str, given: Function) -> FunctionDef:
+    """A function or an aggregate from the arguments of what defines it."""
+    named = given if isinstance(given, Mapping) else {}
+    parts = () if named else given if isinstance(given, Sequence) else (given,)
+    define: Callable[..., FunctionDef] = language.define_aggregate if named else language.define_function
+    try:
+        inspect.signature(define).bind(name, *parts, **named)
+    except TypeError as error:
+        raise CatalogError(f"function {name!r}: {error}; {_FUNCTION}") from None
+    return define(name, *parts, **named)
 
 
 def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], partitions: int) -> PhysicalPlan:
@@ -160,6 +178,8 @@ def plan_of(script: str, catalog: Catalog, functions: Iterable[FunctionDef], par
                 catalog.add(language.define_view(statement, catalog), statement.if_taken)
             case language.Set():
                 settings = settings.changed(statement.name, statement.value)
+            case language.SelectStatement():
+                raise CatalogError("evaluate runs one query; call it once for each SELECT")
             case _:
                 raise CatalogError(f"{_BEFORE}; give streams, relations and tables as inputs")
     return compile(language.bind(query, catalog), partitions, settings)
@@ -207,7 +227,12 @@ def read_inputs(
 ) -> Finite:
     """Classify inputs as streams, relations and tables, infer their types, and sort by time."""
     constraints = constraints or {}
+    if not isinstance(inputs, Mapping):
+        raise CatalogError(f"inputs maps names to lists of rows, and is not {inputs!r:.40}")
     for argument, names in (("schemas", schemas), ("constraints", constraints)):
+        if not isinstance(names, Mapping) or not all(isinstance(text, str) for text in names.values()):
+            form = f"names of inputs to text, such as {{'S': {_TEXTS[argument]!r}}}"
+            raise CatalogError(f"{argument} maps {form}, and is not {names!r}")
         if unknown := [name for name in names if name not in inputs]:
             among = f"which is not among the inputs {', '.join(inputs)}"
             raise CatalogError(f"{argument} names {unknown[0]!r}, {among}")
@@ -287,5 +312,7 @@ def _type(name: str, column: str, kinds: set[type]) -> pa.DataType:
         kinds = {float}
     if len(kinds) != 1 or (kind := _TYPES.get(kinds.copy().pop())) is None:
         found = ", ".join(sorted(k.__name__ for k in kinds)) or "only None"
-        raise CatalogError(f"column {column!r} of input {name!r} has {found}; give its type in schemas")
+        several = kinds & {list, tuple, set, dict}
+        hint = "a column has single values" if several else "give its type in schemas"
+        raise CatalogError(f"column {column!r} of input {name!r} has {found}; {hint}")
     return kind

@@ -153,7 +153,8 @@ GOOD = report(0, 1, 30, 20)
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([GOOD, GOOD[:14]], "traffic.csv, line 2: 14 columns, where there must be 15"),
+        ([GOOD, GOOD[:14]], "traffic.csv, line 2: 14 columns, where there must be 15\n"),
+        ([("a;b",)], "line 1: 1 columns, where there must be 15; columns are separated by commas, without"),
         ([("Type", "Time", *GOOD[2:]), GOOD], "column 'type' is 'Type', not a whole number; the file"),
         ([GOOD, (*GOOD[:3], "fast", *GOOD[4:])], "line 2: column 'speed' is 'fast', not a whole number; col"),
         ([GOOD, (*GOOD[:9], "", *GOOD[10:])], "line 2: column 'qid' is '', not a whole number; col"),
@@ -177,6 +178,7 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path):
         (("--input", tmp_path), f"{tmp_path} is a directory"),
         (("--input", traffic, "--history", bad), "history.csv, line 1: 3 columns, where there must be 4"),
         (("--input", traffic, "--out", bad), f"--out {bad} is a file; name a directory"),
+        (("--input", traffic, "--rating", 2), "--rating measures generated traffic; leave --input and"),
     ]:
         done = run(*arguments)
         assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1

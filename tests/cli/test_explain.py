@@ -88,6 +88,6 @@ def test_lengths_of_time_are_in_units_whatever_a_tick_is(explain, time):
     assert "w-join WINDOW 90 SECONDS, C.pid = B.pid" in output
     assert "[rows are kept for C 90 SECONDS, B 90 SECONDS]" in output
     assert "r-stream every 2 MINUTES" in output
-    assert "rows of C join those of B within 5 MINUTES of them" in output
+    assert "rows of C come at most 5 MINUTES after those of B that they join" in output
     assert "B is clustered by pid within 3 SECONDS" in output
     assert "000000" not in output and " ticks" not in output

@@ -36,3 +36,11 @@ def test_nexmark(tmp_path: Path):
     assert done.exit_code == 0 and "1,000 events in" in done.output
     rows = {n: pq.read_table(tmp_path / "data" / n).num_rows for n in ("person", "auction", "bid")}
     assert rows == {"person": 20, "auction": 60, "bid": 920}
+
+
+def test_a_directory_that_cannot_be(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    for workload in ("nexmark", "linear-road"):
+        for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/x")):
+            done = run(workload, out)
+            assert done.exit_code == 2 and f"penstock: cannot write {out}: " in done.stderr

@@ -14,7 +14,7 @@ from penstock.cli.run import Program
 from penstock.cli.script import bound_queries
 from penstock.cli.serve import statements_of as served
 from penstock.cli.session import user_error
-from penstock.errors import PenstockError
+from penstock.errors import CQLError, PenstockError
 
 
 def invoke(*args):
@@ -87,6 +87,13 @@ def test_unknown_trigger(tmp_path, text):
     )
 
 
+def test_a_log_that_cannot_be_written(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text(f"{STREAM}SELECT value FROM S [NOW]")
+    result = invoke("run", str(path), "--log", str(path / "log"))
+    assert result.exit_code == 2 and f"penstock: cannot write {path / 'log'}: Not a" in result.stderr
+
+
 def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
     page = Path(__file__).parents[2] / "docs" / "pipelines.md"
     (text,) = re.findall(r"```cql\n(.*?)```", page.read_text(), re.DOTALL)
@@ -98,6 +105,24 @@ def test_the_pipeline_of_the_docs_is_a_program(tmp_path):
     assert [(p.name, p.streams, p.trigger) for p in made] == [("traffic", ("C",), None)]
     with pytest.raises(PenstockError, match="pipeline 'p' reads 'X', which is not a stream or relation"):
         bound_queries("CREATE PIPELINE p (X)")
+
+
+@pytest.mark.parametrize(
+    ("clause", "told"),
+    [
+        ("SPLIT C BY (link)", "column 35: 'C' has no column 'link'; it has pid, ts"),
+        ("SPLIT c BY (pid) SPLIT C BY (pidd)", "column 52: 'C' has no column 'pidd'; did you mean 'pid'?"),
+        ("SPLIT B BY (pid)", "column 29: 'B' is not a stream of the pipeline; it reads C"),
+        ("COLUMNS C (link)", "column 34: 'C' has no column 'link'; it has pid, ts"),
+    ],
+)
+def test_the_columns_of_a_pipeline_are_checked_without_spark(clause, told):
+    stream = "CREATE STREAM C (pid INT, ts INT) TIMESTAMP BY ts FROM CSV 'c';\n"
+    with pytest.raises(CQLError) as caught:
+        bound_queries(f"{stream}CREATE PIPELINE p (C) {clause}")
+    assert str(caught.value) == f"line 2, {told}"
+    with pytest.raises(CQLError, match="write CREATE STREAM before the query, or give the file"):
+        bound_queries("SELECT pid FROM C")
 
 
 def test_the_statements_of_a_program(tmp_path):

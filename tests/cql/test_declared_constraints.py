@@ -67,7 +67,7 @@ def test_mistakes(text: str, message: str) -> None:
 
 def test_a_relation_has_a_key_only() -> None:
     assert declared("PRIMARY KEY (a)", "relation") == "PRIMARY KEY (a)"
-    with pytest.raises(CQLError, match="about the order in which rows arrive; declare it of a stream"):
+    with pytest.raises(CatalogError, match="about the order in which rows arrive; declare it of a stream"):
         declared("ORDERED BY (a)", "relation")
 
 
@@ -94,6 +94,7 @@ def test_from_python() -> None:
             {"ordered_by": {"a": "soon"}},
             "ordered_by: 'soon' is neither a number of rows nor a length of time",
         ),
+        ({"ordered_by": {"a": 5}}, "ordered_by ... WITHIN 5 has no unit; write 5 ROWS, or a length"),
         ({"primary_key": "q"}, "primary_key names an unknown column 'q'"),
     ],
 )

@@ -483,7 +483,8 @@ def test_evaluate_warns_of_violations(caplog: pytest.LogCaptureFixture) -> None:
         told[k] = caplog.messages
     assert (
         not told[5]
-        and "a declared constraint was seen violated once: rows of B join those of A" in told[1][0]
+        and "a declared constraint was seen violated once: rows of B come at most 1 SECOND after"
+        in told[1][0]
     )
 
 

@@ -145,8 +145,8 @@ def test_what_streams_obey_is_found_and_used(monkeypatch: pytest.MonkeyPatch) ->
     found = penstock.evaluate(f"SET penstock.constraints = 'monitored'; {QUERY}", inputs, batches=6)
     k_u = {text: a.k_u for text, a in by_text(made[0]).items()}
     assert k_u["B has one row per k"] == 0 and k_u["A is ordered by k within k"] == 0
-    assert k_u["rows of A join those of B within k of them"] == 0
-    assert by_text(made[0])["rows of B join those of A within k of them"].observed <= 20
+    assert k_u["rows of A come at most k after those of B that they join"] == 0
+    assert by_text(made[0])["rows of B come at most k after those of A that they join"].observed <= 20
     assert made[0].rows() < 1500 and len(found) > 0.99 * len(inputs["B"])
 
 

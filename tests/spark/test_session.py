@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from longer import longer
 from pyspark.errors import StreamingQueryException
+from waiting import until
 
 import penstock
 from penstock import CatalogError, CQLError
@@ -77,10 +79,12 @@ def test_streams_and_tables_are_told_apart(session: Session, rate: Any, spark: A
         session.create_stream("S", spark.range(3), timestamp="id")
     with pytest.raises(CatalogError, match="the DataFrame is streaming"):
         session.create_table("T", rate)
-    with pytest.raises(CatalogError, match=r"stream 'S' is made of a DataFrame, not str; pass a DataFrame"):
+    with pytest.raises(CatalogError, match=r"stream 'S' is made of a DataFrame of Spark, not str; pass one"):
         session.create_stream("S", "dir", timestamp="ts")
-    with pytest.raises(CatalogError, match=r"table 'T' is made of a DataFrame, not NoneType"):
+    with pytest.raises(CatalogError, match=r"table 'T' is made of a DataFrame of Spark, not NoneType"):
         session.create_table("T", None)
+    with pytest.raises(CatalogError, match=r"not pandas.DataFrame; pass one, as spark.createDataFrame\("):
+        session.create_table("T", pd.DataFrame({"a": [1]}))
 
 
 def test_names_are_taken_once_whatever_their_case(session: Session, rate: Any, spark: Any) -> None:
@@ -110,7 +114,7 @@ def test_mistakes_in_a_query_are_told_at_once(session: Session, rate: Any) -> No
 
 
 def test_a_source_that_cannot_be_read(session: Session) -> None:
-    with pytest.raises(CatalogError, match="stream 'S' cannot be read from /no/such/place") as raised:
+    with pytest.raises(CatalogError, match="from /no/such/place: there is no such path; a rel") as raised:
         session.sql("CREATE STREAM S (a INT, t BIGINT) TIMESTAMP BY t FROM PARQUET '/no/such/place'")
     assert "\n" not in str(raised.value)
 
@@ -191,6 +195,7 @@ def test_explain_of_a_running_query(session: Session, tmp_path: Path) -> None:
         text = session.explain(query)
     finally:
         query.stop()
+    until(lambda: session.explain(query).startswith("the query has ended, and its engines with it"))
     assert "stage 1, partition 0: " in text
     assert "mjoin A.k = B.k = C.k: " in text
     assert "a-greedy: " in text and " changes of order" in text

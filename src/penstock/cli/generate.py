@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from rich.progress import Progress
 
+from penstock.cli.session import writing
 from penstock.cli.settings import EVENTS_PER_FILE
 from penstock.errors import PenstockError
 from penstock.workloads.files import StreamDirectory, write_slices
@@ -40,7 +41,7 @@ class Generated(Iterable[Part]):
 
 def generate_nexmark(out: Path, events: int, rate: int, seed: int) -> None:
     """Write persons, auctions, bids and the side input of q13 below ``out``, which has none of them yet."""
-    _absent(out, "person", "auction", "bid", "side_input")
+    _begun(out, "person", "auction", "bid", "side_input")
     size = min(EVENTS_PER_FILE, events) // TOTAL * TOTAL
     workload = NexmarkWorkload(rate, size, seed)
     StreamDirectory(out / "side_input").append(side_input())
@@ -53,7 +54,7 @@ def generate_nexmark(out: Path, events: int, rate: int, seed: int) -> None:
 
 def generate_linear_road(out: Path, traffic: LinearRoad) -> None:
     """Write traffic and the tolls of its cars in earlier days below ``out``, which has neither yet."""
-    _absent(out, TRAFFIC, HISTORY)
+    _begun(out, TRAFFIC, HISTORY)
     batches = Generated(traffic.batches())
     with Progress(transient=True) as progress:
         minutes = -(-traffic.seconds // 60)
@@ -63,6 +64,9 @@ def generate_linear_road(out: Path, traffic: LinearRoad) -> None:
     print(f"{tolls:,} tolls of earlier days in {out / HISTORY}")
 
 
-def _absent(out: Path, *names: str) -> None:
+def _begun(out: Path, *names: str) -> None:
+    """Make a directory that must not have these yet."""
     if any((out / name).exists() for name in names):
         raise PenstockError(f"{out} already has streams; give another directory, or remove them")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)

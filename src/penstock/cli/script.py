@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import cql, sysstream
-from penstock.catalog import Catalog, Input, SinkDef
+from penstock.catalog import Catalog, SinkDef
+from penstock.cli.session import writing
 from penstock.errors import CQLError, PenstockError
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.logical import Query
+from penstock.plan.pipeline import plan_pipeline
 from penstock.settings import Settings
 
 _BETWEEN = "\n;\n"
@@ -73,10 +75,8 @@ def draw_files(paths: Sequence[Path], partitions: int, to: Path) -> list[Path]:
         plan = compile(q.query, partitions, q.settings)
         shown = plan_view("", planned_measurements(plan.stages), plan.stages, running=False)
         path = to if len(queries) == 1 else to.with_stem(f"{to.stem}-{number}")
-        try:
+        with writing(path):
             path.write_text(picture(shown).svg, encoding="utf-8")
-        except OSError as error:
-            raise PenstockError(f"cannot write {path}: {error.strerror}") from None
         written.append(path)
     return written
 
@@ -134,8 +134,8 @@ def bound_queries(text: str, catalog: Catalog | None = None) -> list[BoundQuery]
 
 
 def _check_pipeline(statement: cql.CreatePipeline, catalog: Catalog) -> None:
-    for name in statement.streams:
-        known = catalog.known(name)
-        if known is None or not isinstance(catalog[known], Input):
-            what = f"pipeline {statement.name!r} reads {name!r}"
-            raise PenstockError(f"{what}, which is not a stream or relation")
+    cql.check_pipeline(statement, catalog)
+    streams = [catalog.input(n) for n in statement.streams]
+    split = {catalog.input(n).name: [tuple(key) for key in keys] for n, keys in statement.split.items()}
+    columns = {catalog.input(n).name: names for n, names in statement.columns.items()}
+    plan_pipeline(streams, {}, split=split, columns=columns)  # refuses what cannot be

@@ -59,10 +59,20 @@ def stoppable() -> Iterator[Stop]:
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Report a file or directory that cannot be written as the user's error."""
+    try:
+        yield
+    except OSError as error:
+        raise PenstockError(f"cannot write {path}: {error.strerror or error}; name another place") from None
+
+
+@contextmanager
 def logged(file: Path | None) -> Iterator[None]:
     """Write what Penstock reports to a file, or to standard error."""
     log = logging.getLogger("penstock")
-    handler = logging.StreamHandler() if file is None else logging.FileHandler(file, encoding="utf-8")
+    with writing(file or Path()):
+        handler = logging.StreamHandler() if file is None else logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level = log.level
     log.addHandler(handler)

@@ -18,6 +18,7 @@ from penstock.cql.pipelines import (
     PipelineStatement,
     RegisterQuery,
     SwitchPipeline,
+    check_pipeline,
 )
 from penstock.cql.query import bind, bind_insert, bind_registration, columns_of, define_view
 from penstock.cql.statements import (
@@ -69,6 +70,7 @@ __all__ = [
     "bind",
     "bind_insert",
     "bind_registration",
+    "check_pipeline",
     "constraints_of",
     "define_aggregate",
     "define_function",

@@ -56,10 +56,15 @@ def constraints_of(text: str, name: str, schema: pa.Schema, time: TimeDomain, ki
     >>> str(constraints_of("PRIMARY KEY (A)", "S", pa.schema([("a", pa.int64())]), seconds, "stream"))
     'PRIMARY KEY (a)'
     """
-    (node,) = parse_expressions(f"CREATE STREAM s {text}")
-    if not isinstance(node, InputDefinition) or set(node.args) - {"this", "kind", "columns", *CONSTRAINTS}:
-        raise CatalogError(f"constraints of {name!r} are clauses such as PRIMARY KEY (a), not {text!r}")
-    return declared_constraints(node.args, _Declared(schema, time), kind)
+    try:
+        (node,) = parse_expressions(f"CREATE STREAM s {text}")
+        allowed = {"this", "kind", "columns", *CONSTRAINTS}
+        if not isinstance(node, InputDefinition) or set(node.args) - allowed:
+            raise CatalogError(f"constraints of {name!r} are clauses such as PRIMARY KEY (a), not {text!r}")
+        return declared_constraints(node.args, _Declared(schema, time), kind)
+    except CQLError as wrong:  # its place is one in a text that nobody wrote
+        hint = wrong.hint or "write e.g. PRIMARY KEY (a)"
+        raise CatalogError(f"constraints of {name!r}: {wrong.message}; {hint}") from None
 
 
 def _adapted(disorder: Any) -> dict[str, Any]:
@@ -83,7 +88,7 @@ def _in_python(message: str) -> str:
     for clause, argument in ARGUMENTS.items():
         message = message.replace(clause, argument)
     message = re.sub(r"\bIN ([A-Z]+)", lambda unit: f"unit={unit[1].lower()!r}", message)
-    return message.replace("; add ", "; give ").replace("; write ", "; call ")
+    return message.replace("; add ", "; give ").replace("; write create_", "; call create_")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from penstock.catalog import Definition, Input
+from penstock.cql.names.scope import lookup
 from penstock.cql.syntax.duration import is_bare, ticks
-from penstock.cql.syntax.errors import error
+from penstock.cql.syntax.errors import did_you_mean, error
 from penstock.cql.syntax.nodes import (
     Duration,
     PipelineDefinition,
@@ -37,6 +39,8 @@ class CreatePipeline:
     trigger: str | None = None
     stages: int | None = None
     columns: dict[str, list[str]] = field(default_factory=dict)
+    definition: exp.Expr = field(default_factory=PipelineDefinition, compare=False)
+    """Where errors about streams and columns are reported."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,29 @@ def pipeline_statement(node: exp.Expr, trigger: Callable[[exp.Expr | None], str 
         trigger(node.args.get("trigger")),
         node.args.get("stages"),
         {part.name: [c.name for c in part.expressions] for part in node.args.get("columns") or ()},
+        node,
     )
+
+
+def check_pipeline(statement: CreatePipeline, catalog: Mapping[str, Definition]) -> None:
+    """Reject streams and columns that are not there."""
+    node, read = statement.definition, {}
+    for stream in node.args["streams"]:
+        found = lookup(catalog, stream.name)
+        if not isinstance(found, Input):
+            what = f"pipeline {statement.name!r} reads {stream.name!r}"
+            raise error(f"{what}, which is not a stream or relation", stream)
+        read[stream.name] = found.schema.names
+    for word in ("splits", "columns"):
+        for part in node.args.get(word) or ():
+            known = lookup(read, part.name)
+            if known is None:
+                hint = f"it reads {', '.join(read)}"
+                raise error(f"'{part.name}' is not a stream of the pipeline", part.this, hint)
+            for column in part.expressions:
+                if column.name not in known:
+                    near = did_you_mean(column.name, known, f"it has {', '.join(known)}")
+                    raise error(f"'{part.name}' has no column '{column.name}'", column, near)
 
 
 def _registration(node: QueryRegistration) -> RegisterQuery:

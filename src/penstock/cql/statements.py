@@ -15,7 +15,7 @@ from penstock.cql.inputs import declared_options
 from penstock.cql.pipelines import DropQuery, PipelineStatement, pipeline_statement
 from penstock.cql.syntax.ddl_parser import STATEMENTS
 from penstock.cql.syntax.duration import is_bare, ticks
-from penstock.cql.syntax.errors import did_you_mean, error, unsupported
+from penstock.cql.syntax.errors import FIRST_WORDS, did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import (
     DropDefinition,
     Duration,
@@ -37,8 +37,6 @@ from penstock.cql.syntax.parser import parse_duration, parse_expressions, split
 from penstock.schema import TIMESTAMP, TimeDomain
 
 RATE_SCHEMA = pa.schema([("timestamp", TIMESTAMP), ("value", pa.int64())])
-FIRST_WORDS = "SELECT INSERT CREATE REGISTER START STOP ALTER DROP REFRESH SET SHOW DESCRIBE EXPLAIN".split()
-"""What statements begin with."""
 
 
 @dataclass(frozen=True)

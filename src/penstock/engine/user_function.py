@@ -18,7 +18,7 @@ from penstock.schema import sql_name
 
 _FOR_VALUES = (
     "it works on single values but gets Arrow arrays, with a value per row: use pyarrow.compute in it, or "
-    "register it with scalar=True"
+    "register it with scalar=True, in evaluate (function, 'INT', True)"
 )
 
 

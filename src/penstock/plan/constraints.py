@@ -87,7 +87,7 @@ def _with_monitored(found: JoinConstraints, inputs: Sequence[_Input]) -> JoinCon
     references = [
         InputReference(
             i, j, found.shared(i, j), Within(0, _counts_rows(found, inputs[j])),
-            f"rows of {inputs[j].label} join those of {inputs[i].label} within k of them", True
+            _comes(inputs[j], inputs[i], "at most k after"), True
         )
         for i, j in found.pairs
         if all(r.within.k for r in found.references_of(i, j))
@@ -172,8 +172,12 @@ def _references(i: int, of: _Input, inputs: Sequence[_Input]) -> Iterator[InputR
             theirs = [target.class_of(c) for c in reference.target_columns]
             if own == theirs and None not in own:
                 known = tuple(sorted({c for c in own if c is not None}))
-                text = f"rows of {target.label} join those of {of.label} within {reference.within} of them"
-                yield InputReference(i, j, known, _timed(reference.within), text)
+                later = f"at most {reference.within} after" if reference.within.k else "no later than"
+                yield InputReference(i, j, known, _timed(reference.within), _comes(target, of, later))
+
+
+def _comes(target: _Input, of: _Input, later: str) -> str:
+    return f"rows of {target.label} come {later} those of {of.label} that they join"
 
 
 def _timed(within: Within) -> Within:

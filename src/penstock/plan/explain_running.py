@@ -31,7 +31,7 @@ _SHARES = (
     Property.MEASURED_FRACTION,
 )
 
-NOTHING = "no engine of this query has finished a step yet, or the query has ended"
+NOTHING = "no engine of this query has finished a step yet"
 
 
 def explain_running(found: Measurements) -> str:

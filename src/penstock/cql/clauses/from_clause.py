@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from penstock import sysstream
 from penstock.catalog import FunctionDef, Input, SinkDef, TableDef, ViewDef
 from penstock.cql.clauses.grouping import row_binder
 from penstock.cql.clauses.joins import Joined, join
@@ -104,9 +105,9 @@ def _definition(node: exp.Table, context: Context) -> Input | TableDef | ViewDef
     if definition is None:
         _refuse_kind(node.this)
         names = [*context.common_tables, *known]
-        hint = did_you_mean(
-            node.name, names, f"registered: {', '.join(names)}" if names else "none is registered"
-        )
+        none = "write CREATE STREAM before the query, or give the file that has it before this one"
+        other = none if names in ([], [sysstream.NAME]) else f"registered: {', '.join(names)}"
+        hint = did_you_mean(node.name, names, other)
         raise error(f"unknown stream or table '{node.name}'", node.this, hint)
     if isinstance(definition, SinkDef):
         hint = f"write INSERT INTO {definition.name} SELECT ..., or CREATE STREAM over what it wrote"

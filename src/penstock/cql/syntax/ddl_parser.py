@@ -15,7 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.settings import AUTO_DISORDER
-from penstock.cql.syntax.errors import error, unsupported
+from penstock.cql.syntax.errors import did_you_mean, error, unsupported
 from penstock.cql.syntax.nodes import (
     ArrivalOrder,
     DropDefinition,
@@ -33,6 +33,7 @@ from penstock.cql.syntax.nodes import (
     TableDefinition,
     ViewDefinition,
 )
+from penstock.schema import SQL_TYPES
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW", "SINK")
 DROPPED = (*DEFINED, "FUNCTION")
@@ -129,6 +130,9 @@ class DDLParser(SparkParser):
             node = self._parse_sink_definition(start, name)
         else:
             node = self._parse_input_definition(start, name, word)
+        if self._match_texts(("USING", "LOCATION")):
+            hint = f"write {'TO' if word == 'SINK' else 'FROM'} PARQUET 'directory'"
+            raise error(f"{self._prev.text.upper()} is not part of CREATE", self._prev, hint)
         if keep:
             node.set("if_taken", "keep")
         return node
@@ -227,7 +231,7 @@ class DDLParser(SparkParser):
         start = self._curr or self._prev
         kind = self._parse_types(schema=True)
         if not name or not kind:
-            hint = "types are Spark's, e.g. BIGINT or STRING"
+            hint = did_you_mean(start.text, SQL_TYPES, "types are Spark's, e.g. BIGINT or STRING")
             raise error(f"a column is written as name TYPE, and '{start.text}' is not a type", start, hint)
         return self.expression(exp.ColumnDef(this=name, kind=kind))
 
@@ -237,7 +241,8 @@ class DDLParser(SparkParser):
     def _parse_source(self, formats: tuple[str, ...]) -> Source:
         start = self._curr or self._prev
         if not self._match_texts(formats):
-            hint = "register a DataFrame of another source with create_stream or create_table"
+            other = "register a DataFrame of another source with create_stream or create_table"
+            hint = did_you_mean(start.text, formats, other)
             raise error(f"FROM takes one of {', '.join(formats)}", start, hint)
         name = self._prev.text.lower()
         source = Source(format=name)
@@ -317,16 +322,26 @@ class DDLParser(SparkParser):
 
     def _parse_arrival_order(self) -> list[ArrivalOrder]:
         start = self._prev
-        columns = self._parse_field_names() if self._match(TokenType.L_PAREN, advance=False) else []
+        called = self._match(TokenType.L_PAREN, advance=False)
+        columns = self._parse_wrapped_csv(self._parse_arriving) if called else []
         if len(columns) != 1:
             hint = "write e.g. ORDERED BY (a) WITHIN 10 ROWS, and a clause for each column"
             raise error("CLUSTERED BY and ORDERED BY take one column in parentheses", start, hint)
         return [self.expression(ArrivalOrder(this=columns[0], within=self._parse_adherence()), start)]
 
+    def _parse_arriving(self) -> exp.Expr | None:
+        column = self._parse_field_name()
+        if self._match_texts(("ASC", "DESC")):
+            hint = "write the column alone; ORDERED BY says that its values grow"
+            raise error(f"syntax error near '{self._prev.text}'", self._prev, hint)
+        return column
+
     def _parse_adherence(self) -> exp.Expr | None:
         """``WITHIN n ROWS`` or ``WITHIN`` a length of time, if it is there."""
         if not self._match_text_seq("WITHIN"):
             return None
+        if self._curr and self._curr.text.upper() in ("ROWS", "ROW", "RANGE"):
+            raise error("WITHIN takes a number first", self._curr, "write WITHIN 5 ROWS or WITHIN 5 SECONDS")
         signed = self._curr is not None and self._curr.token_type in (TokenType.DASH, TokenType.PLUS)
         unit = self._index + (2 if signed else 1)
         if unit >= len(self._tokens) or self._tokens[unit].text.upper() not in ("ROWS", "ROW"):

@@ -16,7 +16,7 @@ is the binder's business, by Spark's names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeGuard
 
 from sqlglot import exp
@@ -43,8 +43,34 @@ BOUNDED = ("TUMBLE", "HOP", "SESSION")
 """The windows that have bounds."""
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
 SEVERAL = "write e.g. WINDOW (A, B) 5 SECONDS AND WINDOW (B, C) 2 SECONDS; other conditions stand in WHERE"
-AFTER_SAMPLE = ("CONFIDENCE", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
+AFTER_SAMPLE = ("CONFIDENCE", "USING", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
 """What may follow SAMPLE where it names no scheme."""
+
+CLAUSES = (
+    (TokenType.WHERE,),
+    (TokenType.GROUP_BY,),
+    (TokenType.HAVING,),
+    (TokenType.QUALIFY,),
+    (TokenType.ORDER_BY,),
+    (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH),
+)
+"""The clauses after FROM as they follow each other; sqlglot takes them in any order."""
+
+
+def _check_order(tokens: Sequence[Token]) -> None:
+    """Reject a clause that stands after one that must follow it."""
+    places = {kind: place for place, kinds in enumerate(CLAUSES) for kind in kinds}
+    depth, last = 0, None
+    for token in tokens:
+        kind = token.token_type
+        depth += kind in (TokenType.L_PAREN, TokenType.L_BRACKET)
+        depth -= kind in (TokenType.R_PAREN, TokenType.R_BRACKET)
+        if depth or kind not in places:
+            continue
+        if last is not None and places[kind] < places[last.token_type]:
+            word = token.text.upper()
+            raise error(f"syntax error near '{word}'", token, f"write {word} before {last.text.upper()}")
+        last = token
 
 
 def around_list(operator: str, at: exp.Expr | Token) -> CQLError:
@@ -126,6 +152,11 @@ class CQLParser(PipelineParser):
             join.meta["comma"] = True
             return join
         return join.update_positions(start) if join else None
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        start, found = self._index, super()._parse_query_modifiers(this)
+        _check_order(self._tokens[start : self._index])
+        return found
 
     def _warn_unsupported(self) -> None:
         raise unsupported(f"the statement {self._tokens[0].text.upper()}", self._tokens[0], STATEMENTS)
@@ -233,6 +264,8 @@ class CQLParser(PipelineParser):
             return None
         plain = self._curr is None or self._curr.text.upper() in AFTER_SAMPLE
         scheme = None if plain else self._parse_var(any_token=True)
+        if self._match_text_seq("USING"):
+            raise error("SAMPLE takes no USING", self._prev, "write SAMPLE, or MAXIMIZE RESULTS USING AGE")
         confident = self._match_text_seq("CONFIDENCE")
         level = self._parse_number() if confident else None
         if confident and level is None:

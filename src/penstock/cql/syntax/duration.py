@@ -21,11 +21,10 @@ def ticks(duration: Duration, time: TimeDomain, what: str, least: int = 0) -> in
     else:
         total = sum((_seconds(p) for p in parts), Fraction(0)) * time.ticks_per_second
     if total.denominator != 1:
-        raise error(
-            f"{what} {written(duration)} is not a whole number of ticks",
-            duration,
-            f"one tick is one {time.unit.removesuffix('s')}",
-        )
+        hint = f"one tick is one {time.unit.removesuffix('s')}"
+        if time.unit == "seconds":
+            hint += "; if the timestamps count milliseconds, write TIMESTAMP BY t IN MILLISECONDS"
+        raise error(f"{what} {written(duration)} is not a whole number of ticks", duration, hint)
     if total > MOST_TICKS:
         hint = "use UNBOUNDED" if what == "RANGE" else "write a shorter one"
         raise error(f"{what} {written(duration)} is too long", duration, hint)

@@ -15,6 +15,8 @@ from sqlglot.tokens import Token
 
 from penstock.errors import CQLError, UnsupportedError, nearest
 
+FIRST_WORDS = "SELECT INSERT CREATE REGISTER START STOP ALTER DROP REFRESH SET SHOW DESCRIBE EXPLAIN".split()
+"""What statements begin with."""
 Place = tuple[int, int] | tuple[None, None]
 
 
@@ -127,6 +129,15 @@ def _from_parse_error(details: dict[str, Any]) -> CQLError:
     where = f"near '{token}'" if token else "at the end of the text"
     reason = _reason(details.get("description") or "")
     return CQLError(f"syntax error {where}" + (f": {reason}" if reason else ""), line=line, column=column)
+
+
+def missing_end(failure: CQLError) -> CQLError | None:
+    """The error where a statement begins within another."""
+    begun = re.fullmatch(r"syntax error near '(\w+)'", failure.message)
+    if failure.hint or not begun or begun[1].upper() not in FIRST_WORDS:
+        return None
+    hint = f"if a statement begins here, write ; before {begun[1]}"
+    return CQLError(failure.message, line=failure.line, column=failure.column, hint=hint)
 
 
 _REASONS = (

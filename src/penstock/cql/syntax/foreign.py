@@ -184,7 +184,11 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
         return error("WITH (...) is not part of CREATE", token, hint)
     if word in ("DESCRIBE", "DESC") and next_word in DEFINED:
         return error(f"{word} takes a name alone", following, f"write {word} s")
+    if word == "NOT" and next_word == "ENFORCED":
+        return error("NOT ENFORCED is not part of CQL", token, "leave it out: no constraint is enforced")
     if word in _BRACKETED and following.token_type in (TokenType.NUMBER, TokenType.INTERVAL):
-        if before is not None and before.token_type in (TokenType.VAR, TokenType.L_PAREN):
+        if before is None or before.text.upper() == "WITHIN":
+            return None
+        if before.token_type in (TokenType.VAR, TokenType.L_PAREN):
             return error("a window stands in brackets after its stream", token, f"write S [{word} ...]")
     return None

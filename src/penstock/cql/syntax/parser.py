@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
 from penstock.cql.syntax.dialect import CQL
-from penstock.cql.syntax.errors import FRAME, error, from_sqlglot, unsupported
+from penstock.cql.syntax.errors import FRAME, error, from_sqlglot, missing_end, unsupported
 from penstock.cql.syntax.foreign import suggestion
 from penstock.cql.syntax.nesting import check_nesting, check_parentheses, deep
 from penstock.cql.syntax.nodes import Duration
@@ -30,7 +30,7 @@ def parse_expressions(text: str) -> list[exp.Expr]:
             raise
         except CQLError as failure:
             keyword = None if failure.hint else suggest_keyword(text, failure, _parsed)
-            raise suggestion(text) or keyword or failure from None
+            raise suggestion(text) or keyword or missing_end(failure) or failure from None
     statements = [e for e in parsed if e is not None and not isinstance(e, exp.Semicolon)]
     for node in statements:
         check_nesting(node)

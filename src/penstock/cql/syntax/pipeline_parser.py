@@ -27,12 +27,18 @@ class PipelineParser(DDLParser):
     def _parse_pipeline_statement(self) -> exp.Expr | None:
         """REGISTER QUERY, START PIPELINE or STOP PIPELINE, if the current token begins one of them."""
         start = self._curr
-        if self._match_text_seq("REGISTER", "QUERY"):
+        if self._match_text_seq("REGISTER"):
+            if not self._match_text_seq("QUERY"):
+                hint = "write REGISTER QUERY q AS SELECT ..."
+                raise error("REGISTER takes QUERY and a name", self._curr or self._prev, hint)
             return self._parse_registration(start)
         if self._match_text_seq("ALTER", "QUERY") or self._match_text_seq("ALTER", "PIPELINE"):
             return self._parse_alteration(start)
         for word in SWITCHES:
-            if self._match_text_seq(word, "PIPELINE"):
+            if self._match_text_seq(word):
+                if not self._match_text_seq("PIPELINE"):
+                    hint = f"write {word} PIPELINE p"
+                    raise error(f"{word} takes PIPELINE and a name", self._curr or self._prev, hint)
                 name = self._parse_defined_name(f"{word} PIPELINE")
                 return self.expression(PipelineSwitch(this=name, kind=word.lower()), start)
         return None

@@ -66,6 +66,8 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
     text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
     if "checkpointLocation must be specified" in text:
         return "it needs a checkpoint; add CHECKPOINT 'directory', or SET penstock.checkpoint = 'directory'"
+    if "[DATA_SOURCE_NOT_FOUND]" in text:
+        return "Spark has no such format; check its spelling, or add the package that brings it"
     return text.splitlines()[0]
 
 

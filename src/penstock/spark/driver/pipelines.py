@@ -113,6 +113,7 @@ class Pipelines:
         return next((n for n in self._pipelines if n.casefold() == name.casefold()), None)
 
     def _create(self, statement: cql.CreatePipeline) -> None:
+        cql.check_pipeline(statement, self._catalog)
         location, settings = statement.checkpoint, self._settings()
         if location is None and settings.checkpoint is not None:
             location = f"{settings.checkpoint}/{statement.name}"

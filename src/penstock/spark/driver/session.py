@@ -184,7 +184,10 @@ class Session(Definitions):
         failure = query.exception()
         if failure is not None:
             return f"the query failed: {sentence(failure).removeprefix('the query failed: ')}"
-        return explain_running(self._measured(query))
+        found = self._measured(query)
+        if not found and not query.isActive:
+            return "the query has ended, and its engines with it; explain its text, or a query that runs"
+        return explain_running(found)
 
     def set(self, query: str | StreamingQuery | Pipeline, name: str, value: object) -> None:
         """Change a setting of a running query: its engines use it from the next batch on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -39,8 +40,10 @@ def check_frame(kind: str, name: str, df: Any) -> None:
     """Reject what is no DataFrame of Spark."""
     if not isinstance(df, DataFrame):
         form = f"CREATE {kind.upper()} {name} (...) FROM PARQUET 'directory'"
-        hint = f"pass a DataFrame of Spark, or write {form}"
-        raise CatalogError(f"{kind} {name!r} is made of a DataFrame, not {type(df).__name__}; {hint}")
+        found = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}".removeprefix("builtins.")
+        made = "spark.createDataFrame(...)" if kind == "table" else "spark.readStream"
+        hint = f"pass one, as {made} makes it, or write {form}"
+        raise CatalogError(f"{kind} {name!r} is made of a DataFrame of Spark, not {found}; {hint}")
 
 
 def create_input(kind: str, name: str, df: DataFrame, **given: Any) -> Input:
@@ -143,6 +146,8 @@ def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> 
         df: DataFrame = reader.load(source.path) if source.path else reader.load()
     except (AnalysisException, PySparkException) as error:
         first = str(error).splitlines()[0]
+        if error.getCondition() == "PATH_NOT_FOUND":
+            first = f"there is no such path; a relative one is below {Path.cwd()}"
         raise CatalogError(f"{what} cannot be read from {source.path or source.format}: {first}") from None
     return marked_files(df, declared, source.format, source.options) if marked else df
 
