@@ -33,6 +33,7 @@ test: java  ## all tests: those without Spark beside those with it
 	@sh scripts/test.sh $(ARGS)
 
 test-fast: python  ## engine and language: the tests without Spark that are not slow
+	@$(BIN)/python -m penstock.compiled
 	@$(PYTEST) -m "not spark and not slow" -n 2 --dist worksteal $(ARGS)
 
 long: java  ## all tests with all their cases and runs, of which make test has a share

@@ -4,6 +4,8 @@
 # Spark of their own. Their output comes one after the other.
 set -u
 bin=.venv/bin
+# Otherwise both halves, and the engines, compile the same kernels at the same time.
+"$bin/python" -m penstock.compiled
 log=$(mktemp)
 # Short: the path of a Unix socket has about 100 bytes.
 own=$(mktemp -d /tmp/t.XXXX)

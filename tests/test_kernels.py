@@ -19,7 +19,6 @@ from random import Random
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -29,6 +28,7 @@ from restless import EAGER, collecting_always, planned_by
 from strategies import Choices, draw_case, draw_long_case
 
 import penstock
+import penstock.compiled
 from penstock.cost.calibrate import measure
 from penstock.engine.kernels.probing import EVERYTHING, View
 from penstock.engine.synopses.cache import Cache
@@ -49,7 +49,7 @@ Called = Counter[str]
 def load_plain(called: Called) -> dict[str, ModuleType]:
     """The modules of kernels with ``njit`` left out, where every call of a kernel is counted."""
 
-    def njit(**_: object) -> Callable[[FunctionType], Callable[..., Any]]:
+    def njit(function: FunctionType | None = None, **_: object) -> Callable[..., Any]:
         def counted(function: FunctionType) -> Callable[..., Any]:
             @wraps(function)
             def call(*args: Any) -> Any:
@@ -58,16 +58,16 @@ def load_plain(called: Called) -> dict[str, ModuleType]:
 
             return call
 
-        return counted
+        return counted if function is None else counted(function)
 
     compiled = {name: importlib.import_module(name) for name in MODULES}
     for name in MODULES:
         del sys.modules[name]
-    original, numba.njit = numba.njit, njit
+    original, penstock.compiled.njit = penstock.compiled.njit, njit
     try:
         return {name: importlib.import_module(name) for name in MODULES}
     finally:
-        numba.njit = original
+        penstock.compiled.njit = original
         for name, module in compiled.items():
             sys.modules[name] = module
             parent, _, child = name.rpartition(".")

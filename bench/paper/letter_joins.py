@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 
 ROOM = 1 << 16
 """Tuples that a buffer may hold."""
 
 
-@njit(cache=True)
+@njit
 def _arrive(level, left, lows, highs, value, now, sizes, low, high, key, window, counts, out):
     """A tuple comes to the join of a level from one side: insert it, and iterate over the other side.
 
@@ -58,7 +58,7 @@ def _arrive(level, left, lows, highs, value, now, sizes, low, high, key, window,
     return found
 
 
-@njit(cache=True)
+@njit
 def _join(times, streams, keys, n, window, room):
     """Timestamps compared, predicates tested, and results, of streams merged in the order of time."""
     shape = (n - 1, 2, room)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.streamon.profiler import Evaluate
 from penstock.workloads.filters import FilterWorkload
 
@@ -19,7 +19,7 @@ EMPTY = -1
 ROUNDS = 4
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def place(value, mask, half):
     """Where a value is: every round is a bijection of the table's places."""
     x = value & mask
@@ -29,14 +29,14 @@ def place(value, mask, half):
     return x
 
 
-@njit(cache=True)
+@njit
 def fill(slots, half, values):
     """Put values into their places."""
     for value in values:
         slots[place(value, len(slots) - 1, half)] = value
 
 
-@njit(cache=True)
+@njit
 def probe(slots, half, tuples, rows, cost, out):
     """Whether the table holds the tuples of these rows; ``cost`` probes each, all but one for the work."""
     mask = len(slots) - 1

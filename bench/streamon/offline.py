@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.streamon.orderings import Ordering
 from penstock.streamon.profile import Bits
 
@@ -80,7 +80,7 @@ def _passing(drops: Bits) -> npt.NDArray[np.float64]:
     return found
 
 
-@njit(cache=True)
+@njit
 def _best_last(passing: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
     """The last filter of the best order of every set."""
     best = np.full(len(passing), np.inf)

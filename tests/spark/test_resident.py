@@ -361,7 +361,7 @@ def test_sockets_lie_in_a_private_directory(place: ResidentDirectory) -> None:
 def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
     place = ResidentDirectory(Process.of(os.getpid()), tmp_path / "r")
     place.root.mkdir(mode=0o700)
-    stale, kept = place.root / "999999-1", place.root / "kernels"
+    stale, kept = place.root / "999999-1", place.root / "other"
     stale.mkdir()
     kept.mkdir()
     place.make()

@@ -1,6 +1,6 @@
 """Tunables of the engine: sizes of its structures.
 
-Those of kernels stay with them: they are compiled in, and Numba's cache does not see changes of other files.
+Those of kernels stay with them: they are compiled in.
 """
 
 TREE_NODE_ROWS = 100

@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from penstock.compiled import njit
 
 Int64s = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
 NEVER = float(1 << 62)
 
 
-@njit(cache=True)
+@njit
 def gap(draw: Int64s, scale: float) -> int:
     """Dropped tuples to skip before the next profiled one, geometrically distributed.
 
@@ -35,7 +36,7 @@ def gap_scale(share: float) -> float:
     return 0.0 if share >= 1.0 else 1 / math.log1p(-share)
 
 
-@njit(cache=True)
+@njit
 def split(
     rows: Int64s,
     passes: npt.NDArray[np.bool_],
@@ -65,7 +66,7 @@ def split(
     return int(k)
 
 
-@njit(cache=True)
+@njit
 def kept(rows: Int64s, passes: npt.NDArray[np.bool_]) -> Int64s:
     """Rows that pass: as NumPy's indexing, without a branch for each."""
     found = np.empty(len(rows), np.int64)
@@ -76,7 +77,7 @@ def kept(rows: Int64s, passes: npt.NDArray[np.bool_]) -> Int64s:
     return found[:k]
 
 
-@njit(cache=True)
+@njit
 def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
     """Group sampled rows by position; those of position p are ``stops[p] : stops[p + 1]``."""
     for s in range(len(sampled)):
@@ -90,7 +91,7 @@ def by_position(sampled: Int64s, rows: Int64s, stops: Int64s) -> None:
         at[p] += 1
 
 
-@njit(cache=True)
+@njit
 def first_drop(order: Int64s, profile: Bits, t: int) -> int:
     """The position of the first filter that drops a profile tuple; the number of filters if none does."""
     first = 0
@@ -99,7 +100,7 @@ def first_drop(order: Int64s, profile: Bits, t: int) -> int:
     return first
 
 
-@njit(cache=True)
+@njit
 def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -> None:
     """Count the profile tuples first dropped at each position, and their weights; last, those of none."""
     for t in range(len(profile)):
@@ -109,7 +110,7 @@ def first_drops(order: Int64s, profile: Bits, tuples: Int64s, weights: Int64s) -
             weights[first] += profile[t, order[first]]
 
 
-@njit(cache=True)
+@njit
 def expected(
     order: Int64s,
     profile: Bits,
@@ -132,7 +133,7 @@ def expected(
         came -= tuples[p]
 
 
-@njit(cache=True)
+@njit
 def cost(order: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
     """The cost of evaluating filters on profile tuples, each until it is dropped."""
     n = len(order)
@@ -144,13 +145,13 @@ def cost(order: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
     return total
 
 
-@njit(cache=True)
+@njit
 def gain(before: Int64s, after: Int64s, profile: Bits, times: npt.NDArray[np.float64]) -> float:
     """The share of the cost of one order that another saves."""
     return 1.0 - cost(after, profile, times) / max(cost(before, profile, times), 1e-300)
 
 
-@njit(cache=True)
+@njit
 def shares(order: Int64s, profile: Bits, found: npt.NDArray[np.float64]) -> None:
     """The share of the profile tuples that each filter drops, by weight."""
     total = 0.0
@@ -164,7 +165,7 @@ def shares(order: Int64s, profile: Bits, found: npt.NDArray[np.float64]) -> None
         found[f] /= max(total, 1.0)
 
 
-@njit(cache=True)
+@njit
 def nearest(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> tuple[int, float]:
     """The row whose largest difference is the least, and that difference."""
     best, least = -1, np.inf
@@ -177,7 +178,7 @@ def nearest(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64]) -> 
     return best, least
 
 
-@njit(cache=True)
+@njit
 def count(view: Int64s, order: Int64s, profile: Bits, by: int) -> None:
     """Figure 4.5: add profile tuples to the matrix view (or take them out of it, ``by`` -1).
 
@@ -197,7 +198,7 @@ def count(view: Int64s, order: Int64s, profile: Bits, by: int) -> None:
             view[r, c] += by * below
 
 
-@njit(cache=True)
+@njit
 def violated(view: Int64s, order: Int64s, times: npt.NDArray[np.float64], alpha: float) -> int:
     """Figure 4.6 with equation 4.4: the first position that violates the Greedy Invariant, -1 if none."""
     n = len(order)
@@ -209,7 +210,7 @@ def violated(view: Int64s, order: Int64s, times: npt.NDArray[np.float64], alpha:
     return -1
 
 
-@njit(cache=True)
+@njit
 def seen_by_stage(order: Int64s, profile: Bits, stage: int) -> Bits:
     """The profile tuples that one of the filters up to a position drops (4.5)."""
     found = np.empty_like(profile)
@@ -221,7 +222,7 @@ def seen_by_stage(order: Int64s, profile: Bits, stage: int) -> Bits:
     return found[:k]
 
 
-@njit(cache=True)
+@njit
 def moves_to(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha: float, stage: int) -> int:
     """The first position before ``stage`` whose filter drops less for its time than the one there would
     (4.5); -1 if none does.
@@ -239,7 +240,7 @@ def moves_to(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha
     return -1
 
 
-@njit(cache=True)
+@njit
 def swaps(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha: float) -> int:
     """The first position whose filter drops less for its time than the next one would there (4.6); or -1.
 
@@ -258,7 +259,7 @@ def swaps(order: Int64s, profile: Bits, times: npt.NDArray[np.float64], alpha: f
     return -1
 
 
-@njit(cache=True)
+@njit
 def correct(
     view: Int64s, order: Int64s, profile: Bits, times: npt.NDArray[np.float64], position: int
 ) -> None:
@@ -300,7 +301,7 @@ def correct(
     count(view, order, profile, 1)
 
 
-@njit(cache=True)
+@njit
 def mend(
     view: Int64s,
     order: Int64s,
@@ -322,7 +323,7 @@ def mend(
     return corrections
 
 
-@njit(cache=True)
+@njit
 def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profile: Bits) -> None:
     """Turn bits by filter into profile tuples, one per row, with the bit of the filter that dropped it.
 
@@ -342,7 +343,7 @@ def profile_tuples(drops: Bits, order: Int64s, stops: Int64s, weight: int, profi
             at = (at + step) % tuples
 
 
-@njit(cache=True)
+@njit
 def burst(
     passes: npt.NDArray[np.bool_],
     filters: Int64s,
@@ -372,7 +373,7 @@ def burst(
     return k - first
 
 
-@njit(cache=True)
+@njit
 def weigh(profile: Bits, stops: Int64s, stands_for: npt.NDArray[np.float64], heaviest: int) -> int:
     """Let profile tuples that stand for more weigh more; what those of the first part weigh.
 
@@ -388,7 +389,7 @@ def weigh(profile: Bits, stops: Int64s, stands_for: npt.NDArray[np.float64], hea
     return weight
 
 
-@njit(cache=True)
+@njit
 def _divisor(a: int, b: int) -> int:
     while b:
         a, b = b, a % b

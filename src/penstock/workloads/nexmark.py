@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.compiled import njit
 from penstock.schema import TIMESTAMP
 from penstock.workloads.files import EPOCH, MICROS
 
@@ -222,7 +222,7 @@ def _cut(draw: _Draws, length: np.ndarray) -> pa.Array:
     return pa.StringArray.from_buffers(len(length), pa.py_buffer(offsets), pa.py_buffer(pieces))
 
 
-@numba.njit(cache=True)
+@njit
 def _pieces(text: np.ndarray, start: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     out = np.empty(offsets[-1], np.uint8)
     for i in range(len(start)):

@@ -8,12 +8,12 @@ kernel adds and removes in the same loop, so that what was added is what is take
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 
-@njit(cache=True)
+@njit
 def count(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, counts: Int64s
 ) -> tuple[Int64s, Int64s]:
@@ -30,7 +30,7 @@ def count(
     return before, after
 
 
-@njit(cache=True)
+@njit
 def extreme_growing(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, keys: Int64s, best: Int64s
 ) -> tuple[Int64s, Int64s]:
@@ -47,7 +47,7 @@ def extreme_growing(
     return before, after
 
 
-@njit(cache=True)
+@njit
 def first_and_last(numbers: Int64s, sign: np.ndarray, times: Int64s) -> np.ndarray:
     """Of the events of numbered values, those that bring the first or take the last; others become 0."""
     out = np.zeros(len(numbers), np.int8)

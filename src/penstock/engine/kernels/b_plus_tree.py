@@ -9,8 +9,8 @@ in use, and the entries. Leaf 0 is always the first of the chain: a leaf splits 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.ordered import BLOCK, lower, purge, put, upper
 
@@ -19,7 +19,7 @@ HEAD = 5
 _MOST_LEVELS = 24
 
 
-@njit(cache=True)
+@njit
 def locate(
     head: Int64s, keys: np.ndarray, counts: Int64s, inner_keys: np.ndarray, children: np.ndarray,
     inner_counts: Int64s, lows: Int64s, valid: Bools,
@@ -44,7 +44,7 @@ def locate(
     return nodes, places
 
 
-@njit(cache=True)
+@njit
 def insert(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, inner_keys: np.ndarray,
     children: np.ndarray, inner_counts: Int64s, new: Int64s, valid: Bools, done: int, first: int, base: int,
@@ -86,7 +86,7 @@ def insert(
     return len(new)
 
 
-@njit(cache=True)
+@njit
 def _divide(
     head: Int64s, inner_keys: np.ndarray, children: np.ndarray, inner_counts: Int64s, path: Int64s,
     turns: Int64s, divider: int, other: int,
@@ -120,7 +120,7 @@ def _divide(
     head[LEVELS] += 1
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _hang(
     inner_keys: np.ndarray, children: np.ndarray, inner_counts: Int64s, node: int, turn: int,
     divider: int, other: int,
@@ -133,7 +133,7 @@ def _hang(
     inner_counts[node] += 1
 
 
-@njit(cache=True)
+@njit
 def load(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, inner_keys: np.ndarray,
     children: np.ndarray, inner_counts: Int64s, new: Int64s, rows: Int64s, per: int,

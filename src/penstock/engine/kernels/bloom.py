@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
@@ -17,7 +17,7 @@ def empty(keys: int) -> np.ndarray:
     return np.zeros(1 << max(int(_BITS_PER_KEY * keys - 1).bit_length() - 6, 0), np.uint64)
 
 
-@njit(cache=True)
+@njit
 def add(words: np.ndarray, keys: Int64s) -> None:
     """Put keys into the set."""
     mask = np.uint64(len(words) * 64 - 1)
@@ -29,7 +29,7 @@ def add(words: np.ndarray, keys: Int64s) -> None:
             bit += step
 
 
-@njit(cache=True)
+@njit
 def may_have(words: np.ndarray, keys: Int64s) -> Bools:
     """Which keys may be in the set; all that are in it are among them."""
     mask = np.uint64(len(words) * 64 - 1)

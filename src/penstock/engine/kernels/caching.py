@@ -10,8 +10,8 @@ reclaimed by ``compact``. Entries with a row below its store's ``bases`` are dea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import mix
 from penstock.engine.settings import CACHE_LOST_SAMPLE
@@ -19,7 +19,7 @@ from penstock.engine.settings import CACHE_LOST_SAMPLE
 _LEAST_ROOM = 2
 
 
-@njit(cache=True)
+@njit
 def _bucket(words: np.ndarray, i: int, buckets: int) -> np.int64:
     h = np.uint64(0)
     for w in range(words.shape[1]):
@@ -27,7 +27,7 @@ def _bucket(words: np.ndarray, i: int, buckets: int) -> np.int64:
     return np.int64(h & np.uint64(buckets - 1))
 
 
-@njit(cache=True)
+@njit
 def _same(keys: np.ndarray, bucket: np.int64, words: np.ndarray, i: int) -> bool:
     for w in range(words.shape[1]):
         if keys[bucket, w] != words[i, w]:
@@ -35,7 +35,7 @@ def _same(keys: np.ndarray, bucket: np.int64, words: np.ndarray, i: int) -> bool
     return True
 
 
-@njit(cache=True)
+@njit
 def find(keys: np.ndarray, spans: np.ndarray, words: np.ndarray) -> Int64s:
     """The bucket of each key, -1 for a miss.
 
@@ -51,7 +51,7 @@ def find(keys: np.ndarray, spans: np.ndarray, words: np.ndarray) -> Int64s:
     return out
 
 
-@njit(cache=True)
+@njit
 def values(spans: np.ndarray, buckets: Int64s) -> np.ndarray:
     """(first, count) of the values in some buckets; an empty one for -1."""
     out = np.zeros((len(buckets), 2), np.int64)
@@ -61,7 +61,7 @@ def values(spans: np.ndarray, buckets: Int64s) -> np.ndarray:
     return out
 
 
-@njit(cache=True)
+@njit
 def entries(spans: np.ndarray) -> int:
     """How many entries all values have."""
     found = np.int64(0)
@@ -70,7 +70,7 @@ def entries(spans: np.ndarray) -> int:
     return int(found)
 
 
-@njit(cache=True)
+@njit
 def distinct(words: np.ndarray) -> tuple[Int64s, Int64s]:
     """The place of the first of each different key, and for every key the number of its first."""
     size = 4
@@ -91,7 +91,7 @@ def distinct(words: np.ndarray) -> tuple[Int64s, Int64s]:
     return firsts[:found], numbers
 
 
-@njit(cache=True)
+@njit
 def _stale(rows: np.ndarray, first: int, count: int, bases: Int64s) -> bool:
     """Whether a value is of rows that are gone, as far as its last entry tells."""
     for m in range(rows.shape[1]):
@@ -100,7 +100,7 @@ def _stale(rows: np.ndarray, first: int, count: int, bases: Int64s) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit
 def create(
     keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int, bases: Int64s,
     words: np.ndarray, places: Int64s, counts: Int64s, found: tuple[Int64s, ...], starts: Int64s,
@@ -139,7 +139,7 @@ def create(
     return out, top, lost
 
 
-@njit(cache=True)
+@njit
 def _has(rows: np.ndarray, first: int, count: int, new_rows: np.ndarray, i: int) -> bool:
     for e in range(first, first + count):
         same = True
@@ -150,7 +150,7 @@ def _has(rows: np.ndarray, first: int, count: int, new_rows: np.ndarray, i: int)
     return False
 
 
-@njit(cache=True)
+@njit
 def insert(
     keys: np.ndarray, spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, top: int,
     words: np.ndarray, new_rows: np.ndarray, new_lives: np.ndarray, start: int, absent: bool,
@@ -184,7 +184,7 @@ def insert(
     return len(words), top
 
 
-@njit(cache=True)
+@njit
 def read(
     rows: np.ndarray, lives: np.ndarray, bases: Int64s, values: np.ndarray, starts: Int64s, ends: Int64s,
     stores: tuple[np.ndarray, ...], view: np.ndarray, later: bool,
@@ -218,7 +218,7 @@ def read(
     return places[:found], out_rows[:, :found], out_starts[:found], out_ends[:found]
 
 
-@njit(cache=True)
+@njit
 def compact(
     spans: np.ndarray, rows: np.ndarray, lives: np.ndarray, bases: Int64s,
     new_rows: np.ndarray, new_lives: np.ndarray,
@@ -245,7 +245,7 @@ def compact(
     return top
 
 
-@njit(cache=True)
+@njit
 def evict(spans: np.ndarray, hand: int, excess: int) -> tuple[int, int]:
     """Empty buckets from ``hand`` on until ``excess`` entries are free; returns the hand, and the buckets."""
     emptied = 0
@@ -260,7 +260,7 @@ def evict(spans: np.ndarray, hand: int, excess: int) -> tuple[int, int]:
     return hand, emptied
 
 
-@njit(cache=True)
+@njit
 def mark(bits: np.ndarray, words: np.ndarray) -> int:
     """Set the bit of each key in a Bloom filter; returns how many were not set before."""
     new = 0

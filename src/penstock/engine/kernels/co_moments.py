@@ -8,8 +8,8 @@ result is NaN.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 SUMS = 12
@@ -19,14 +19,14 @@ _LARGE = 1e150
 _SPLIT = 134217729.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _two_sum(a: float, b: float) -> tuple[float, float]:
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _two_product(a: float, b: float) -> tuple[float, float]:
     product = a * b
     part = _SPLIT * a
@@ -37,18 +37,18 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _plus(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
     high, low = _two_sum(ah, bh)
     return _two_sum(high, low + (al + bl))
 
 
-@njit(cache=True)
+@njit
 def _add(sums: np.ndarray, column: int, high: float, low: float) -> None:
     sums[column], sums[column + 1] = _plus(sums[column], sums[column + 1], high, low)
 
 
-@njit(cache=True)
+@njit
 def _moment(sums: np.ndarray, product: int, left: int, right: int, count: int) -> float:
     """The sum of products less the product of sums over the count."""
     high, low = _two_product(sums[left], sums[right])
@@ -60,7 +60,7 @@ def _moment(sums: np.ndarray, product: int, left: int, right: int, count: int) -
     return total + left_over
 
 
-@njit(cache=True)
+@njit
 def _value(sums: np.ndarray, count: int, specials: int, kind: int) -> float:
     if specials > 0:
         return np.nan
@@ -73,7 +73,7 @@ def _value(sums: np.ndarray, count: int, specials: int, kind: int) -> float:
     return max(-1.0, min(1.0, together / np.sqrt(spread))) if spread > 0.0 else np.nan
 
 
-@njit(cache=True)
+@njit
 def co_moments(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, xs: np.ndarray, ys: np.ndarray,
     counts: Int64s, specials: Int64s, sums: np.ndarray, kind: int,
@@ -93,7 +93,7 @@ def co_moments(
     return shown, held
 
 
-@njit(cache=True)
+@njit
 def _take(x: float, y: float, sign: int, g: int, counts: Int64s, specials: Int64s, sums: np.ndarray) -> None:
     """Add or remove a pair; a group without pairs has no state."""
     if counts[g] == specials[g]:

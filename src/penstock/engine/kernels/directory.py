@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import mix
 
 
-@njit(cache=True)
+@njit
 def assign(heads: Int64s, entries: np.ndarray, count: int, hashes: Int64s) -> tuple[Int64s, Int64s]:
     """The number of each hash, new ones counting up from ``count``; and where each new one stood first.
 
@@ -37,7 +37,7 @@ def assign(heads: Int64s, entries: np.ndarray, count: int, hashes: Int64s) -> tu
     return numbers, firsts[: count - start]
 
 
-@njit(cache=True)
+@njit
 def link(heads: Int64s, entries: np.ndarray, count: int) -> None:
     """Build the buckets anew for the hashes that ``entries`` holds."""
     buckets = np.uint64(len(heads) - 1)
@@ -47,7 +47,7 @@ def link(heads: Int64s, entries: np.ndarray, count: int) -> None:
         heads[bucket] = at
 
 
-@njit(cache=True)
+@njit
 def grouped(numbers: Int64s, bounds: Int64s) -> Int64s:
     """The places of rows by their numbers, equal ones in order; ``bounds`` are where each number begins."""
     free, order = bounds.copy(), np.empty(len(numbers), np.int64)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 NEAR, FAR = 5, 34
@@ -33,7 +33,7 @@ _ZERO, _ONE, _LOW = np.uint64(0), np.uint64(1), np.uint64(0xFFFFFFFF)
 _FRACTION, _HIDDEN = np.uint64((1 << 52) - 1), np.uint64(1 << 52)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _split(bits: np.uint64) -> tuple[np.uint64, np.int64]:
     """The integer in a double, and its place: the double is the integer times 2^(place - 1074)."""
     exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
@@ -43,12 +43,12 @@ def _split(bits: np.uint64) -> tuple[np.uint64, np.int64]:
     return fraction | _HIDDEN, exponent - 1
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _is_special(bits: np.uint64) -> bool:
     return (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _with_carry(
     old: np.uint64, part: np.uint64, carry: np.uint64, subtract: bool
 ) -> tuple[np.uint64, np.uint64]:
@@ -59,7 +59,7 @@ def _with_carry(
     return new, _ONE if new < old or (new == old and carry) else _ZERO
 
 
-@njit(cache=True)
+@njit
 def _add(row: np.ndarray, low: np.uint64, high: np.uint64, shift: np.int64, subtract: bool) -> None:
     """Add the 128-bit number (high, low), shifted left, to a row, or subtract it."""
     word, bits = shift >> 6, np.uint64(shift & 63)
@@ -76,7 +76,7 @@ def _add(row: np.ndarray, low: np.uint64, high: np.uint64, shift: np.int64, subt
         row[i] = np.int64(new)
 
 
-@njit(cache=True)
+@njit
 def _add_words(row: np.ndarray, at: int, words: np.ndarray, subtract: bool) -> None:
     """Add a number in two's complement to a row from a word on, or subtract it."""
     carry = _ZERO
@@ -87,7 +87,7 @@ def _add_words(row: np.ndarray, at: int, words: np.ndarray, subtract: bool) -> N
         row[i] = np.int64(new)
 
 
-@njit(cache=True)
+@njit
 def place(groups_of: Int64s, valid: Bools, bits: np.ndarray, first: Int64s, far_of: Int64s) -> Int64s:
     """Choose ``first`` for groups that have none; the groups whose numbers do not fit their near row."""
     wanted = np.empty(len(groups_of), np.int64)
@@ -108,7 +108,7 @@ def place(groups_of: Int64s, valid: Bools, bits: np.ndarray, first: Int64s, far_
     return wanted[:count]
 
 
-@njit(cache=True)
+@njit
 def place_states(
     groups_of: Int64s, valid: Bools, offsets: Int64s, words: Int64s, first: Int64s, far_of: Int64s
 ) -> Int64s:
@@ -140,7 +140,7 @@ def place_states(
     return wanted[:count]
 
 
-@njit(cache=True)
+@njit
 def move(
     wanted: Int64s, rows: Int64s, first: Int64s, far_of: Int64s, near: np.ndarray, far: np.ndarray,
     near_squares: np.ndarray, far_squares: np.ndarray,
@@ -159,7 +159,7 @@ def move(
         first[g] = 0
 
 
-@njit(cache=True)
+@njit
 def add_doubles(
     start: int, stop: int, g: int, sign: np.ndarray, valid: Bools, bits: np.ndarray, held: Int64s,
     specials: np.ndarray, row: np.ndarray, squares: np.ndarray, first: int,
@@ -182,7 +182,7 @@ def add_doubles(
             _add(squares, low, high, 2 * at - 128 * first, sign[i] < 0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _square(integer: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The square of an integer of 53 bits, as (low, high)."""
     low, high = integer & _LOW, integer >> np.uint64(32)
@@ -193,7 +193,7 @@ def _square(integer: np.uint64) -> tuple[np.uint64, np.uint64]:
     return total, most + (middle >> np.uint64(31)) + carry
 
 
-@njit(cache=True)
+@njit
 def sums_of_doubles(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, bits: np.ndarray, held: Int64s,
     specials: np.ndarray, first: Int64s, far_of: Int64s, near: np.ndarray, far: np.ndarray,
@@ -214,7 +214,7 @@ def sums_of_doubles(
         show(s, 1, False, row, squares, first[g], held[g], specials[g], kind, counts, shown, ends, states)
 
 
-@njit(cache=True)
+@njit
 def sums_of_states(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, offsets: Int64s, words: Int64s,
     held: Int64s, specials: np.ndarray, first: Int64s, far_of: Int64s, near: np.ndarray, far: np.ndarray,
@@ -235,7 +235,7 @@ def sums_of_states(
         show(s, 1, False, row, squares, first[g], held[g], specials[g], kind, counts, shown, ends, states)
 
 
-@njit(cache=True)
+@njit
 def show(
     s: int, side: int, again: bool, row: np.ndarray, squares: np.ndarray, first: int, held: int,
     special: np.ndarray, kind: int, counts: np.ndarray, shown: np.ndarray, ends: Int64s, states: Int64s,
@@ -252,7 +252,7 @@ def show(
         shown[s, side] = value(row, squares, first, held, special, kind)
 
 
-@njit(cache=True)
+@njit
 def add_state(
     g: int, sign: int, state: Int64s, held: Int64s, specials: np.ndarray, row: np.ndarray,
     squares: np.ndarray, first: int,
@@ -269,7 +269,7 @@ def add_state(
         _add_words(squares, at - 2 * first, state[HEAD + size + 1 :], sign < 0)
 
 
-@njit(cache=True)
+@njit
 def sums_of_integers(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, low: Int64s, high: Int64s,
     near: np.ndarray,
@@ -293,7 +293,7 @@ def sums_of_integers(
 SUM, AVERAGE, STATE, VARIANCE, VARIANCE_OF_ALL, DEVIATION, DEVIATION_OF_ALL = range(7)
 
 
-@njit(cache=True)
+@njit
 def value(
     row: np.ndarray, squares: np.ndarray, first: int, held: int, special: np.ndarray, kind: int
 ) -> float:
@@ -312,7 +312,7 @@ def value(
     return total / held if kind == AVERAGE else total
 
 
-@njit(cache=True)
+@njit
 def _spread(
     row: np.ndarray, squares: np.ndarray, first: int, held: int, special: np.ndarray, kind: int
 ) -> float:
@@ -335,7 +335,7 @@ def _spread(
     return math.ldexp(math.sqrt(spread), int(exponent // 2))
 
 
-@njit(cache=True)
+@njit
 def _digits(row: np.ndarray, negate: bool) -> np.ndarray:
     """A number, or its negative, as 32-bit digits, least first."""
     digits = np.zeros(2 * len(row), np.uint64)
@@ -350,7 +350,7 @@ def _digits(row: np.ndarray, negate: bool) -> np.ndarray:
     return digits
 
 
-@njit(cache=True)
+@njit
 def _times(digits: np.ndarray, factor: int) -> np.ndarray:
     low, high = np.uint64(factor) & _LOW, np.uint64(factor) >> np.uint64(32)
     out = np.zeros(len(digits) + 3, np.uint64)
@@ -367,7 +367,7 @@ def _times(digits: np.ndarray, factor: int) -> np.ndarray:
     return out
 
 
-@njit(cache=True)
+@njit
 def _product(digits: np.ndarray) -> np.ndarray:
     """The square of a number."""
     size = len(digits)
@@ -384,7 +384,7 @@ def _product(digits: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True)
+@njit
 def _subtract(digits: np.ndarray, other: np.ndarray) -> None:
     """Subtract a smaller number."""
     borrow = _ZERO
@@ -394,7 +394,7 @@ def _subtract(digits: np.ndarray, other: np.ndarray) -> None:
         digits[i] = (digits[i] - part) & _LOW
 
 
-@njit(cache=True)
+@njit
 def _leading(digits: np.ndarray) -> tuple[float, int]:
     """A number as the double nearest to its leading digits, times a power of two."""
     top = len(digits) - 1
@@ -407,7 +407,7 @@ def _leading(digits: np.ndarray) -> tuple[float, int]:
     return mantissa, 32 * least
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _word(row: np.ndarray, i: int, lowest: int, negative: bool) -> np.uint64:
     """A word of a number's absolute value; ``lowest`` is the first that is not zero."""
     word = np.uint64(row[i])
@@ -416,7 +416,7 @@ def _word(row: np.ndarray, i: int, lowest: int, negative: bool) -> np.uint64:
     return ~word + _ONE if i == lowest else ~word
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _length(word: np.uint64) -> int:
     """The number of bits of a word without zeros above."""
     bits = 0
@@ -427,7 +427,7 @@ def _length(word: np.uint64) -> int:
     return bits + 1
 
 
-@njit(cache=True)
+@njit
 def rounded(row: np.ndarray, first: int) -> float:
     """The double nearest to a sum, ties to even; infinite if there is none."""
     negative, lowest, top = row[-1] < 0, 0, len(row) - 1
@@ -457,7 +457,7 @@ def rounded(row: np.ndarray, first: int) -> float:
     return -number if negative else number
 
 
-@njit(cache=True)
+@njit
 def write_state(
     row: np.ndarray, squares: np.ndarray, first: int, held: int, special: np.ndarray, out: Int64s, at: int
 ) -> int:
@@ -485,7 +485,7 @@ def write_state(
     return at
 
 
-@njit(cache=True)
+@njit
 def _used(row: np.ndarray) -> tuple[int, int]:
     """The words of a number without zeros below and copies of the sign above."""
     low, high = 0, len(row)

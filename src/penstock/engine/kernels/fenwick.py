@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 
 
-@njit(cache=True)
+@njit
 def tree_of(counts: Int64s) -> Int64s:
     """The tree of counts."""
     tree = np.zeros(len(counts) + 1, np.int64)
@@ -20,7 +20,7 @@ def tree_of(counts: Int64s) -> Int64s:
     return tree
 
 
-@njit(cache=True)
+@njit
 def add(tree: Int64s, position: int, by: int) -> None:
     """Change the count of a position."""
     i = position + 1
@@ -29,7 +29,7 @@ def add(tree: Int64s, position: int, by: int) -> None:
         i += i & -i
 
 
-@njit(cache=True)
+@njit
 def count_before(tree: Int64s, position: int) -> int:
     """The sum of the counts before a position."""
     total, i = 0, position
@@ -39,7 +39,7 @@ def count_before(tree: Int64s, position: int) -> int:
     return total
 
 
-@njit(cache=True)
+@njit
 def position_of(tree: Int64s, number: int) -> int:
     """The position of the one with a number from 0 on; the number of positions if there are fewer."""
     at, step = 0, 1

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def mix(x: np.uint64) -> np.uint64:
     """The finaliser of splitmix64: a bijection that spreads every bit."""
     x = np.uint64(x)
@@ -29,14 +29,14 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@njit
 def hash_integers(values: Int64s, out: np.ndarray) -> None:
     """Fold a column of int64 into the running row hashes."""
     for i in range(len(values)):
         out[i] = mix(out[i] * np.uint64(31) + np.uint64(values[i]) + _NULL)
 
 
-@njit(cache=True)
+@njit
 def hash_nulls(valid: Bools, before: np.ndarray, out: np.ndarray) -> None:
     """Give rows that are NULL in this column the hash of NULL instead."""
     for i in range(len(valid)):
@@ -44,7 +44,7 @@ def hash_nulls(valid: Bools, before: np.ndarray, out: np.ndarray) -> None:
             out[i] = mix(before[i] * np.uint64(31) + np.uint64(1))
 
 
-@njit(cache=True)
+@njit
 def hash_bytes(offsets: Int64s, data: np.ndarray, out: np.ndarray) -> None:
     """Fold a column of byte strings into the running row hashes, eight bytes at a time."""
     for i in range(len(offsets) - 1):

@@ -8,8 +8,8 @@ when such values are the greater part.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
@@ -18,12 +18,12 @@ NONE = np.iinfo(np.int64).max
 """Shown as the least key of an empty heap."""
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _bucket(group: int, key: int, buckets: int) -> np.int64:
     return np.int64(mix(np.uint64(key) + mix(np.uint64(group))) & np.uint64(buckets - 1))
 
 
-@njit(cache=True)
+@njit
 def _meld(nodes: np.ndarray, a: int, b: int) -> int:
     if a < 0:
         return b
@@ -44,7 +44,7 @@ def _meld(nodes: np.ndarray, a: int, b: int) -> int:
         a = right
 
 
-@njit(cache=True)
+@njit
 def _change(
     nodes: np.ndarray, heads: Int64s, roots: Int64s, free: Int64s, room: Int64s, group: int, key: int, by: int
 ) -> None:
@@ -67,7 +67,7 @@ def _change(
     nodes[at, COUNT] += by
 
 
-@njit(cache=True)
+@njit
 def _settle(nodes: np.ndarray, heads: Int64s, roots: Int64s, free: Int64s, room: Int64s, group: int) -> int:
     """Take values that are there no more off the top; the least that is."""
     top = roots[group]
@@ -88,7 +88,7 @@ def _settle(nodes: np.ndarray, heads: Int64s, roots: Int64s, free: Int64s, room:
     return NONE if top < 0 else nodes[top, KEY]
 
 
-@njit(cache=True)
+@njit
 def extreme_changing(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, keys: Int64s,
     nodes: np.ndarray, heads: Int64s, roots: Int64s, free: Int64s, room: Int64s,
@@ -104,7 +104,7 @@ def extreme_changing(
     return before, after
 
 
-@njit(cache=True)
+@njit
 def fill(
     groups: Int64s, keys: Int64s, counts: Int64s,
     nodes: np.ndarray, heads: Int64s, roots: Int64s, free: Int64s, room: Int64s,

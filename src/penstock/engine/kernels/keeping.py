@@ -8,8 +8,8 @@ that is not even taken in its start.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
@@ -18,13 +18,13 @@ Pair = tuple[np.ndarray, np.ndarray]
 """An array for each of the two windows."""
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _before(priority: Floats, a: int, b: int) -> bool:
     """Whether row a is given up before row b: less priority, of equal ones the older."""
     return priority[a] < priority[b] or (priority[a] == priority[b] and a < b)
 
 
-@njit(cache=True)
+@njit
 def _push(heap: Int64s, size: int, row: int, priority: Floats) -> int:
     at = size
     heap[at] = row
@@ -35,7 +35,7 @@ def _push(heap: Int64s, size: int, row: int, priority: Floats) -> int:
     return size + 1
 
 
-@njit(cache=True)
+@njit
 def _pop(heap: Int64s, size: int, priority: Floats) -> int:
     """Take the first row out; it is at the place after the others."""
     size -= 1
@@ -53,12 +53,12 @@ def _pop(heap: Int64s, size: int, priority: Floats) -> int:
         at = below
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _slot(ts: int, step: float, slots: int) -> int:
     return np.int64(np.floor(ts / step)) % slots  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@njit
 def _least_slot(counts: Int64s, newest: int, priorities: Floats) -> int:
     """The slot of held rows that promises least; of equal ones the oldest."""
     slots = len(counts)
@@ -72,7 +72,7 @@ def _least_slot(counts: Int64s, newest: int, priorities: Floats) -> int:
     return best
 
 
-@njit(cache=True)
+@njit
 def _least_by_age(
     held: Bools,
     ts: Int64s,
@@ -97,7 +97,7 @@ def _least_by_age(
     return row
 
 
-@njit(cache=True)
+@njit
 def _expire(
     held: Bools, watched: Bools, ts: Int64s, ends: Int64s, now: int, first: int, stop: int, step: float,
     counts: Int64s,
@@ -116,7 +116,7 @@ def _expire(
     return first, gone, unwatched
 
 
-@njit(cache=True)
+@njit
 def keep_within(
     ts: Pair, ends: Pair, until: Pair, watched: Pair, priority: Pair, tables: Pair, steps: Floats,
     old: Int64s, rooms: Floats, total: int, at: int,
@@ -180,7 +180,7 @@ def keep_within(
     return last
 
 
-@njit(cache=True)
+@njit
 def _next_arrival(ts: Pair, old: Int64s, next_row: Int64s, at: int) -> tuple[int, int]:
     """The window whose turn it is, and the time: rows that were there first, then by time, then the first."""
     for side in range(2):
@@ -193,7 +193,7 @@ def _next_arrival(ts: Pair, old: Int64s, next_row: Int64s, at: int) -> tuple[int
     return 0, ts[0][next_row[0]]
 
 
-@njit(cache=True)
+@njit
 def watch(ts: Int64s, ends: Int64s, wanted: Bools, old: int, room: int) -> Bools:
     """Which rows are kept for life to learn from: those that are wanted, never more than ``room`` at once."""
     out = wanted.copy()
@@ -208,7 +208,7 @@ def watch(ts: Int64s, ends: Int64s, wanted: Bools, old: int, room: int) -> Bools
     return out
 
 
-@njit(cache=True)
+@njit
 def _skip(seed: np.uint64, number: int, fraction: float) -> float:
     """How many results further the next one of the sample is: a geometric draw for the number-th result."""
     if fraction >= 1.0:
@@ -217,7 +217,7 @@ def _skip(seed: np.uint64, number: int, fraction: float) -> float:
     return 1.0 + np.floor(np.log(draw) / np.log1p(-fraction))
 
 
-@njit(cache=True)
+@njit
 def decide_first(
     seeds: np.ndarray, fraction: float, expected: Floats, ts: Int64s, following: Floats, until: Int64s
 ) -> None:
@@ -228,7 +228,7 @@ def decide_first(
             until[row] = ts[row]
 
 
-@njit(cache=True)
+@njit
 def sample_results(
     rows: Int64s, times: Int64s, alive: Bools, seeds: np.ndarray, fractions: Floats, expected: Floats,
     number: Int64s, following: Floats, until: Int64s,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _bucket(a: int, b: int, when: int, buckets: int) -> np.int64:
     return np.int64(mix(np.uint64(a) ^ mix(np.uint64(b) + np.uint64(when))) & np.uint64(buckets - 1))
 
 
-@njit(cache=True)
+@njit
 def add(heads: Int64s, entries: np.ndarray, first: int, count: int) -> None:
     """Chain entries ``first .. first + count``: (fingerprint, fingerprint, instant, oldest, next)."""
     for at in range(first, first + count):
@@ -23,7 +23,7 @@ def add(heads: Int64s, entries: np.ndarray, first: int, count: int) -> None:
         heads[bucket] = at
 
 
-@njit(cache=True)
+@njit
 def take_out(heads: Int64s, entries: np.ndarray, a: Int64s, b: Int64s, when: Int64s) -> Bools:
     """For each pair in turn, take one equal pair out of the bag: whether there was one."""
     found = np.zeros(len(a), np.bool_)

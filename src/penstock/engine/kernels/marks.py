@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 
-@njit(cache=True)
+@njit
 def rows_held(
     lives: np.ndarray, seen: np.ndarray, marks: np.ndarray, base: int, until: int, mask: int, after: int
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -28,7 +28,7 @@ def rows_held(
     return rows[:found], starts[:found], ends[:found], own[:found]
 
 
-@njit(cache=True)
+@njit
 def closed_toward(marks: Int64s, j: int) -> Bools:
     """Which rows have the mark of an input."""
     found = np.empty(len(marks), np.bool_)
@@ -37,7 +37,7 @@ def closed_toward(marks: Int64s, j: int) -> Bools:
     return found
 
 
-@njit(cache=True)
+@njit
 def close_toward(marks: Int64s, which: Bools, j: int) -> None:
     """Set the mark of an input."""
     for row in range(len(marks)):

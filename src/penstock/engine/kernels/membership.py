@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
@@ -13,7 +13,7 @@ NONE = np.iinfo(np.int64).max
 """Above every value."""
 
 
-@njit(cache=True)
+@njit
 def _hash(keys: np.ndarray, row: int) -> np.uint64:
     found = np.uint64(0)
     for c in range(keys.shape[1]):
@@ -21,7 +21,7 @@ def _hash(keys: np.ndarray, row: int) -> np.uint64:
     return found
 
 
-@njit(cache=True)
+@njit
 def _same(left: np.ndarray, i: int, right: np.ndarray, j: int) -> bool:
     for c in range(left.shape[1]):
         if left[i, c] != right[j, c]:
@@ -29,7 +29,7 @@ def _same(left: np.ndarray, i: int, right: np.ndarray, j: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit
 def _find(table: np.ndarray, held: np.ndarray, keys: np.ndarray, row: int) -> np.uint64:
     """The slot that has a row's key, or the empty one where it belongs."""
     mask = np.uint64(len(table) - 1)
@@ -39,7 +39,7 @@ def _find(table: np.ndarray, held: np.ndarray, keys: np.ndarray, row: int) -> np
     return slot
 
 
-@njit(cache=True)
+@njit
 def _table_of(rows: int) -> np.ndarray:
     size = 8
     while size < 2 * rows:
@@ -47,7 +47,7 @@ def _table_of(rows: int) -> np.ndarray:
     return np.full(size, _EMPTY, np.int64)
 
 
-@njit(cache=True)
+@njit
 def _first_equal(keys: np.ndarray) -> tuple[Int64s, Int64s]:
     """A table of distinct rows, and for each row the one in the table that equals it."""
     table, equal = _table_of(len(keys)), np.empty(len(keys), np.int64)
@@ -59,7 +59,7 @@ def _first_equal(keys: np.ndarray) -> tuple[Int64s, Int64s]:
     return table, equal
 
 
-@njit(cache=True)
+@njit
 def _find_one(table: np.ndarray, key: int) -> np.uint64:
     """The same for keys of one column, which are in the table themselves, beside the number of their row."""
     mask = np.uint64(len(table) - 1)
@@ -69,7 +69,7 @@ def _find_one(table: np.ndarray, key: int) -> np.uint64:
     return slot
 
 
-@njit(cache=True)
+@njit
 def _one_column(keys: Int64s) -> np.ndarray:
     """A table of keys, each with the number of its first row."""
     size = 8
@@ -83,7 +83,7 @@ def _one_column(keys: Int64s) -> np.ndarray:
     return table
 
 
-@njit(cache=True)
+@njit
 def _among_one(held: Int64s, keys: Int64s) -> Bools:
     found = np.zeros(len(keys), np.bool_)
     if len(keys) < len(held):
@@ -101,7 +101,7 @@ def _among_one(held: Int64s, keys: Int64s) -> Bools:
     return found
 
 
-@njit(cache=True)
+@njit
 def among(held: np.ndarray, keys: np.ndarray) -> Bools:
     """Which rows of ``keys`` are rows of ``held`` too; both are contiguous int64 matrices.
 
@@ -127,7 +127,7 @@ def among(held: np.ndarray, keys: np.ndarray) -> Bools:
     return found
 
 
-@njit(cache=True)
+@njit
 def joined_rows(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools) -> Bools:
     """Which of the asking rows of ``keys`` equal one of the rows of ``held`` that are there."""
     found, one = np.zeros(len(keys), np.bool_), keys.shape[1] == 1
@@ -154,7 +154,7 @@ def joined_rows(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools)
     return found
 
 
-@njit(cache=True)
+@njit
 def _ask(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools, own: int, found: Bools) -> None:
     """The same where fewer rows ask than are there: the table is of those that ask."""
     any_found = False
@@ -183,7 +183,7 @@ def _ask(held: np.ndarray, there: Bools, keys: np.ndarray, asking: Bools, own: i
             found[row] = found[equal[row]]
 
 
-@njit(cache=True)
+@njit
 def _pairs_of(keys: Int64s, some: Bools, count: int) -> np.ndarray:
     """A table of the keys of some rows, each with the number of its first row."""
     size = 8
@@ -207,7 +207,7 @@ def _matrix(keys: Int64s) -> np.ndarray:
     return np.ascontiguousarray(keys).reshape(-1, 1)
 
 
-@njit(cache=True)
+@njit
 def clusters(
     held: Int64s, first: Int64s, rows: Int64s, keys: Int64s, at: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
@@ -240,7 +240,7 @@ def clusters(
     return new[: count - len(held)], far, before
 
 
-@njit(cache=True)
+@njit
 def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
     """For each row of ``keys``, the least value of the rows of ``held`` that equal it; NONE if none does."""
     found = np.full(len(keys), NONE, np.int64)
@@ -267,7 +267,7 @@ def least(held: np.ndarray, values: Int64s, keys: np.ndarray) -> Int64s:
     return found
 
 
-@njit(cache=True)
+@njit
 def _firsts(keys: np.ndarray, some: Bools) -> Int64s:
     """Of some rows, the first that equals each."""
     count = 0
@@ -290,7 +290,7 @@ def _firsts(keys: np.ndarray, some: Bools) -> Int64s:
     return firsts
 
 
-@njit(cache=True)
+@njit
 def repeats(keys: np.ndarray, there: Bools, new: Bools) -> int:
     """How many of the new rows that are there equal an older one, or an earlier new one."""
     some = there & new

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int8s, Int64s
 from penstock.engine.kernels.hashing import mix
 
 _EMPTY = -1
 
 
-@njit(cache=True)
+@njit
 def opposed(ts: Int64s, hashes: Int64s, sign: Int8s) -> Bools:
     """Which elements have another of the same instant and hash with the other sign."""
     size = 8

@@ -11,8 +11,8 @@ full or the index is packed anew.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.probing import View, _grown
 
@@ -20,7 +20,7 @@ BLOCK = 256
 """Probes that go through an index side by side."""
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def lower(keys: np.ndarray, node: int, count: int, key: int) -> int:
     """The entries of a node whose key is less, by halving without branches."""
     if count == 0:
@@ -33,7 +33,7 @@ def lower(keys: np.ndarray, node: int, count: int, key: int) -> int:
     return at + (1 if keys[node, at] < key else 0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def upper(keys: np.ndarray, node: int, count: int, key: int) -> int:
     """The entries of a node whose key is not greater."""
     if count == 0:
@@ -46,7 +46,7 @@ def upper(keys: np.ndarray, node: int, count: int, key: int) -> int:
     return at + (1 if keys[node, at] <= key else 0)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def purge(keys: np.ndarray, rids: np.ndarray, counts: Int64s, node: int, base: int) -> int:
     """Take a node's dead entries out; how many."""
     kept = 0
@@ -60,7 +60,7 @@ def purge(keys: np.ndarray, rids: np.ndarray, counts: Int64s, node: int, base: i
     return count - kept
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def put(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, node: int, place: int, key: int, rid: int
 ) -> None:
@@ -73,7 +73,7 @@ def put(
     counts[node] += 1
 
 
-@njit(cache=True)
+@njit
 def entries(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, node: int, base: int
 ) -> tuple[Int64s, Int64s]:
@@ -93,7 +93,7 @@ def entries(
     return out_keys[:found], out_rids[:found]
 
 
-@njit(cache=True)
+@njit
 def collect(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
     mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
@@ -119,7 +119,7 @@ def collect(
     return out[:found], rows[:found], out_starts[:found], out_ends[:found]
 
 
-@njit(cache=True)
+@njit
 def _collect_some(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
     mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
@@ -154,7 +154,7 @@ def _collect_some(
     return len(nodes), found
 
 
-@njit(cache=True)
+@njit
 def first_in_order(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, lives: np.ndarray, base: int,
     mask: int, nodes: Int64s, places: Int64s, highs: Int64s, starts: Int64s, ends: Int64s, view: View,
@@ -181,7 +181,7 @@ def first_in_order(
     return out
 
 
-@njit(cache=True)
+@njit
 def _next_within(keys: Int64s, low: int, high: int, at: int, stop: int) -> int:
     """The next place from ``at`` on with a key from ``low`` to ``high``, else ``stop``; eight at a time."""
     while at + 8 <= stop:
@@ -196,7 +196,7 @@ def _next_within(keys: Int64s, low: int, high: int, at: int, stop: int) -> int:
     return at
 
 
-@njit(cache=True)
+@njit
 def scan(
     keys: Int64s, valid: Bools, lives: np.ndarray, base: int, stop: int, mask: int,
     lows: Int64s, highs: Int64s, wanted: Bools, starts: Int64s, ends: Int64s, view: View,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Int64s
 from penstock.engine.kernels.hashing import mix
 
@@ -38,7 +38,7 @@ class View(NamedTuple):
 EVERYTHING = View(int(BEFORE_TIME), int(FOREVER), 0)
 
 
-@njit(cache=True)
+@njit
 def insert(heads: Int64s, entries: np.ndarray, keys: Int64s, valid: Bools, first: int, mask: int) -> None:
     """Put rows ``first, first + 1, ...`` at the head of their chains. A NULL key is in no chain."""
     buckets = np.uint64(len(heads) - 1)
@@ -51,14 +51,14 @@ def insert(heads: Int64s, entries: np.ndarray, keys: Int64s, valid: Bools, first
             heads[bucket] = first + i
 
 
-@njit(cache=True)
+@njit
 def _grown(array: Int64s) -> Int64s:
     larger = np.empty(2 * len(array), np.int64)
     larger[: len(array)] = array
     return larger
 
 
-@njit(cache=True)
+@njit
 def chain_heads(heads: Int64s, keys: Int64s, valid: Bools) -> Int64s:
     """Where the chain of each key begins; -1 for a NULL key."""
     out = np.empty(len(keys), np.int64)
@@ -68,7 +68,7 @@ def chain_heads(heads: Int64s, keys: Int64s, valid: Bools) -> Int64s:
     return out
 
 
-@njit(cache=True)
+@njit
 def first_matches(
     entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
     keys: Int64s, starts: Int64s, ends: Int64s, view: View,
@@ -93,7 +93,7 @@ def first_matches(
     return out
 
 
-@njit(cache=True)
+@njit
 def probe_chains(
     entries: np.ndarray, lives: np.ndarray, base: int, mask: int, chains: Int64s,
     keys: Int64s, starts: Int64s, ends: Int64s, view: View,
@@ -117,7 +117,7 @@ def probe_chains(
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
 
 
-@njit(cache=True)
+@njit
 def _with_equal_keys(
     entries: np.ndarray, base: int, mask: int, chains: Int64s, keys: Int64s
 ) -> tuple[Int64s, Int64s]:
@@ -149,7 +149,7 @@ def _with_equal_keys(
 _WALKING, _KEY, _NEXT, _HITS = range(4)
 
 
-@njit(cache=True)
+@njit
 def _begin(chains: Int64s, base: int, first: int, stop: int, block: np.ndarray) -> int:
     """Note which probes of a block have a row to look at; how many."""
     walking = 0
@@ -159,7 +159,7 @@ def _begin(chains: Int64s, base: int, first: int, stop: int, block: np.ndarray) 
     return walking
 
 
-@njit(cache=True)
+@njit
 def _read_links(
     entries: np.ndarray, mask: int, chains: Int64s, keys: Int64s, walking: int, block: np.ndarray
 ) -> int:
@@ -174,7 +174,7 @@ def _read_links(
     return hits
 
 
-@njit(cache=True)
+@njit
 def _note_hits(
     chains: Int64s, hits: int, block: np.ndarray, places: Int64s, rids: Int64s, found: int
 ) -> None:
@@ -184,7 +184,7 @@ def _note_hits(
         places[found + h], rids[found + h] = i, chains[i]
 
 
-@njit(cache=True)
+@njit
 def _go_on(chains: Int64s, base: int, walking: int, block: np.ndarray) -> int:
     """Take every chain to its next row; how many have one."""
     still = 0
@@ -196,7 +196,7 @@ def _go_on(chains: Int64s, base: int, walking: int, block: np.ndarray) -> int:
     return still
 
 
-@njit(cache=True)
+@njit
 def probe_scan(
     lives: np.ndarray, base: int, stop: int, mask: int, starts: Int64s, ends: Int64s, view: View
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -222,7 +222,7 @@ def probe_scan(
     return places[:found], rids[:found], out_starts[:found], out_ends[:found]
 
 
-@njit(cache=True)
+@njit
 def find_rows(heads: Int64s, entries: np.ndarray, base: int, mask: int, keys: Int64s) -> Int64s:
     """The newest row of each key, -1 where there is none (for keys that are unique)."""
     out = np.full(len(keys), -1, np.int64)
@@ -237,7 +237,7 @@ def find_rows(heads: Int64s, entries: np.ndarray, base: int, mask: int, keys: In
     return out
 
 
-@njit(cache=True)
+@njit
 def lives_of(lives: np.ndarray, mask: int, rids: Int64s) -> tuple[Int64s, Int64s]:
     """Start and end of rows."""
     starts, ends = np.empty(len(rids), np.int64), np.empty(len(rids), np.int64)
@@ -247,7 +247,7 @@ def lives_of(lives: np.ndarray, mask: int, rids: Int64s) -> tuple[Int64s, Int64s
     return starts, ends
 
 
-@njit(cache=True)
+@njit
 def first_alive(lives: np.ndarray, base: int, stop: int, mask: int, now: int) -> int:
     """The oldest row whose life does not end by ``now``."""
     while base < stop and lives[base & mask, 1] <= now:
@@ -255,7 +255,7 @@ def first_alive(lives: np.ndarray, base: int, stop: int, mask: int, now: int) ->
     return base
 
 
-@njit(cache=True)
+@njit
 def alive(lives: np.ndarray, base: int, stop: int, mask: int, now: int) -> Int64s:
     """All rows whose life does not end by ``now``, in arrival order."""
     out = np.empty(stop - base, np.int64)

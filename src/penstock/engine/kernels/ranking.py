@@ -13,8 +13,8 @@ if ranks are shown themselves, also of all rows behind the first change. Only th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.fenwick import add, count_before, position_of
 
@@ -22,7 +22,7 @@ ROW_NUMBER, RANK, DENSE_RANK = range(3)
 NO_LIMIT = 1 << 62
 
 
-@njit(cache=True)
+@njit
 def less(codes: np.ndarray, one: int, other: int) -> bool:
     """Whether a row comes before another, by their codes from left to right."""
     for column in range(codes.shape[1]):
@@ -31,7 +31,7 @@ def less(codes: np.ndarray, one: int, other: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit
 def places(codes: np.ndarray, order: Int64s, new: Int64s) -> Int64s:
     """Where new rows belong among rows in order."""
     out = np.empty(len(new), np.int64)
@@ -47,7 +47,7 @@ def places(codes: np.ndarray, order: Int64s, new: Int64s) -> Int64s:
     return out
 
 
-@njit(cache=True)
+@njit
 def starts(codes: np.ndarray, order: Int64s, width: int) -> Int64s:
     """The first positions of runs that are equal in the first ``width`` codes, and the end of the last."""
     out = np.empty(len(order) + 1, np.int64)
@@ -65,7 +65,7 @@ def starts(codes: np.ndarray, order: Int64s, width: int) -> Int64s:
     return out[: found + 1]
 
 
-@njit(cache=True)
+@njit
 def _limit(
     tree: Int64s, class_tree: Int64s, class_of: Int64s, class_starts: Int64s,
     start: int, stop: int, kind: int, rank: int,
@@ -85,7 +85,7 @@ def _limit(
     return at
 
 
-@njit(cache=True)
+@njit
 def _apply(
     positions: Int64s, deltas: Int64s, begin: int, end: int, counts: Int64s, tree: Int64s,
     class_of: Int64s, class_counts: Int64s, class_tree: Int64s, kind: int, flips: Int64s,
@@ -111,14 +111,14 @@ def _apply(
                     add(class_tree, own, flips[e])
 
 
-@njit(cache=True)
+@njit
 def _grown(array: np.ndarray) -> np.ndarray:
     larger = np.empty((2 * len(array), array.shape[1]), np.int64)
     larger[: len(array)] = array
     return larger
 
 
-@njit(cache=True)
+@njit
 def _emit(out: np.ndarray, found: int, segment: int, at: int, rank: int, times: int) -> np.ndarray:
     if found == len(out):
         out = _grown(out)
@@ -126,7 +126,7 @@ def _emit(out: np.ndarray, found: int, segment: int, at: int, rank: int, times: 
     return out
 
 
-@njit(cache=True)
+@njit
 def _visited(tree: Int64s, positions: Int64s, begin: int, end: int, ranges: np.ndarray) -> Int64s:
     """The positions whose output may change, in order: those that change, and the occupied ones in ranges."""
     out, found = np.empty(2 * (end - begin) + 8, np.int64), 0
@@ -150,7 +150,7 @@ def _visited(tree: Int64s, positions: Int64s, begin: int, end: int, ranges: np.n
     return out[:found]
 
 
-@njit(cache=True)
+@njit
 def _intervals(
     out: np.ndarray, found: int, segment: int, at: int, numbered: bool, a: int, b: int, c: int, d: int
 ) -> tuple[np.ndarray, int]:
@@ -172,7 +172,7 @@ def _intervals(
     return out, found
 
 
-@njit(cache=True)
+@njit
 def _ranks(
     out: np.ndarray, found: int, segment: int, at: int, numbered: bool, was: int, gone: int, rank: int,
     come: int,
@@ -189,7 +189,7 @@ def _ranks(
     return out, found
 
 
-@njit(cache=True)
+@njit
 def _ranges(
     positions: Int64s, flips: Int64s, begin: int, end: int, start: int, stop: int, kind: int,
     lows: tuple[int, int], highs: tuple[int, int], numbered: bool,
@@ -213,7 +213,7 @@ def _ranges(
     return ranges
 
 
-@njit(cache=True)
+@njit
 def changes(
     bounds: Int64s, positions: Int64s, deltas: Int64s, group_starts: Int64s, groups: Int64s,
     counts: Int64s, tree: Int64s, class_of: Int64s, class_starts: Int64s, class_counts: Int64s,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 
 
-@njit(cache=True)
+@njit
 def report(
     counts: Int64s, numbers: Int64s, sign: np.ndarray, stops: Int64s, runs: Int64s, total: int
 ) -> tuple[Int64s, Int64s]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 
 
-@njit(cache=True)
+@njit
 def assign(
     keys: Int64s, ts: Int64s, gap: int, current: Int64s, starts: Int64s, lasts: Int64s, known: int
 ) -> tuple[Int64s, int]:

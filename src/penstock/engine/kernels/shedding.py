@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 
 
-@njit(cache=True)
+@njit
 def admit(bucket: np.ndarray, draws: np.ndarray, share: float, a_tick: float, starts: Int64s) -> Bools:
     """The rows whose draw is below ``share`` and for which there is a token; ``a_tick`` tokens come a tick.
 

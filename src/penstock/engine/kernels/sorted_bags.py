@@ -10,13 +10,13 @@ occurs. A step merges the rows of its events in, at ``times`` 0, and then plays 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.fenwick import add, count_before, position_of
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _compare(a: Int64s, b: Int64s) -> int:
     """-1, 0 or 1, by the first column in which two rows differ."""
     for c in range(len(a)):
@@ -27,7 +27,7 @@ def _compare(a: Int64s, b: Int64s) -> int:
     return 0
 
 
-@njit(cache=True)
+@njit
 def merge(
     rows: np.ndarray, times: Int64s, events: np.ndarray, order: Int64s
 ) -> tuple[np.ndarray, Int64s, Int64s]:
@@ -50,7 +50,7 @@ def merge(
     return merged[:size].copy(), counts[:size].copy(), places
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _ranks(count: int, fraction: float, whole: bool) -> tuple[int, int, float]:
     """The ranks around a fraction of a count, and the part of the way from the one to the other."""
     if whole:
@@ -61,7 +61,7 @@ def _ranks(count: int, fraction: float, whole: bool) -> tuple[int, int, float]:
     return low, int(np.ceil(place)), place - low
 
 
-@njit(cache=True)
+@njit
 def ranked(
     bounds: Int64s, sign: np.ndarray, places: Int64s, starts: Int64s, ends: Int64s, tree: Int64s,
     fraction: float, whole: bool,
@@ -87,7 +87,7 @@ def ranked(
     return found, parts
 
 
-@njit(cache=True)
+@njit
 def listed(
     bounds: Int64s, sign: np.ndarray, places: Int64s, starts: Int64s, ends: Int64s, times: Int64s, once: bool
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
@@ -114,7 +114,7 @@ def listed(
     return lengths, out[:size].copy()
 
 
-@njit(cache=True)
+@njit
 def counted(
     bounds: Int64s, sign: np.ndarray, places: Int64s, starts: Int64s, ends: Int64s, times: Int64s,
     rows: np.ndarray, registers: int,
@@ -143,7 +143,7 @@ def counted(
     return estimates
 
 
-@njit(cache=True)
+@njit
 def estimate(histogram: Int64s, registers: int) -> float:
     """The number of distinct values, of how many registers have each rank (Ertl 2017, algorithm 6)."""
     if histogram[0] == registers:
@@ -157,7 +157,7 @@ def estimate(histogram: Int64s, registers: int) -> float:
     return registers / (2.0 * np.log(2.0)) * registers / total
 
 
-@njit(cache=True)
+@njit
 def _sigma(x: float) -> float:
     if x == 1.0:
         return np.inf
@@ -170,7 +170,7 @@ def _sigma(x: float) -> float:
     return z
 
 
-@njit(cache=True)
+@njit
 def _tau(x: float) -> float:
     if x == 0.0 or x == 1.0:
         return 0.0
@@ -186,7 +186,7 @@ def _tau(x: float) -> float:
 SKEWNESS, KURTOSIS = range(2)
 
 
-@njit(cache=True)
+@njit
 def shaped(
     bounds: Int64s, sign: np.ndarray, places: Int64s, starts: Int64s, ends: Int64s, times: Int64s,
     values: np.ndarray, kind: int,
@@ -209,7 +209,7 @@ def shaped(
     return found, known
 
 
-@njit(cache=True)
+@njit
 def _shape(values: np.ndarray, times: Int64s, start: int, end: int, kind: int) -> tuple[bool, float]:
     """From the central moments, of differences to the mean scaled to at most 1, so that none overflows."""
     count, mean, scale = 0, 0.0, 0.0

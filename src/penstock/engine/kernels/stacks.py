@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 
 
-@njit(cache=True)
+@njit
 def match(
     numbers: Int64s, sign: np.ndarray, tops: Int64s, places: np.ndarray, free: Int64s, first: int
 ) -> tuple[Int64s, int]:

@@ -11,13 +11,13 @@ long, since it counts references at every turn.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Int64s
 from penstock.engine.kernels.hashing import mix
 
 
-@njit(cache=True)
+@njit
 def in_period(
     times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
     least: np.ndarray, most: np.ndarray,
@@ -45,7 +45,7 @@ def in_period(
     return places, rows, tested
 
 
-@njit(cache=True)
+@njit
 def _count_in_period(
     times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
     least: np.ndarray, most: np.ndarray,
@@ -64,7 +64,7 @@ def _count_in_period(
     return found, tested
 
 
-@njit(cache=True)
+@njit
 def in_run(
     values: np.ndarray, firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray
 ) -> tuple[Int64s, Int64s]:
@@ -81,7 +81,7 @@ def in_run(
     return places, rows
 
 
-@njit(cache=True)
+@njit
 def _count_in_run(
     values: np.ndarray, firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray
 ) -> int:
@@ -95,19 +95,19 @@ def _count_in_run(
     return found
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _range(least: np.ndarray, most: np.ndarray, i: int) -> tuple[np.uint64, np.uint64]:
     """The first predicate of a tuple: its least value, and how much greater a value may be."""
     return np.uint64(least[0, i]), np.uint64(most[0, i]) - np.uint64(least[0, i])
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _stop(firsts: Int64s, stops: Int64s, least: np.ndarray, most: np.ndarray, i: int) -> int:
     """Where the run of a tuple ends: at once if no value satisfies its first predicate."""
     return stops[i] if least[0, i] <= most[0, i] else firsts[i]
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _others(values: np.ndarray, p: int, least: np.ndarray, most: np.ndarray, i: int) -> bool:
     """Whether a row satisfies the predicates of a tuple after the first."""
     found = True
@@ -119,7 +119,7 @@ def _others(values: np.ndarray, p: int, least: np.ndarray, most: np.ndarray, i: 
 # by a hash table
 
 
-@njit(cache=True)
+@njit
 def in_buckets(
     times: Int64s, values: np.ndarray, firsts: Int64s, stops: Int64s, lows: Int64s, highs: Int64s,
     least: np.ndarray, most: np.ndarray, hashed: int,
@@ -156,7 +156,7 @@ def in_buckets(
     return places, matches, tested
 
 
-@njit(cache=True)
+@njit
 def _extent(firsts: Int64s, stops: Int64s) -> tuple[int, int]:
     """The first row of all runs, and the one after the last."""
     base, stop = 1 << 62, 0
@@ -166,7 +166,7 @@ def _extent(firsts: Int64s, stops: Int64s) -> tuple[int, int]:
     return min(base, stop), stop
 
 
-@njit(cache=True)
+@njit
 def _buckets(values: np.ndarray, base: int, stop: int, hashed: int) -> tuple[Int64s, Int64s]:
     """The rows from ``base`` to ``stop`` by bucket: where each begins, and the rows."""
     size = 1
@@ -187,7 +187,7 @@ def _buckets(values: np.ndarray, base: int, stop: int, hashed: int) -> tuple[Int
     return begins, rows
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _bucket(values: np.ndarray, p: int, size: int, hashed: int) -> int:
     """The bucket of a row or tuple; ``size`` is a power of two."""
     mixed = mix(np.uint64(values[0, p]))
@@ -196,7 +196,7 @@ def _bucket(values: np.ndarray, p: int, size: int, hashed: int) -> int:
     return int(mixed & np.uint64(size - 1))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _first_from(times: Int64s, rows: Int64s, left: int, right: int, first: int, low: int) -> int:
     """In a bucket, the first place whose row is not before ``first`` and not earlier than ``low``."""
     while left < right:

@@ -10,8 +10,8 @@ need be, so that it has bounds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import njit
 from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels.ordered import lower, purge, put, upper
 
@@ -22,7 +22,7 @@ _INSIDE = 4
 _DEEPEST = 64
 
 
-@njit(cache=True)
+@njit
 def locate(
     head: Int64s, keys: np.ndarray, counts: Int64s, links: np.ndarray, lows: Int64s, valid: Bools
 ) -> tuple[Int64s, Int64s]:
@@ -44,7 +44,7 @@ def locate(
     return nodes, places
 
 
-@njit(cache=True)
+@njit
 def insert(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, links: np.ndarray,
     heights: Int64s, new: Int64s, valid: Bools, done: int, first: int, base: int,
@@ -80,7 +80,7 @@ def insert(
     return len(new)
 
 
-@njit(cache=True)
+@njit
 def _descend(head: Int64s, links: np.ndarray, path: Int64s, key: int) -> tuple[int, int]:
     """The way to the node for a key: how many nodes, and on which side of the last it belongs."""
     node, depth = head[ROOT], 0
@@ -98,13 +98,13 @@ def _descend(head: Int64s, links: np.ndarray, path: Int64s, key: int) -> tuple[i
         node = links[node, side]
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _bound(keys: np.ndarray, counts: Int64s, links: np.ndarray, node: int) -> None:
     links[node, _LEAST] = keys[node, 0]
     links[node, _GREATEST] = keys[node, counts[node] - 1]
 
 
-@njit(cache=True)
+@njit
 def _purge(
     keys: np.ndarray, rids: np.ndarray, counts: Int64s, links: np.ndarray, node: int, base: int
 ) -> int:
@@ -116,7 +116,7 @@ def _purge(
     return gone
 
 
-@njit(cache=True)
+@njit
 def _push_left(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, links: np.ndarray,
     heights: Int64s, path: Int64s, depth: int, key: int, rid: int, base: int,
@@ -140,7 +140,7 @@ def _push_left(
         _grow(head, keys, rids, counts, nexts, links, heights, path, depth, _RIGHT, key, rid)
 
 
-@njit(cache=True)
+@njit
 def _grow(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, links: np.ndarray,
     heights: Int64s, path: Int64s, depth: int, side: int, key: int, rid: int,
@@ -164,7 +164,7 @@ def _grow(
     _balance(head, links, heights, path, depth)
 
 
-@njit(cache=True)
+@njit
 def _before(links: np.ndarray, path: Int64s, depth: int) -> int:
     """The node before the last of the path, which has no left subtree yet; -1 if it was the first."""
     for d in range(depth - 1, 0, -1):
@@ -173,12 +173,12 @@ def _before(links: np.ndarray, path: Int64s, depth: int) -> int:
     return -1
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _height(heights: Int64s, node: int) -> int:
     return heights[node] if node >= 0 else 0
 
 
-@njit(cache=True)
+@njit
 def _rotate(links: np.ndarray, heights: Int64s, node: int, side: int) -> int:
     """The child on a side takes the node's place."""
     other = _LEFT + _RIGHT - side
@@ -190,7 +190,7 @@ def _rotate(links: np.ndarray, heights: Int64s, node: int, side: int) -> int:
     return child
 
 
-@njit(cache=True)
+@njit
 def _balance(head: Int64s, links: np.ndarray, heights: Int64s, path: Int64s, depth: int) -> None:
     for d in range(depth - 1, -1, -1):
         node = path[d]
@@ -214,7 +214,7 @@ def _balance(head: Int64s, links: np.ndarray, heights: Int64s, path: Int64s, dep
         return
 
 
-@njit(cache=True)
+@njit
 def load(
     head: Int64s, keys: np.ndarray, rids: np.ndarray, counts: Int64s, nexts: Int64s, links: np.ndarray,
     heights: Int64s, new: Int64s, rows: Int64s, per: int,

@@ -212,7 +212,6 @@ def _listens(path: Path) -> bool:
 
 def preload() -> None:
     """Import what every engine needs before the first fork, with one thread: engines run in parallel."""
-    _find_room_for_kernels()
     keep_freed_memory()
     import pyarrow as pa
 
@@ -234,16 +233,6 @@ def _import_all(package: str) -> None:
     found = importlib.import_module(package)
     for module in pkgutil.walk_packages(found.__path__, f"{package}."):
         importlib.import_module(module.name)
-
-
-def _find_room_for_kernels() -> None:
-    """Cache compiled kernels beside the package or in the user's cache; if neither is writable, in /tmp."""
-    import penstock
-
-    beside = Path(penstock.__file__).parent
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home())
-    if not os.access(beside, os.W_OK) and not os.access(home, os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path.cwd().parent / "kernels"))
 
 
 def main(arguments: list[str]) -> None:
