@@ -35,20 +35,21 @@ def main() -> None:
     try:
         assert server.stdout is not None
         line = next(line for line in server.stdout if "Penstock is at" in line)
-        url = line.split()[3].removesuffix("/demo")
+        link = line.split()[3]  # with the token, which a browser exchanges for a cookie
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-            take(browser, url)
+            take(browser, link)
             browser.close()
     finally:
         server.terminate()
         server.wait(60)
 
 
-def take(browser: Any, url: str) -> None:
+def take(browser: Any, link: str) -> None:
     """The pages in light, the demo also in dark and on a narrow window."""
+    url = link.partition("/demo")[0]
     page = browser.new_page(viewport=SIZE)
-    page.goto(f"{url}/demo")
+    page.goto(link)
     page.wait_for_selector("[data-box]", timeout=180_000)
     page.wait_for_timeout(25_000)  # ten minutes of the streams' time, and a little more
     change_routing(page)
@@ -69,6 +70,8 @@ def take(browser: Any, url: str) -> None:
     shoot(page, "visualizer_try")
     page.close()
     dark = browser.new_page(viewport=SIZE, color_scheme="dark")
+    dark.goto(link)
+    dark.wait_for_selector("main")
     dark.goto(f"{url}/plan")
     dark.wait_for_selector("[data-box]")
     dark.wait_for_timeout(4_000)

@@ -48,7 +48,7 @@ def server() -> Iterator[Server]:
 
 def said(server: Server, *texts: str) -> str:
     out = io.StringIO()
-    shell = Shell(Client(server.url), Console(file=out, width=200))
+    shell = Shell(Client(server.link()), Console(file=out, width=200))
     for text in texts:
         shell.execute(text, live=False)
     return out.getvalue()
@@ -74,6 +74,11 @@ def test_a_query_in_a_pipe_prints_its_rows(server: Server) -> None:
     assert [q.name for q in server.model.queries()] == ["q"], "the query is gone when its rows are shown"
 
 
+def test_explain_shows_the_plan(server: Server) -> None:
+    for text in ("EXPLAIN SELECT size FROM C [NOW]", "explain\nISTREAM(SELECT size FROM C [NOW]);"):
+        assert "[NOW]" in said(server, text), text
+
+
 def test_errors_have_their_place(server: Server) -> None:
     with pytest.raises(PenstockError, match="line 1, column 8: unknown column 'sise'; did you mean 'size'"):
         said(server, "SELECT sise FROM C [NOW]")
@@ -83,7 +88,7 @@ def test_errors_have_their_place(server: Server) -> None:
 
 def test_a_pipe_is_read_whole(server: Server, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(PIPED))
-    Shell(Client(server.url), Console(width=120)).run()
+    Shell(Client(server.link()), Console(width=120)).run()
     assert "22\t1\t22" in capsys.readouterr().out
 
 
@@ -94,8 +99,16 @@ def test_statements_and_commands_are_told_apart() -> None:
     assert is_whole("SELECT 1;") and is_whole("\\d") and not is_whole("SELECT 1")
 
 
+def test_a_server_asks_the_shell_for_its_token(server: Server) -> None:
+    with pytest.raises(
+        PenstockError, match="needs its token: .* takes it from PENSTOCK_TOKEN"
+    ):
+        Client(server.url)
+    assert Client(server.url, server.access.token).get("/api/server")["allow_ddl"]
+
+
 def test_completion(server: Server) -> None:
-    words = Words(Client(server.url))
+    words = Words(Client(server.link()))
     words.refresh()
 
     def completed(text: str) -> list[str]:
@@ -108,7 +121,7 @@ def test_completion(server: Server) -> None:
 
 def test_the_server_stays_while_clients_come_and_go(server: Server) -> None:
     """Ten at once read results and leave; nothing of them stays."""
-    clients = [Client(server.url) for _ in range(10)]
+    clients = [Client(server.link()) for _ in range(10)]
     feed = server.model.backend.feed("q")
 
     def read(client: Client) -> None:

@@ -87,3 +87,11 @@ def test_the_code_shown_for_a_new_operator_is_that_of_the_files():
     for block in re.findall(r"```\n(.*?)```", text, re.DOTALL):
         for line in filter(None, map(str.strip, block.splitlines())):
             assert line.removesuffix(" ...") in there, f"adding_an_operator.md shows {line!r}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_tests_named_in_the_text(document):
+    named = re.findall(r"`(test_\w+)`", document.read_text())
+    known = named and "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    for name in named:
+        assert f"def {name}(" in known, f"{document.name} names {name}"

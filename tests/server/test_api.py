@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ def connected(backend: InProcess, **how: object) -> TestClient:
         model.sample()
     app = Guard(create_app(model, access, pages=False), access)
     client = TestClient(app, base_url="http://127.0.0.1:8765")
-    client.headers["X-Penstock"] = client.get("/api/server").json()["key"]
+    client.headers["Authorization"] = f"Bearer {access.token}"
     return client
 
 
@@ -142,6 +143,41 @@ def test_results_as_events_and_nothing_stays_behind(client: TestClient, backend:
     text = client.get("/api/queries/q/results").text
     assert text.startswith("event: columns\n") and "\nevent: rows\n" in text and "event: end" in text
     assert feed.readers == 0
+
+
+def test_nan_and_infinities_are_texts_in_events_and_in_records() -> None:
+    """JSON has no such numbers: a browser's JSON.parse refuses Python's NaN."""
+    rows = [(1, {"v": float("nan")}), (2, {"v": float("inf")}), (3, {"v": -0.5}), (4, {"v": 0.0})]
+    backend = InProcess({"S": rows}, partitions=1, steps=1)
+    backend.register("q", "SELECT v FROM S [NOW]")
+    client = connected(backend)
+    threading.Timer(0.3, backend.feed("q").end).start()
+    text = client.get("/api/queries/q/results").text
+    shown = [
+        json.loads(line[6:], parse_constant=pytest.fail) for line in text.splitlines() if "data: " in line
+    ]
+    assert {str(r["v"]) for rows in shown for r in rows or () if "v" in r} == {"NaN", "Infinity", "-0.5"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM parquet.`/etc/passwd`",
+        "SELECT * FROM `/etc/passwd` [NOW]",
+        "SELECT REFLECT('java.lang.Runtime', 'getRuntime') FROM C [NOW]",
+        "SELECT JAVA_METHOD('java.lang.System', 'exit', 1) FROM C [NOW]",
+        "SELECT READ_FILES('/etc/passwd') FROM C [NOW]",
+        "SELECT size FROM C [NOW]; DROP STREAM C",
+        "INSERT INTO s SELECT size FROM C [NOW]",
+        "CREATE SINK s TO CSV '/tmp/x'",
+        "SET penstock.late_rows = '/tmp/x'",
+    ],
+)
+def test_a_hostile_text_reads_no_file_and_runs_no_code(client: TestClient, text: str) -> None:
+    for path in ("/api/plan", "/api/explain", "/api/queries"):
+        answer = client.post(path, json={"text": text, "name": "hostile"})
+        assert answer.status_code == 400, answer.text
+    assert [q["key"] for q in client.get("/api/queries").json()] == ["q"]
 
 
 def test_a_slow_reader_loses_the_oldest_and_is_told(backend: InProcess) -> None:

@@ -136,7 +136,11 @@ class Window:
         )
 
     def open(self, path: str) -> Any:
-        self.page.goto(f"{self.url}{path}")
+        """Open a page; the first time of a browser with the token."""
+        if not self.page.context.cookies():
+            self.page.goto(self.url)
+            self.page.wait_for_selector("main")
+        self.page.goto(f"{self.url.partition('/?')[0]}{path}")
         self.page.wait_for_selector("main")
         return self.page
 
@@ -150,7 +154,7 @@ def write(editor: Any, text: str) -> None:
 
 @pytest.fixture
 def window(browser: Any, server: Server) -> Iterator[Window]:
-    made = Window(browser, server.url, viewport={"width": 1300, "height": 900})
+    made = Window(browser, server.link(), viewport={"width": 1300, "height": 900})
     yield made
     made.page.close()
     assert not made.wrong
@@ -308,7 +312,7 @@ def test_streams_and_columns_are_completed(window: Window) -> None:
 
 @pytest.mark.parametrize("path", ["/", f"/plan?query={HOSTILE}", "/decisions", "/graphs", "/try"])
 def test_no_text_of_a_query_runs(browser: Any, server: Server, path: str) -> None:
-    window = Window(browser, server.url, color_scheme="dark", viewport={"width": 420, "height": 800})
+    window = Window(browser, server.link(), color_scheme="dark", viewport={"width": 420, "height": 800})
     page = window.page
     page.add_init_script("window.hacked = () => { window.was_hacked = true }")
     window.open(path)
@@ -318,6 +322,40 @@ def test_no_text_of_a_query_runs(browser: Any, server: Server, path: str) -> Non
     assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth"), "scrolls sideways"
     page.close()
     assert not window.wrong
+
+
+def test_a_script_that_got_into_a_page_does_not_run(window: Window) -> None:
+    """Even where a text became HTML: what has no nonce is not run, and nothing is loaded from elsewhere."""
+    page = window.open("/")
+    page.evaluate(
+        "() => { const add = h => document.body.append(document.createRange().createContextualFragment(h));"
+        "add('<img src=x: onerror=\"window.hacked = 1\">'); add('<script>window.hacked = 2</script>');"
+        "add('<script src=\"http://localhost:9/x.js\"></script>'); }"
+    )
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.hacked") is None
+    refused = [w for w in window.wrong if "Content Security Policy" in w]
+    assert len(refused) >= 3
+    window.wrong.clear()
+
+
+def test_the_address_with_the_token_leads_to_the_page_without_it(browser: Any, server: Server) -> None:
+    """Also from a link on a page of another site, as a notebook's is."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
+    page.goto(server.url)
+    assert page.url == f"{server.url}/login"
+    page.goto("data:text/html,<title>other</title>")
+    page.set_content(f'<a href="{server.link("/decisions")}">open</a>')
+    page.click("a")
+    page.wait_for_selector("main")
+    assert page.url == f"{server.url}/decisions"
+    page.goto("data:text/html,<title>other</title>")
+    page.set_content(f'<iframe src="{server.url}/"></iframe>')
+    page.wait_for_timeout(300)
+    assert not [f for f in page.frames if f.url.startswith(server.url)], "no page shows ours in a frame"
+    context.close()
 
 
 @pytest.fixture
@@ -377,7 +415,7 @@ def test_ten_browsers_at_once_leave_nothing_behind(
     rounds: list[dict[str, int]] = []
     for _ in range(3 if LONG else 2):
         contexts = [browser.new_context() for _ in range(10)]
-        windows = [Window(c, server.url) for c in contexts]
+        windows = [Window(c, server.link()) for c in contexts]
         for number, window in enumerate(windows):
             page = window.open(paths[number % 5])
             page.evaluate(f"() => {{ fetch('{server.url}/api/queries/traffic/results') }}")

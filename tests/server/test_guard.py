@@ -37,7 +37,7 @@ def client(access: Access, rates: Rates | None = None) -> TestClient:
 
 @pytest.fixture
 def local() -> TestClient:
-    return client(Access(key="the-key"))
+    return client(Access(key="the-key", open=True))
 
 
 @pytest.fixture
@@ -52,6 +52,69 @@ def test_beyond_this_machine_a_token_is_needed_to_start() -> None:
         Access("0.0.0.0")
     with pytest.raises(PenstockError, match="fewer than 16 characters"):
         Access("0.0.0.0", token="short")
+
+
+def test_a_token_is_made_and_asked_for_on_this_machine_too() -> None:
+    """Other users of the machine reach the port as its owner does."""
+    access = Access()
+    asked = client(access)
+    assert access.made and len(access.token or "") >= 32 and Access().token != access.token
+    for path in ("server", "queries", "queries/q/results.arrow?follow=false", "openapi.json"):
+        assert asked.get(f"/api/{path}").status_code == 401, path
+    assert asked.post("/api/plan", json={"text": "SELECT * FROM S [NOW]"}).status_code == 401
+    assert asked.post("/api/statements", json={"text": "DROP STREAM S"}).status_code == 401
+    own = {"Authorization": f"Bearer {access.token}"}
+    assert asked.get("/api/server", headers=own).json() == {"allow_ddl": False, "key": None}
+    with pytest.raises(PenstockError, match="leave out either"):
+        Access(token=TOKEN, open=True)
+
+
+def test_a_page_opened_with_the_token_gets_the_cookie_and_an_address_without_it() -> None:
+    access = Access()
+    asked = client(access)
+    html = {"Accept": "text/html"}
+    wrong = asked.get("/plan", params={"token": "wrong"}, headers=html, follow_redirects=False)
+    assert wrong.headers["location"] == "/login" and "set-cookie" not in wrong.headers
+    answer = asked.get("/plan", params={"query": "a b", "token": access.token}, headers=html)
+    assert access.token not in answer.text and 'content="0;url=/plan?query=a+b"' in answer.text
+    assert "samesite=strict" in answer.headers["set-cookie"].lower()
+    assert asked.get("/api/queries").status_code == 200, "with the cookie"
+    away = asked.get(f"http://127.0.0.1:8765//evil.example/?token={access.token}")
+    assert "url=/evil.example/" in away.text, "no way to another host"
+    asked.cookies.clear()
+    assert asked.get("/api/queries", params={"token": access.token}).status_code == 401
+
+
+def test_a_cookie_is_worth_nothing_to_the_next_server() -> None:
+    assert Access(token=TOKEN).sessions != Access(token=TOKEN).sessions
+    assert Access(port=1).cookie != Access(port=2).cookie, "two servers of one machine log nobody out"
+
+
+def test_browsers_are_told_what_not_to_do(remote: TestClient) -> None:
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    answers = [remote.get(p, headers=own) for p in ("/api/queries", "/login", "/api/nothing")]
+    for answer in [*answers, remote.get("/api/queries"), remote.get("/", headers={"Host": "evil.example"})]:
+        told = answer.headers
+        assert told["x-frame-options"] == "DENY" and told["x-content-type-options"] == "nosniff"
+        assert "frame-ancestors 'none'" in told["content-security-policy"]
+        assert told["cache-control"] == "no-store" and told["referrer-policy"] == "no-referrer"
+        assert told["cross-origin-resource-policy"] == "same-origin"
+    policies = {a.headers["content-security-policy"] for a in answers}
+    assert len(policies) == 3, "a nonce is for one answer"
+    assert not any("'unsafe-inline'" in p.partition("style-src")[0] for p in policies)
+    assert (
+        remote.get("/api/queries/q/plan.svg", headers=own)
+        .headers["content-security-policy"]
+        .startswith("default-src 'none'")
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:\xb2", "localhost:\xb3\xb9", "[::1]:\xb2"])
+def test_digits_that_are_no_numbers_are_refused(local: TestClient, host: str) -> None:
+    told = local.get("/api/queries", headers={"Host": host.encode("latin-1")})
+    assert told.status_code in (200, 421), "int() of a superscript raised"
+    length = {"Content-Length": "\xb2".encode("latin-1")}
+    assert local.get("/api/queries", headers=length).status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -108,9 +171,10 @@ def test_a_login_lets_pages_look_and_not_change(remote: TestClient) -> None:
     page = remote.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
     assert (page.status_code, page.headers["location"]) == (303, "/login")
     assert remote.post("/login", data={"token": "wrong"}).status_code == 401
-    answer = remote.post("/login", data={"token": TOKEN}, follow_redirects=False)
+    answer = remote.post("/login", data={"token": TOKEN})
     cookie = answer.headers["set-cookie"]
-    assert answer.status_code == 303 and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
+    assert 'content="0;url=/"' in answer.text and "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower() and cookie.startswith("penstock_session_8765=")
     assert TOKEN not in cookie
     assert remote.get("/api/queries").status_code == 200
     assert remote.post("/api/queries/q/stop").status_code == 403, "a change needs the header"
@@ -149,7 +213,7 @@ def test_large_requests_are_refused(local: TestClient) -> None:
 
 
 def test_too_many_requests_are_refused_and_clients_are_forgotten() -> None:
-    asked = client(Access(), Rates(0.0, 5))
+    asked = client(Access(open=True), Rates(0.0, 5))
     assert [asked.get("/api/server").status_code for _ in range(7)] == [200] * 5 + [429] * 2
     rates = Rates(1.0, 2)
     assert [rates.take("a", t) for t in (0, 0, 0, 1, 1)] == [True, True, False, True, False]

@@ -36,7 +36,7 @@ class Counts:
 
     def __init__(self, session: Any, server: Any, files: Files) -> None:
         self.session, self.server, self.files = session, server, files
-        self.client = Client(server.url)
+        self.client = Client(server.link())
         self.rows: list[tuple[int, int]] = []
         self.add()
         assert self.client.post("/api/queries", name="counts", text=COUNTS)["state"] == "running"
@@ -131,7 +131,9 @@ def workers(counts: Counts) -> list[int]:
 
 def pages_answer(counts: Counts) -> None:
     for path in ("/", "/plan?query=counts", "/graphs", "/decisions"):
-        with urllib.request.urlopen(f"{counts.server.url}{path}", timeout=PATIENCE) as answer:
+        own = {"Authorization": f"Bearer {counts.server.access.token}"}
+        request = urllib.request.Request(f"{counts.server.url}{path}", headers=own)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             assert answer.status == 200, path
     for path in ("plan", "findings", "memory", "settings", "history"):
         counts.client.get(f"/api/queries/counts/{path}")

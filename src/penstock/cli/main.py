@@ -153,18 +153,23 @@ def serve(
     linear_road: Annotated[
         bool, typer.Option("--linear-road", help="Run Linear Road, with a map of the expressways.")
     ] = False,
+    without_token: Annotated[
+        bool, typer.Option("--without-token", help="Let every user of this machine look and change.")
+    ] = False,
 ) -> None:
     """Watch queries in a browser: plans, queues, synopses, measurements, decisions; and change them."""
     from penstock.cli.serve import Options, run_server
 
     with _one_line_errors():
-        run_server(Options(file, port, host, tuple(name or ()), allow_ddl, demo, linear_road))
+        names = tuple(name or ())
+        run_server(Options(file, port, host, names, allow_ddl, demo, linear_road, without_token))
 
 
 @app.command()
 def shell(
     connect: Annotated[
-        str | None, typer.Option(help="A running server (http://127.0.0.1:8765); else its own session.")
+        str | None,
+        typer.Option(help="The address of a running server (token in PENSTOCK_TOKEN)."),
     ] = None,
 ) -> None:
     """Type statements and see results, or read them from a pipe: penstock shell < file.cql."""

@@ -13,8 +13,8 @@ from penstock.cli.script import bound_queries, read
 from penstock.cli.session import local_session, stoppable
 from penstock.cql.syntax.errors import place
 from penstock.server.demo import running_demo
-from penstock.server.guard import Access
 from penstock.server.road import running_road
+from penstock.server.serving import access_of
 from penstock.server.settings import PORT
 
 
@@ -29,24 +29,31 @@ class Options:
     allow_ddl: bool = False
     demo: bool = False
     linear_road: bool = False
+    without_token: bool = False
 
 
 def run_server(options: Options) -> None:
     """Serve until a signal to stop."""
-    import os
-
     # Refused before Spark starts, which takes seconds.
-    Access(options.host, options.port, os.environ.get("PENSTOCK_TOKEN"), options.names)
+    access_of(options.host, options.port, None, options.names, options.allow_ddl, options.without_token)
     statements = statements_of(options.file) if options.file is not None else []
     with local_session() as session, stoppable() as stop:
         for statement in statements:
             session.run(statement)
-        server = session.serve(options.port, options.host, names=options.names, allow_ddl=options.allow_ddl)
+        server = session.serve(
+            options.port,
+            options.host,
+            names=options.names,
+            allow_ddl=options.allow_ddl,
+            without_token=options.without_token,
+        )
         demo = running_demo(session, server.model.backend) if options.demo else nullcontext()
         road = running_road(session) if options.linear_road else nullcontext()
         with demo, road:
             page = "/demo" if options.demo else "/road" if options.linear_road else ""
-            typer.echo(f"Penstock is at {server.url}{page} (Ctrl-C stops it)")
+            typer.echo(f"Penstock is at {server.link(page)} (Ctrl-C stops it)")
+            if options.without_token:
+                typer.echo("There is no token: every user of this machine may look and change.", err=True)
             while not stop.wait(0.5) and server.running:
                 pass
         server.stop()

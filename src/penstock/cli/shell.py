@@ -47,7 +47,7 @@ def run_shell(connect: str | None) -> None:
     with local_session() as session:
         server = session.serve(port=0, allow_ddl=True)
         try:
-            Shell(Client(server.url)).run()
+            Shell(Client(server.url, server.access.token)).run()
         finally:
             server.stop()
 

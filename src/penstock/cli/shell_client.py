@@ -7,19 +7,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from penstock.cli.settings import REQUEST_S
 from penstock.errors import PenstockError
 
 
 class Client:
-    """A server at an address; the token, if it needs one, goes in a header."""
+    """A server at an address; the token goes in a header, also one that stands in the address as printed."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise PenstockError(f"{url!r} is not the address of a server; write e.g. http://127.0.0.1:8765")
+        token = token or parse_qs(parts.query).get("token", [None])[0]
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         key = self.get("/api/server")["key"]

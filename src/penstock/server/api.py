@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from math import isfinite, isnan
 from typing import Any
 
 import pyarrow as pa
@@ -298,7 +299,22 @@ async def _events(feed: Feed, arrived: Arrived) -> AsyncIterator[str]:
 
 
 def _event(name: str, data: Any) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
+    return f"event: {name}\ndata: {json.dumps(_in_json(data), default=str)}\n\n"
+
+
+def _in_json(value: Any) -> Any:
+    """NaN and infinities as texts, as Spark's to_json writes them: JSON has no such numbers.
+
+    >>> _in_json([{"a": float("nan"), "b": (float("-inf"), 1.5)}])
+    [{'a': 'NaN', 'b': ['-Infinity', 1.5]}]
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(name): _in_json(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(v) for v in value]
+    return value
 
 
 class _Pieces:

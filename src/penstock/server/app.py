@@ -12,8 +12,8 @@ from penstock.server.model import Model
 
 _DESCRIPTION = """Queries, plans, measurements and settings of a running Penstock.
 
-A request that changes something needs a header: `Authorization: Bearer TOKEN` where the server has a token,
-otherwise `X-Penstock` with the value of `key` that `GET /api/server` returns."""
+Requests need the header `Authorization: Bearer TOKEN`. Of a server that was started without a token, those
+that change something need `X-Penstock` with the value of `key` that `GET /api/server` returns."""
 
 
 def create_app(model: Model, access: Access, pages: bool = True) -> FastAPI:

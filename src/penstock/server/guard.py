@@ -1,20 +1,26 @@
 """Who may ask what: checked before any handler runs, for HTTP and for web sockets alike.
 
+- Everything needs the token, on this machine too, where every local user could reach the server: in the
+  header ``Authorization: Bearer ...``, or, for pages and for their web socket, in the cookie that a login has
+  set. It is compared in constant time and stands in no log. Whoever is given none makes one;
+  ``--without-token`` is for a machine of one's own, and lets every local user look at and change everything.
+- Pages can be opened with ``?token=...``, the address that ``penstock serve`` prints: it is answered with the
+  cookie and the address without the token. The API takes no token in an address.
 - ``Host`` must be the server's own name, so that a page of another site cannot reach it by a name that is
   made to resolve to this machine (DNS rebinding).
 - ``Origin``, where a browser sends it, must be the server's own: a foreign page opens no web socket and sends
   no request that changes something.
-- Beyond this machine everything needs the token: in the header ``Authorization: Bearer ...``, or, for pages
-  that only look and for their web socket, in the cookie that a login has set. It is compared in constant
-  time and stands in no address and no log.
-- A request that changes something needs the token in the header; on this machine alone, where there is none,
-  the header ``X-Penstock`` with the value that ``GET /api/server`` returns, which a foreign page cannot read.
+- A request that changes something needs the token in the header, which a foreign page cannot send; where
+  there is no token, the header ``X-Penstock`` with the value that ``GET /api/server`` returns, which it
+  cannot read.
+- Answers say what browsers must not do with them (:mod:`penstock.server.protection`).
 - Bodies are limited in size, clients in their rate.
 """
 
 from __future__ import annotations
 
 import hmac
+import html
 import ipaddress
 import json
 import secrets
@@ -24,8 +30,12 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlencode
+
+from starlette.responses import HTMLResponse, Response
 
 from penstock.errors import PenstockError
+from penstock.server.protection import NONCE, protected
 from penstock.server.settings import (
     KEY_BYTES,
     MOST_BODY,
@@ -33,6 +43,7 @@ from penstock.server.settings import (
     PORT,
     REQUESTS_AT_ONCE,
     REQUESTS_PER_S,
+    SHORTEST_TOKEN,
 )
 
 Scope = MutableMapping[str, Any]
@@ -41,7 +52,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = "x-penstock"
-COOKIE = "penstock_session"
 LOGIN = "/login"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -60,7 +70,8 @@ def is_loopback(host: str) -> bool:
 class Access:
     """How a server is reached, and what proves that a request may do what it asks.
 
-    ``names``: further names of the server, as a proxy or DNS has them.
+    ``names``: further names of the server, as a proxy or DNS has them. Without a ``token`` one is made,
+    unless ``open``: then whoever can reach the port may do everything.
     """
 
     host: str = "127.0.0.1"
@@ -68,22 +79,36 @@ class Access:
     token: str | None = field(default=None, repr=False)
     names: tuple[str, ...] = ()
     allow_ddl: bool = False
+    open: bool = False
     key: str = field(default_factory=lambda: secrets.token_urlsafe(KEY_BYTES), repr=False)
-    """What a request that changes something has in its header on this machine."""
+    """What a request that changes something has in its header where there is no token."""
+    made: bool = field(default=False, init=False)
+    """Whether the token was made for this server, and may be shown."""
 
     def __post_init__(self) -> None:
+        if self.open and self.token:
+            raise PenstockError("a server without a token was given one: leave out either")
         if not self.local and not self.token:
             raise PenstockError(
                 f"listening on {self.host} lets other machines in, which needs a token: set PENSTOCK_TOKEN "
                 "(or token=), or listen on 127.0.0.1"
             )
-        if self.token is not None and len(self.token) < 16:
-            raise PenstockError("the token has fewer than 16 characters; use e.g. openssl rand -hex 24")
+        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+            raise PenstockError(
+                f"the token has fewer than {SHORTEST_TOKEN} characters; use e.g. openssl rand -hex 24"
+            )
+        if self.token is None and not self.open:
+            self.token, self.made = secrets.token_urlsafe(KEY_BYTES), True
 
     @property
     def local(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie of a login. Browsers send the cookies of a host to all its ports."""
+        return f"penstock_session_{self.port}"
 
     @property
     def sessions(self) -> str:
@@ -118,7 +143,7 @@ def _parts(host: str) -> tuple[str, int | None]:
         port = port.removeprefix(":")
     elif host.count(":") == 1:
         name, _, port = host.partition(":")
-    return name.casefold(), int(port) if port.isdigit() else None
+    return name.casefold(), int(port) if port.isdecimal() else None
 
 
 def _is_address(name: str) -> bool:
@@ -162,12 +187,30 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        nonce = scope.setdefault("state", {})[NONCE] = secrets.token_urlsafe(KEY_BYTES)
+        send = protected(send, nonce)
         refused = self._refusal(scope)
         if refused is not None:
-            await _refuse(scope, send, *refused, self._access)
-            return
-        scope.setdefault("state", {})["may_change"] = self._may_change(scope)
-        await self._app(scope, _limited(receive), send)
+            await _refuse(scope, send, *refused)
+        elif (page := self._address_without_token(scope)) is not None:
+            await logged_in(self._access, page)(scope, receive, send)
+        else:
+            await self._app(scope, _limited(receive), send)
+
+    def _address_without_token(self, scope: Scope) -> str | None:
+        """Of a page that is opened with the token in its address: the address without it."""
+        if not self._opens_with_token(scope):
+            return None
+        query = scope["query_string"].decode("latin-1")
+        rest = urlencode([(n, v) for n, v in parse_qsl(query, keep_blank_values=True) if n != "token"])
+        path = "/" + scope["path"].lstrip("/")  # two slashes would lead to another host
+        return f"{path}?{rest}" if rest else path
+
+    def _opens_with_token(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith("/api"):
+            return False
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])
+        return self._access.is_token(given[0])
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = _headers(scope)
@@ -181,10 +224,13 @@ class Guard:
         if not self._rates.take(str(client[0])):
             return 429, "too many requests; wait a moment"
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BODY:
+        if not length.isdecimal() or int(length) > MOST_BODY:
             return 413, f"the request is larger than {MOST_BODY:,} bytes"
         if not self._may_look(scope):
-            return 401, "this server needs its token: send Authorization: Bearer, or log in"
+            return 401, (
+                "this server needs its token: open the address that it printed, or send Authorization: "
+                "Bearer; penstock shell takes it from PENSTOCK_TOKEN"
+            )
         if scope["type"] == "http" and scope["method"] not in _SAFE and not self._is_open(scope):
             if not self._may_change(scope):
                 need = "Authorization: Bearer" if self._access.token else "X-Penstock"
@@ -198,9 +244,9 @@ class Guard:
     def _may_look(self, scope: Scope) -> bool:
         if not self._access.token or scope["path"] == LOGIN:
             return True
-        return self._has_token(scope) or hmac.compare_digest(
-            _cookie(_headers(scope).get("cookie", "")).encode(), self._access.sessions.encode()
-        )
+        given = _cookie(_headers(scope).get("cookie", ""), self._access.cookie)
+        is_session = hmac.compare_digest(given.encode(), self._access.sessions.encode())
+        return is_session or self._has_token(scope) or self._opens_with_token(scope)
 
     def _may_change(self, scope: Scope) -> bool:
         if self._access.token:
@@ -218,9 +264,9 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").casefold(): value.decode("latin-1") for name, value in given}
 
 
-def _cookie(header: str) -> str:
+def _cookie(header: str, name: str) -> str:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        found = SimpleCookie(header).get(name)
     except CookieError:
         return ""
     return "" if found is None else found.value
@@ -242,13 +288,27 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
-async def _refuse(scope: Scope, send: Send, status: int, why: str, access: Access) -> None:
+def logged_in(access: Access, page: str) -> Response:
+    """The answer to a login: the cookie, and the way to a page.
+
+    A page that leads on, and no redirect: browsers keep a ``SameSite=Strict`` cookie from a redirect whose
+    first request came from a link of another site, such as a notebook's.
+    """
+    to = html.escape(page, quote=True)
+    answer = HTMLResponse(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={to}"><a href="{to}">Penstock</a>'
+    )
+    answer.set_cookie(access.cookie, access.sessions, httponly=True, samesite="strict", path="/")
+    return answer
+
+
+async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": why[:100]})
         return
     asks_page = "text/html" in _headers(scope).get("accept", "")
     if status == 401 and asks_page and scope["method"] == "GET":
-        headers = [(b"location", LOGIN.encode()), (b"cache-control", b"no-store")]
+        headers = [(b"location", LOGIN.encode())]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return

@@ -1,7 +1,8 @@
 """The page on which a browser proves that it has the token: it gets a cookie that is not the token.
 
-The cookie lets pages look and open their web socket. It is not sent by pages of other sites (SameSite), and
-scripts cannot read it (HttpOnly).
+The cookie opens pages and their web socket, by which pages also change things. It is not sent by pages of
+other sites (SameSite), scripts cannot read it (HttpOnly), and it means nothing to a server that is started
+later.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from urllib.parse import parse_qs
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
-from penstock.server.guard import COOKIE, LOGIN, Access
+from penstock.server.guard import LOGIN, Access, logged_in
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -35,6 +36,4 @@ def add_to(app: FastAPI, access: Access) -> None:
         given = parse_qs((await request.body()).decode("utf-8", "replace")).get("token", [""])[0]
         if access.token and not access.is_token(given):
             return HTMLResponse(_PAGE % "That is not the token.", 401)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, access.sessions, httponly=True, samesite="strict", path="/")
-        return answer
+        return logged_in(access, "/")

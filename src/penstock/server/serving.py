@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from urllib.parse import quote
 
 from penstock.errors import PenstockError
 from penstock.server.backend import Backend
@@ -62,9 +63,18 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of the page; never has the token in it."""
+        """The address of the server, without the token."""
         name = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
         return f"http://{name}:{self.access.port}"
+
+    def link(self, page: str = "") -> str:
+        """The address to open a page: with the token in it if it was made for this server alone.
+
+        A token that was given may be that of other servers, and is not shown: the page then asks for it.
+        """
+        if self.access.made and self.access.token:
+            return f"{self.url}{page or '/'}?token={quote(self.access.token)}"
+        return f"{self.url}{page}"
 
     @property
     def running(self) -> bool:
@@ -88,8 +98,8 @@ class Server:
         return f"<penstock server at {self.url}>"
 
     def _repr_html_(self) -> str:
-        url = html.escape(self.url, quote=True)
-        return f'<a href="{url}" target="_blank" rel="noopener">{url}</a>'
+        link, url = (html.escape(u, quote=True) for u in (self.link(), self.url))
+        return f'<a href="{link}" target="_blank" rel="noopener noreferrer">{url}</a>'
 
 
 def _listening(access: Access) -> socket.socket:
@@ -114,14 +124,29 @@ def serve(
     names: tuple[str, ...] = (),
     allow_ddl: bool = False,
     pages: bool = True,
+    without_token: bool = False,
 ) -> Server:
     """Start a server over a backend.
 
-    Without a ``port`` the default one, 0 for any that is free. A ``host`` that other machines can reach needs
-    a ``token`` (or the variable PENSTOCK_TOKEN). ``names``: other names that the server is reached by.
-    ``allow_ddl``: statements that define streams, tables and sinks are accepted, which read and write files.
+    Without a ``port`` the default one, 0 for any that is free. The ``token`` is this one, that of the
+    variable PENSTOCK_TOKEN, or one that is made; a ``host`` that other machines can reach needs one that is
+    given. ``without_token``: every user of this machine may look and change. ``names``: other names that the
+    server is reached by. ``allow_ddl``: statements that define streams, tables and sinks are accepted, which
+    read and write files.
     """
-    access = Access(
-        host, PORT if port is None else port, token or os.environ.get("PENSTOCK_TOKEN"), names, allow_ddl
-    )
+    access = access_of(host, PORT if port is None else port, token, names, allow_ddl, without_token)
     return Server(Model(backend), access, pages).start()
+
+
+def access_of(
+    host: str,
+    port: int,
+    token: str | None = None,
+    names: tuple[str, ...] = (),
+    allow_ddl: bool = False,
+    without_token: bool = False,
+) -> Access:
+    """How a server is reached, with the token of the environment if none is given."""
+    if token is None and not without_token:
+        token = os.environ.get("PENSTOCK_TOKEN") or None
+    return Access(host, port, token, names, allow_ddl, without_token)

@@ -37,7 +37,9 @@ MOST_NAME = 100
 MOST_CHANGES = 20
 """Settings that one request may change."""
 KEY_BYTES = 24
-"""Random bytes of the key that a request which changes something needs: they cannot be guessed."""
+"""Random bytes of a token, key or nonce that the server makes: they cannot be guessed."""
+SHORTEST_TOKEN = 16
+"""Characters of a given token at least: fewer can be guessed at the rate that a client is allowed."""
 REQUESTS_PER_S = 50.0
 """Requests per second that one client may make for long: a page makes about two."""
 REQUESTS_AT_ONCE = 200

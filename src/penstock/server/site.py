@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from fastapi import FastAPI
+from jinja2 import BaseLoader, Environment, FunctionLoader
 
 from penstock.server.guard import Access
 from penstock.server.model import Model
+from penstock.server.protection import NONCE
 
 
 @dataclass
@@ -54,6 +56,28 @@ def _site() -> FastAPI:
     from penstock.server.pages import add_pages
 
     add_pages()
+    _name_own_scripts()
     site = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(site, title="Penstock", show_welcome_message=False)
     return site
+
+
+def _name_own_scripts() -> None:
+    """Give the scripts in NiceGUI's template of a page the nonce of the request.
+
+    It is done to the template's own text, before anything is put in: a script that comes in with a text,
+    such as a query's, never gets the nonce, and the browser does not run it.
+    """
+    from nicegui.client import templates
+
+    environment: Environment = templates.env
+    theirs = environment.loader
+    assert isinstance(theirs, BaseLoader)
+
+    def named(name: str) -> str:
+        text = theirs.get_source(environment, name)[0]
+        return text.replace("<script", f'<script nonce="{{{{ request.state.{NONCE} }}}}"')
+
+    environment.loader = FunctionLoader(named)
+    if environment.cache is not None:
+        environment.cache.clear()

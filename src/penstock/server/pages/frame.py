@@ -34,7 +34,7 @@ _MARK = (
 @contextmanager
 def page(here: str, extra: Iterable[tuple[str, str]] = (), wide: bool = False) -> Iterator[ui.element]:
     """A page with the bar; ``here`` is the name of the page."""
-    ui.add_css(STYLE)
+    ui.add_head_html(f"<style>{STYLE}</style>")  # ui.add_css adds it by a script, which would need the nonce
     dark = ui.dark_mode(None)
     with element("header", "top"):
         with element("a", "brand").props('href="/" aria-label="Penstock: queries"'):

@@ -157,18 +157,24 @@ class Session(Definitions):
         token: str | None = None,
         names: Sequence[str] = (),
         allow_ddl: bool = False,
+        without_token: bool = False,
     ) -> Server:
         """Show this session's queries in a browser, beside whatever else the program does.
 
-        Returns at once: ``url`` of the server is the address of the page, ``stop()`` ends it. The default
-        port is 8765; 0 takes any that is free. A ``host`` that other machines can reach needs a ``token``
-        of 16 characters or more (or the variable PENSTOCK_TOKEN); ``names`` are other names by which it is
-        reached. With ``allow_ddl`` clients may define streams, tables and sinks, which read and write files.
+        Returns at once: ``link()`` of the server is the address to open, ``stop()`` ends it. The default
+        port is 8765; 0 takes any that is free. The ``token`` is this one of 16 characters or more, that of
+        the variable PENSTOCK_TOKEN, or one that is made and stands in ``link()``; a ``host`` that other
+        machines can reach needs one that is given. ``names`` are other names by which it is reached. With
+        ``allow_ddl`` clients may define streams, tables and sinks, which read and write files.
+        ``without_token``: every user of this machine may look at and change everything, at your own risk.
         """
         from penstock.server.serving import serve
         from penstock.server.session_backend import SessionBackend
 
-        return serve(SessionBackend(self), port, host, token, tuple(names), allow_ddl)
+        backend = SessionBackend(self)
+        return serve(
+            backend, port, host, token, tuple(names), allow_ddl, without_token=without_token
+        )
 
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.
