@@ -356,8 +356,10 @@ def test_replace_keep_and_disorder() -> None:
 
 def test_inspections() -> None:
     show, describe, explain = cql.parse("SHOW VIEWS; DESC s; EXPLAIN SELECT a FROM S [ROWS 1]")
+    (inserted,) = cql.parse("EXPLAIN INSERT INTO t SELECT a FROM S [ROWS 1];")
     assert (show, describe) == (cql.Show("view"), cql.Describe("s"))
-    assert isinstance(explain, cql.Explain)
+    assert isinstance(explain, cql.Explain) and isinstance(inserted, cql.Explain)
+    assert explain.query.text == inserted.query.text == "SELECT a FROM S [ROWS 1]"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,35 @@ def fifty_queries() -> PlanView:
     return plan_view("fifty", found, (plan.stage,))
 
 
+def seventeen_of_two_stages() -> PlanView:
+    """Global aggregates in a pipeline: each query's second stage reads what its own first one returns."""
+    catalog = Catalog()
+    (made,) = cql.parse("CREATE STREAM S (v INT, ts TIMESTAMP) TIMESTAMP BY ts FROM PARQUET 's'")
+    assert isinstance(made, cql.CreateInput)
+    catalog.add(made.definition())
+    text = "SELECT COUNT(*) AS n FROM S [RANGE {} MINUTE]"
+    queries = {f"q{i:02}_n": cql.bind(text.format(i + 1), catalog) for i in range(17)}
+    plan = plan_pipeline([d for d in (catalog["S"],) if isinstance(d, Input)], queries, 2)
+    assert plan.second is not None
+    admitted = {n: admit(plan, n, q).plan for n, q in queries.items()}
+    seconds = {n: a.second for n, a in admitted.items() if a.second is not None}
+    first = replace(plan.stage.stage, roots={n: a.root for n, a in admitted.items()})
+    inputs = tuple(i for s in seconds.values() for i in s.inputs)
+    second = replace(plan.second.stage, roots={n: s.root for n, s in seconds.items()}, inputs=inputs)
+    found = [m for n, s in enumerate((first, second), 1) for m in measured(Engine(s).measure(), "p", n, 0)]
+    return plan_view("p", Measurements(found), (plan.stage, plan.second))
+
+
+def test_a_pipeline_of_two_stages_is_folded_and_each_query_reads_its_own() -> None:
+    plan = seventeen_of_two_stages()
+    moved = [e for e in plan.edges if e.kind == "exchange" and e.target.startswith("2/")]
+    users = {n.id: n.queries for n in plan.nodes}
+    assert len(moved) == 17 and all(users[e.source] == users[e.target] for e in moved)
+    drawn = picture(plan)
+    assert sum(b.kind == "query" for b in drawn.scene.boxes.values()) == 17
+    assert_nothing_overlaps(drawn)
+
+
 def test_every_part_of_a_running_plan_is_in_its_picture(running: PlanView) -> None:
     drawn = picture(running)
     boxes = rectangles(drawn)

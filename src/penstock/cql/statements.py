@@ -264,17 +264,17 @@ def _if_taken(node: exp.Expr) -> str:
 
 
 def _inspection(node: Inspection) -> Show | Describe | Explain:
-    kind, inside = node.args["kind"], node.this
+    kind, inside, text = node.args["kind"], node.this, node.args["text"]
     if kind == "show":
         return Show(inside.name)
     if kind == "describe":
         return Describe(inside.name)
     query = statement(inside)
     if isinstance(query, Insert):
-        return Explain(query.query)
+        return Explain(replace(query.query, text=inside.args["text"]))
     if not isinstance(query, SelectStatement):
         raise error("EXPLAIN takes a query", node, "write EXPLAIN SELECT ...")
-    return Explain(query)
+    return Explain(replace(query, text=text))
 
 
 def _schema(node: exp.Expr, what: str) -> pa.Schema:

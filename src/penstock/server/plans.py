@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.engine import Engine
+from penstock.engine.registry import exchange_of
 from penstock.measurement import Kind, Measurement, Measurements, Property, measured, name_of, parent_of
 from penstock.plan.explain import described_input
 from penstock.plan.physical import ExchangeInput, PlannedStage
+from penstock.plan.second_stage import stage_name
 from penstock.server.views import Ordering, Part, PlanEdge, PlanNode, PlanView, Shown, StageView
 
 _SUMMED = {
@@ -306,12 +308,13 @@ class _Drawing:
             yield from (PlanEdge(node.id, r, "stub") for r in node.readers)
 
     def _exchange_edges(self) -> Iterator[PlanEdge]:
-        """From the root of a stage to the sources of the next that read it."""
+        """From the root of a stage to the source of the next that has its elements, of each query by itself."""
         for e, source, target in self._feeds:
             if e.stage == 1 or not source.partition("/")[2].startswith("input/"):
                 continue
             for root in self._of(Kind.ROOT):
-                if root.stage == e.stage - 1:
+                fed = (exchange_of(name_of(root.path)), stage_name(root.stage - 1))
+                if root.stage == e.stage - 1 and name_of(source) in fed:
                     label = self._moved(e.stage)
                     numbers = (root.value(Property.ELEMENTS), root.value(Property.THROUGHPUT))
                     yield PlanEdge(

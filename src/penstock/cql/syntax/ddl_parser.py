@@ -144,7 +144,10 @@ class DDLParser(SparkParser):
         start = self._curr
         self._advance()
         kind = "describe" if start.text.upper() == "DESC" else start.text.lower()
-        return self.expression(Inspection(kind=kind, this=self._parse_inspected(kind)), start)
+        first = self._curr or start
+        inside = self._parse_inspected(kind)
+        text = self._find_sql(first, self._prev)
+        return self.expression(Inspection(kind=kind, this=inside, text=text), start)
 
     def _parse_inspected(self, kind: str) -> exp.Expr | None:
         if kind == "explain":
@@ -401,8 +404,10 @@ class DDLParser(SparkParser):
         if self._match(TokenType.L_PAREN, advance=False) and self._next_is_name():
             hint = "name the columns in the query, with AS"
             raise error("INSERT INTO takes no list of columns", self._curr, hint)
-        query = self._parse_statement() if self._curr else None
-        return self.expression(Insertion(this=name, query=query or exp.Null()), start)
+        first = self._curr
+        query = self._parse_statement() if first else None
+        text = self._find_sql(first, self._prev) if first else ""
+        return self.expression(Insertion(this=name, query=query or exp.Null(), text=text), start)
 
     def _next_is_name(self) -> bool:
         """Whether a name and no query follows a parenthesis."""

@@ -135,9 +135,9 @@ class SinkDefinition(exp.Expression):
 
 
 class Insertion(exp.Expression):
-    """INSERT INTO sink SELECT ...: ``this`` is the sink, ``query`` the syntax tree of the query."""
+    """INSERT INTO sink SELECT ...: ``this`` is the sink, ``query`` and ``text`` the query's tree and text."""
 
-    arg_types = {"this": True, "query": True}
+    arg_types = {"this": True, "query": True, "text": True}
 
 
 class PipelineDefinition(exp.Expression):
@@ -183,9 +183,11 @@ class QueryRegistration(exp.Expression):
 
 
 class Inspection(exp.Expression):
-    """SHOW STREAMS, DESCRIBE s or EXPLAIN SELECT ...: ``kind`` is the first word, ``this`` what follows."""
+    """SHOW STREAMS, DESCRIBE s or EXPLAIN SELECT ...: ``kind`` is the first word, ``this`` what follows, and
+    ``text`` its text.
+    """
 
-    arg_types = {"this": True, "kind": True}
+    arg_types = {"this": True, "kind": True, "text": True}
 
 
 class Setting(exp.Expression):
