@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,14 @@ from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.relay.visit import Visit
 from penstock.spark.resident import connection
-from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, engine_socket
+from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, new_plan
 from penstock.spark.resident.program import Program
 from penstock.spark.wire.protocol import Kind, Message, send
 from penstock.spark.wire.record import Envelope, Record
 
 pytestmark = pytest.mark.slow  # each test starts processes
 
-ORDER = EngineId("run", 0, 0)
+ORDER = EngineId("run", "plan", 0, 0)
 QUERY = Fingerprint(0, 1, "q")
 
 
@@ -67,8 +68,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResidentDirecto
 def place(shared: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentDirectory]:
     use(shared, monkeypatch)
     yield shared
-    connection.quit_run(shared.root, ORDER.run_id)
-    shared.over(ORDER.run_id).unlink()  # the next test has a run of the same name
+    connection.quit_query(shared.root, ORDER.query_id)
+    connection.admit_query(shared.root, ORDER.query_id)  # the next test has a query of the same name
 
 
 @pytest.fixture
@@ -128,15 +129,33 @@ def test_an_engine_keeps_its_state_between_relays(place: ResidentDirectory) -> N
     assert engine_pid(place) == first
 
 
-def test_engines_of_different_partitions_and_runs_are_apart(place: ResidentDirectory) -> None:
-    others = EngineId("run", 0, 1), EngineId("run", 1, 0), EngineId("other", 0, 0)
+def test_engines_of_different_queries_plans_stages_and_partitions_are_apart(
+    place: ResidentDirectory,
+) -> None:
+    others = [replace(ORDER, query_id="other"), replace(ORDER, plan="inner"), replace(ORDER, query_id="")]
+    others += [replace(ORDER, stage=1), replace(ORDER, partition=1)]
     stores = {o: FakeStore() for o in (ORDER, *others)}
     for order, store in stores.items():
         assert step(store, 1, order=order) == [1]
-    assert len({engine_pid(place, o) for o in stores}) == 4
-    connection.quit_run(place.root, "other")
-    assert not place.run("other").exists()
+    assert len({engine_pid(place, o) for o in stores}) == 6
+    connection.quit_query(place.root, "other")
+    assert not place.query("other").exists()
     assert step(stores[ORDER], 2) == [2]
+    assert step(stores[others[2]], 2, order=others[2]) == [2]
+    connection.quit_query(place.root, "another", ["plan"])
+    assert not place.query("").exists()
+    assert step(stores[ORDER], 3) == [3]
+
+
+def test_a_stopped_query_that_is_started_again_has_engines(place: ResidentDirectory) -> None:
+    store = FakeStore()
+    assert step(store, 1) == [1]
+    connection.quit_query(place.root, ORDER.query_id)
+    with pytest.raises(EngineError, match="the query was stopped"):
+        step(store, 2)
+    store.rollback()
+    connection.admit_query(place.root, ORDER.query_id)
+    assert step(store, 2) == [2]
 
 
 @pytest.mark.parametrize("build", [fake_engine.forgetful, fake_engine.hoarding])
@@ -314,7 +333,7 @@ def busy_engine(started: Path) -> psutil.Process:
 
 def test_a_run_that_is_over_starts_nothing(place: ResidentDirectory, tmp_path: Path) -> None:
     """A task that loses its engine asks for another one, but its query was stopped."""
-    order, started, errors = EngineId("stopped", 0, 0), tmp_path / "started", list[Exception]()
+    order, started, errors = EngineId("stopped", "plan", 0, 0), tmp_path / "started", list[Exception]()
 
     def task() -> None:
         try:
@@ -326,10 +345,10 @@ def test_a_run_that_is_over_starts_nothing(place: ResidentDirectory, tmp_path: P
     working.start()
     engine = busy_engine(started)
     host = engine.parent()
-    connection.quit_run(place.root, "stopped")
+    connection.quit_query(place.root, "stopped")
     working.join()
     assert "the query was stopped" in str(errors[0])
-    assert not place.run("stopped").exists()
+    assert not place.query("stopped").exists()
     assert host is not None and engine not in host.children()
     assert len(started.read_text().split()) == 1
 
@@ -349,9 +368,9 @@ def test_an_engine_ends_when_nobody_waits_for_its_result(place: ResidentDirector
 
 def test_sockets_lie_in_a_private_directory(place: ResidentDirectory) -> None:
     step(FakeStore(), 1)
-    for directory in (place.root, place.path, place.run("run")):
+    for directory in (place.root, place.path, place.query("run")):
         assert directory.stat().st_mode & 0o777 == 0o700
-    assert len(str(engine_socket(place.run("run"), 10, 1000))) - len(str(place.root)) < 60
+    assert len(str(place.socket(EngineId("run", new_plan(), 10, 1000)))) - len(str(place.root)) < 60
     place.root.chmod(0o755)
     with pytest.raises(EngineError, match="only you"):
         place.make()
@@ -372,15 +391,15 @@ def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
 
 def test_no_room_for_an_engine_is_told(place: ResidentDirectory) -> None:
     """Something is in the way of its socket; a full disk is told in the same way."""
-    store, order = FakeStore(), EngineId("crowded", 0, 0)
-    in_the_way = engine_socket(place.run("crowded"), 0, 0)
+    store, order = FakeStore(), EngineId("crowded", "plan", 0, 0)
+    in_the_way = place.socket(order)
     in_the_way.mkdir(parents=True)
     with pytest.raises(DataError, match="no engine can be started in"):
         step(store, 1, order=order)
     store.rollback()
     in_the_way.rmdir()
     assert step(store, 1, order=order) == [1]
-    connection.quit_run(place.root, "crowded")
+    connection.quit_query(place.root, "crowded")
 
 
 def test_no_room_for_a_host_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

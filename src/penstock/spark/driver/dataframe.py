@@ -51,12 +51,13 @@ def dataframe(
     relays = _relays(plan, fingerprints, settings or Settings(), measurements, tables, engine)
     schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result_schema(plan))]
 
-    def build(commands: CommandStream) -> DataFrame:
+    def build(commands: CommandStream, identity: str) -> DataFrame:
         df = commands.rows(relays[0].keys)
         for planned, relay, schema in zip(plan.stages, relays, schemas, strict=True):
             sources = _sources(planned)
             blobs = exchange.pack(sources, relay.keys).unionAll(df) if sources else df
-            df = blobs.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
+            own = relay.of_plan(identity)
+            df = blobs.groupBy("partition").transformWithStateInPandas(own, schema, "Append", "None")
         return df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)

@@ -36,7 +36,7 @@ class EndEngines(StreamingQueryListener):
     """Ends the engines on the driver's machine when a query run is over.
 
     Engines on other machines end when they have been idle for long enough.
-    ``runs`` are the runs of the session that have started and not ended.
+    ``runs`` are the runs of the session that have started and not ended, with their queries.
     """
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
@@ -44,15 +44,15 @@ class EndEngines(StreamingQueryListener):
         self._spark, self._root = spark, root
         self._registry, self._shared = Registry.of(context), SharedMemory.of(context)
         self.publishers = Publishers.of(context)
-        self.runs: set[str] = set()
+        self.runs: dict[str, str] = {}
         self._warned: dict[Place, str] = {}
         self._held_back: dict[tuple[str, str], float] = {}
         self._looked = 0.0
 
     def end_stopped(self, running: Iterable[str]) -> bool:
         """End the engines of the runs seen so far that are not running; whether none of those is left."""
-        going_on = self.runs & set(running)
-        for run_id in list(self.runs - going_on):
+        going_on = self.runs.keys() & set(running)
+        for run_id in list(self.runs.keys() - going_on):
             self._end(run_id)
         return not going_on
 
@@ -60,14 +60,22 @@ class EndEngines(StreamingQueryListener):
         # A run may have been too short to be looked at before, and rows came late since the last look.
         self._say(self._advice([run_id]), again=True)
         self.publishers.ended(run_id)
-        connection.quit_run(self._root, run_id)
-        self.runs.discard(run_id)
-        self._registry.forget(run_id)
+        query_id = self.runs.pop(run_id, "")
+        with self._registry.lock:  # the next run of the query waits, and may then have engines
+            plans = self._registry.end(query_id, run_id)
+            if plans is not None:
+                connection.quit_query(self._root, query_id, plans)
         self._shared.rebalance()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Record the run; its engines start when they are needed."""
-        self.runs.add(str(event.runId))
+        """Record the run; its engines start when they are needed.
+
+        Spark calls this before the run's first batch. It tells of the end of the run before at any time.
+        """
+        self.runs[str(event.runId)] = str(event.id)
+        with self._registry.lock:
+            self._registry.begin(str(event.id), str(event.runId))
+            connection.admit_query(self._root, str(event.id))
         streams: Any = self._spark._jsparkSession.streams()
         self.publishers.started(str(event.runId), lambda: streams.get(str(event.id)))
 

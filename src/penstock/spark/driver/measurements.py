@@ -3,16 +3,21 @@
 Relays add the encoded readings of their engines to a Spark accumulator. Spark brings them to the driver with
 the result of each task, before the batch ends, and only of tasks that succeeded. They are decoded when they
 are read; of each engine the latest is kept.
+
+Engines are known by query, plan, stage and partition. Readers ask for a run of a query, and count the
+stages of a Spark query: where it has several plans of ours, those of the plan that was made first come first.
 """
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 
 from pyspark import SparkContext
 
 from penstock.measurement import Measurement, Measurements, decode, measured
 from penstock.spark.relay.processor import Latest, Published
+from penstock.spark.resident.directory import EngineId
 from penstock.streamon.advice import late_rows
 
 
@@ -21,39 +26,93 @@ class Registry:
 
     def __init__(self, context: SparkContext) -> None:
         self.accumulator = context.accumulator(Published(), Latest())
+        self._runs: dict[str, str] = {}
+        """By query, its latest run, as long as it goes on."""
+        self._started: dict[str, str] = {}
+        """By plan, the query that was started from its own DataFrame."""
         self._late: dict[str, dict[str, int]] = {}
-        self._decoded: dict[tuple[str, int, int], tuple[int, Measurements]] = {}
+        self._decoded: dict[EngineId, tuple[int, str, int, Measurements]] = {}
+        self.lock = threading.RLock()
 
     @staticmethod
     def of(context: SparkContext) -> Registry:
         return _registry(context)
 
+    def begin(self, query_id: str, run_id: str) -> None:
+        """A run of a query begins."""
+        with self.lock:
+            before = self._runs.get(query_id)
+            if before not in (None, run_id):
+                self._forget(query_id, before)
+            self._runs[query_id] = run_id
+
+    def started(self, query_id: str, plan: str) -> None:
+        """A query was started from a plan's own DataFrame."""
+        self._started[plan] = query_id
+
+    def end(self, query_id: str, run_id: str) -> list[str] | None:
+        """A run has ended: drop its measurements but for its late rows, and return the plans it was of.
+
+        None if the query has another run by now, or it was said before.
+        """
+        with self.lock:
+            if self._runs.get(query_id) != run_id:
+                return None
+            plans = {e.plan for e in self.accumulator.value if self._query_of(e) == query_id}
+            plans |= {plan for plan, query in self._started.items() if query == query_id}
+            self._forget(query_id, run_id)
+            del self._runs[query_id]
+            return sorted(plans)
+
+    def _forget(self, query_id: str, run_id: str) -> None:
+        self._late[run_id] = self.late_rows(run_id)
+        kept = {e: own for e, own in self.accumulator.value.items() if self._query_of(e) != query_id}
+        self.accumulator.value = kept
+        self._decoded = {e: own for e, own in self._decoded.items() if e in kept}
+        self._started = {plan: query for plan, query in self._started.items() if query != query_id}
+
+    def _query_of(self, engine: EngineId) -> str:
+        return engine.query_id or self._started.get(engine.plan, "")
+
     def latest(self, run_id: str | None = None) -> Measurements:
         """All measurements, or those of one run."""
         found: list[Measurement] = []
-        for (run, stage, partition), (time, readings) in sorted(self.accumulator.value.items()):
+        published: Published = self.accumulator.value
+        before = self._stages_before(published)
+        for engine, (time, readings) in sorted(published.items(), key=lambda item: self._place(item[0])):
+            query = self._query_of(engine)
+            run = self._runs.get(query, query)
             if run_id in (None, run):
-                found += self._of((run, stage, partition), time, readings)
+                stage = before[query, engine.plan] + engine.stage + 1
+                found += self._of(engine, run, stage, time, readings)
         return Measurements(found)
 
-    def _of(self, place: tuple[str, int, int], time: int, readings: bytes) -> Measurements:
+    def _place(self, engine: EngineId) -> tuple[str, str, int, int]:
+        return self._query_of(engine), engine.plan, engine.stage, engine.partition
+
+    def _stages_before(self, published: Published) -> dict[tuple[str, str], int]:
+        """By query and plan, how many stages the query's plans have that were made before."""
+        stages: dict[str, dict[str, int]] = {}
+        for engine in sorted(published, key=self._place):
+            stages.setdefault(self._query_of(engine), {})[engine.plan] = engine.stage + 1
+        return {
+            (query, plan): sum(list(own.values())[:number])
+            for query, own in stages.items()
+            for number, plan in enumerate(own)
+        }
+
+    def _of(self, engine: EngineId, run: str, stage: int, time: int, readings: bytes) -> Measurements:
         """The measurements of an engine, decoded once per step however often they are read."""
-        known = self._decoded.get(place)
-        if known is None or known[0] != time:
-            known = self._decoded[place] = time, measured(decode(readings), *place, time)
-        return known[1]
+        known = self._decoded.get(engine)
+        if known is None or known[:3] != (time, run, stage):
+            own = measured(decode(readings), run, stage, engine.partition, time)
+            known = self._decoded[engine] = time, run, stage, own
+        return known[3]
 
     def late_rows(self, run_id: str) -> dict[str, int]:
         """How many rows of each input came too late for a run, also if it has ended."""
         counts = {name: rows for (_, name), rows in late_rows(self.latest(run_id)).items()}
         return counts or self._late.get(run_id, {})
-
-    def forget(self, run_id: str) -> None:
-        """Drop the measurements of a run that has ended, but for its late rows."""
-        self._late[run_id] = self.late_rows(run_id)
-        kept = {place: own for place, own in self.accumulator.value.items() if place[0] != run_id}
-        self.accumulator.value = kept
-        self._decoded = {place: own for place, own in self._decoded.items() if place[0] != run_id}
 
 
 @lru_cache(maxsize=1)

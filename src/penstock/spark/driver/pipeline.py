@@ -346,11 +346,12 @@ class Pipeline:
         prints = [fingerprint(planned, number) for number, planned in enumerate(plan.stages)]
         relays = [self._relay(plan, number, own) for number, own in enumerate(prints)]
 
-        def build(stream: CommandStream) -> DataFrame:
+        def build(stream: CommandStream, identity: str) -> DataFrame:
             df = exchange.pack(plan.sources, relays[0].keys).unionAll(stream.rows(relays[0].keys))
             for relay in relays:
                 schema = PUBLISHED if relay is relays[-1] else exchange.BLOBS
-                df = df.groupBy("partition").transformWithStateInPandas(relay, schema, "Append", "None")
+                own = relay.of_plan(identity)
+                df = df.groupBy("partition").transformWithStateInPandas(own, schema, "Append", "None")
             return df
 
         ended = ticks_at_end(self._settings(), plan.time)

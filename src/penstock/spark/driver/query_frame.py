@@ -29,9 +29,14 @@ from penstock.spark.driver.started import Described, StartedQueries
 from penstock.spark.driver.tables import QueryTables
 from penstock.spark.process import quiet_workers
 from penstock.spark.relay.fingerprint import Fingerprint
+from penstock.spark.resident.directory import new_plan
 
 _log = logging.getLogger("penstock")
 _LOCATION = "checkpointlocation"
+
+
+Build = Callable[[CommandStream, str], DataFrame]
+"""Makes a DataFrame with a command stream and the identity of its plan."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +59,15 @@ class Starts:
 class QueryFrame(ClassicDataFrame):
     """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
 
-    ``build`` makes the DataFrame with a command stream; each writer, as each query, has a stream of its own.
+    ``build`` makes the DataFrame with a command stream and an identity of its plan; each writer, as each
+    query, has its own of both.
     """
 
-    def __init__(
-        self, spark: SparkSession, build: Callable[[CommandStream], DataFrame], starts: Starts
-    ) -> None:
+    def __init__(self, spark: SparkSession, build: Build, starts: Starts) -> None:
         self._commands: CommandStream | None = CommandStream(spark)
-        self._build, self._starts = build, starts
+        self._build, self._starts, self._plan = build, starts, new_plan()
         with quiet_workers(spark.sparkContext.environment):
-            df = build(self._commands)
+            df = build(self._commands, self._plan)
         super().__init__(df._jdf, spark)
 
     @property
@@ -73,15 +77,15 @@ class QueryFrame(ClassicDataFrame):
             again = replace(self._starts, tables=self._starts.tables.for_another_query())
             return QueryFrame(self.sparkSession, self._build, again).writeStream
         commands, self._commands = self._commands, None
-        return _Writer(self, commands, self._starts)
+        return _Writer(self, commands, self._starts, self._plan)
 
 
 class _Writer(DataStreamWriter):
     """Spark's writer, which also records the checkpoint's location."""
 
-    def __init__(self, df: DataFrame, commands: CommandStream, starts: Starts) -> None:
+    def __init__(self, df: DataFrame, commands: CommandStream, starts: Starts, plan: str) -> None:
         super().__init__(df)
-        self._commands, self._starts = commands, starts
+        self._commands, self._starts, self._plan = commands, starts, plan
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._location: str | None = None
         self._name: str | None = None
@@ -121,6 +125,7 @@ class _Writer(DataStreamWriter):
     def _started(self, query: StreamingQuery, again: Callable[[], StreamingQuery]) -> StreamingQuery:
         for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
+        Registry.of(self._spark.sparkContext).started(str(query.id), self._plan)
         self._commands.started(query)
         self._starts.tables.started()
         if self._starts.memory is not None:

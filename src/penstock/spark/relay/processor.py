@@ -12,6 +12,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pyspark import Accumulator, AccumulatorParam, TaskContext, cloudpickle
@@ -32,7 +33,7 @@ from penstock.spark.process import (
     quiet_worker,
 )
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.resident.directory import EngineId
+from penstock.spark.resident.directory import NO_QUERY, EngineId
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +50,8 @@ ENTRY_KEY = _row(step=LongType(), piece=IntegerType())
 ENTRY_VALUE = _row(data=BinaryType())
 
 
-Published = dict[tuple[str, int, int], tuple[int, bytes]]
-"""By query run, stage (from 1) and partition: when an engine published, and its encoded readings."""
+Published = dict[EngineId, tuple[int, bytes]]
+"""By engine: when it published, and its encoded readings."""
 
 
 class Latest(AccumulatorParam[Published]):
@@ -82,6 +83,7 @@ class Relay(StatefulProcessor):
     ``init``, while everything waits. So what a step needs, Arrow and NumPy with it, is imported by a step.
 
     ``measurements`` takes what its engines publish to the driver; ``memory`` limits each of them, in bytes.
+    ``plan`` is the identity of the plan that it is a stage of.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Relay(StatefulProcessor):
         finish: Finish,
         measurements: Accumulator[Published] | None = None,
         memory: int | None = None,
+        plan: str = "",
     ) -> None:
         self.program = program
         self.stage = stage
@@ -101,6 +104,13 @@ class Relay(StatefulProcessor):
         self._finish = cloudpickle.dumps(finish)
         self.measurements = measurements
         self.memory = memory
+        self.plan = plan
+
+    def of_plan(self, plan: str) -> Relay:
+        """The same stage of another plan."""
+        relay = copy(self)
+        relay.plan = plan
+        return relay
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A worker may be killed with its task from the moment at which the processor was unpickled."""
@@ -136,15 +146,17 @@ class Relay(StatefulProcessor):
 
     def _publish(self, engine: EngineId, readings: bytes) -> None:
         if self.measurements is not None:
-            place = (engine.run_id, engine.stage + 1, engine.partition)
-            self.measurements.add({place: (time.time_ns() // 1000, readings)})
+            self.measurements.add({engine: (time.time_ns() // 1000, readings)})
 
     def close(self) -> None:
         """Nothing is held between batches."""
 
     def _engine_id(self, partition: int) -> EngineId:
+        """Of what a job carries, the query's id is Spark's own; the job group is not, users set it.
+
+        A thread that a user starts in ``foreachBatch`` has neither; then the plan has to suffice.
+        """
         context = TaskContext.get()
         assert context is not None
-        run_id = context.getLocalProperty("spark.jobGroup.id") or "batch"
-        query_id = context.getLocalProperty("sql.streaming.queryId") or "batch"
-        return EngineId(run_id, self.stage, partition, query_id)
+        query_id = context.getLocalProperty("sql.streaming.queryId") or NO_QUERY
+        return EngineId(query_id, self.plan, self.stage, partition)

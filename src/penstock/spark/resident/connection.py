@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import EngineError
-from penstock.spark.resident.directory import EngineId, ResidentDirectory, cannot_start, engine_socket
+from penstock.spark.resident.directory import EngineId, ResidentDirectory, cannot_start
 from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S, SHOWN_LOG_CHARS
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
@@ -28,7 +28,7 @@ def connect(
     idle_seconds: float = ENGINE_IDLE_S,
 ) -> socket.socket:
     """A connection to an engine; if it is not running it is started, with a limit in bytes of its memory."""
-    path = engine_socket(home.run(engine_id.run_id), engine_id.stage, engine_id.partition)
+    path = home.socket(engine_id)
     sock = _try_connect(path)
     if sock is not None:
         return sock
@@ -40,20 +40,26 @@ def connect(
     return sock
 
 
-def quit_run(root: Path, run_id: str) -> None:
-    """End the engines of a query run in all hosts on this machine, for good.
+def quit_query(root: Path, query_id: str, plans: Collection[str] = ()) -> None:
+    """End the engines of a query in all hosts on this machine, until it is started again.
 
-    A task of the run that still works loses its engine and asks for a new one. The mark, which is there
-    first, lets its host refuse.
+    A task of the query that still works loses its engine and asks for a new one. The mark, which is there
+    first, lets its host refuse. ``plans`` are the query's: their engines of no known query end as well.
     """
     for home in ResidentDirectory.all(root):
         with suppress(FileNotFoundError):
-            home.over(run_id).touch()
+            home.over(query_id).touch()
         sock = _try_connect(home.host_socket)
         if sock is not None:
             with sock, suppress(ConnectionError):
-                send(sock, Kind.QUIT, run_id)
+                send(sock, Kind.QUIT, (query_id, tuple(plans)))
                 receive(sock)
+
+
+def admit_query(root: Path, query_id: str) -> None:
+    """Let a query that starts have engines, though it was stopped before."""
+    for home in ResidentDirectory.all(root):
+        home.over(query_id).unlink(missing_ok=True)
 
 
 def prestart(home: ResidentDirectory) -> threading.Thread:

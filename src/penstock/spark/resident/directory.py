@@ -2,13 +2,15 @@
 
 Every JVM that runs Spark tasks has its own directory, accessible to its owner only and named by the JVM's
 process id and start time (ids are reused). A directory whose JVM has ended is removed by the next process
-that makes one. Within it each query run has a directory with a socket per engine.
+that makes one. Within it each query has a directory with a socket per engine.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import secrets
 import shutil
 import socket
 import stat
@@ -72,14 +74,23 @@ def spark_ancestors(pid: int) -> tuple[Process, ...]:
     raise EngineError("this Python worker has no JVM above it; resident engines only run under Spark")
 
 
+NO_QUERY = ""
+"""The query of an engine whose task does not know it: its job came from a thread that Spark does not know."""
+
+
 @dataclass(frozen=True)
 class EngineId:
-    """Identifies an engine. A query keeps its id over its runs."""
+    """Identifies an engine: by the query, which keeps its id over its runs, and a stage of a plan of ours.
 
-    run_id: str
+    Several plans may be parts of one Spark query, so stage numbers alone identify nothing. ``plan`` is an
+    identity that is made with the plan's DataFrame and pickled into its tasks. Neither depends on anything
+    that a user sets, such as job groups.
+    """
+
+    query_id: str
+    plan: str
     stage: int
     partition: int
-    query_id: str = ""
 
     def __str__(self) -> str:
         return f"stage {self.stage + 1}, partition {self.partition}"
@@ -116,12 +127,16 @@ class ResidentDirectory:
     def host_socket(self) -> Path:
         return self.path / "host.sock"
 
-    def run(self, run_id: str) -> Path:
-        return self.path / run_name(run_id)
+    def query(self, query_id: str) -> Path:
+        return self.path / _short(query_id)
 
-    def over(self, run_id: str) -> Path:
-        """The file that marks a query run as over: no engine of it is started again."""
-        return self.path / f"{run_name(run_id)}.over"
+    def over(self, query_id: str) -> Path:
+        """The file that marks a query as stopped: no engine of it is started until it is started again."""
+        return self.path / f"{_short(query_id)}.over"
+
+    def socket(self, engine: EngineId) -> Path:
+        """The socket of an engine."""
+        return self.query(engine.query_id) / f"{engine.plan}s{engine.stage}p{engine.partition}.sock"
 
     def make(self) -> None:
         """Make the directory, for the owner only, and remove those of JVMs that have ended."""
@@ -133,14 +148,20 @@ class ResidentDirectory:
                 shutil.rmtree(other.path, ignore_errors=True)
 
 
-def run_name(run_id: str) -> str:
-    """The name of a query run's directory, short because paths of sockets are limited."""
-    return hashlib.sha256(run_id.encode()).hexdigest()[:12]
+_plans = itertools.count()
 
 
-def engine_socket(run: Path, stage: int, partition: int) -> Path:
-    """The socket of an engine of a run."""
-    return run / f"s{stage}p{partition}.sock"
+def new_plan() -> str:
+    """An identity for the plan of a DataFrame, short because paths of sockets are limited.
+
+    Those of one process sort as they were made.
+    """
+    return f"{next(_plans):04x}{secrets.token_hex(4)}"
+
+
+def _short(query_id: str) -> str:
+    """The name of a query's directory."""
+    return hashlib.sha256(query_id.encode()).hexdigest()[:12]
 
 
 def cannot_start(home: ResidentDirectory, error: OSError) -> PenstockError:

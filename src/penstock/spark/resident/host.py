@@ -24,11 +24,11 @@ from typing import Any
 from penstock.errors import EngineError, PenstockError
 from penstock.spark.process import keep_freed_memory
 from penstock.spark.resident.directory import (
+    NO_QUERY,
     EngineId,
     Process,
     ResidentDirectory,
     cannot_start,
-    engine_socket,
     memory_of,
     too_large,
 )
@@ -109,12 +109,13 @@ class Host:
         if message.kind is Kind.START:
             send(connection, *self._started(*message.head))
         elif message.kind is Kind.QUIT:
-            run = message.head
-            self._end([e for e in self.children if e.run_id == run])
+            query, plans = message.head
+            homeless = [e for e in self.children if e.query_id == NO_QUERY and e.plan in plans]
+            self._end([e for e in self.children if e.query_id == query] + homeless)
             send(connection, Kind.QUIT)
 
     def _started(self, engine_id: EngineId, memory: int | None) -> tuple[Kind, Any]:
-        if self.home.over(engine_id.run_id).exists():
+        if self.home.over(engine_id.query_id).exists():
             return _failed(EngineError("the query was stopped"))
         if engine_id in self.too_large:
             return _failed(too_large(engine_id, self.too_large.pop(engine_id)))
@@ -132,9 +133,8 @@ class Host:
         return child or self._start(engine_id, memory)
 
     def _start(self, engine_id: EngineId, memory: int | None) -> Child:
-        run = self.home.run(engine_id.run_id)
-        run.mkdir(mode=0o700, exist_ok=True)
-        path = engine_socket(run, engine_id.stage, engine_id.partition)
+        path = self.home.socket(engine_id)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
         listening = listen(path)
         host = os.getpid()
@@ -174,7 +174,7 @@ class Host:
     def _forget(self, engine_id: EngineId) -> None:
         child = self.children.pop(engine_id)
         child.socket.unlink(missing_ok=True)
-        if not any(o.run_id == engine_id.run_id for o in self.children):
+        if not any(o.query_id == engine_id.query_id for o in self.children):
             shutil.rmtree(child.socket.parent, ignore_errors=True)
         self.last_used = time.monotonic()
 
