@@ -93,10 +93,11 @@ def content(window: Window, elements: Sequence[tuple], instant: int) -> list[Row
 
 
 def _whole(window: Window, elements: Sequence[tuple], instant: int) -> list[Row]:
-    """The rows from b - size up to b, without b, where b is the last multiple of the slide."""
-    b = max(m for m in range(instant - window.slide, instant + 1) if m % window.slide == 0)
-    bounds = {"window_start": b - window.size, "window_end": b}
-    return [{**row, **bounds} for ts, row in elements if b - window.size <= ts < b]
+    """The rows of the last window that ended; windows begin at multiples of the slide."""
+    latest = instant - window.size
+    start = max(m for m in range(latest - window.slide, latest + 1) if m % window.slide == 0)
+    bounds = {"window_start": start, "window_end": start + window.size}
+    return [{**row, **bounds} for ts, row in elements if start <= ts < start + window.size]
 
 
 def _sessions(window: Window, elements: Sequence[tuple]) -> list[tuple[int, Row]]:
@@ -138,7 +139,9 @@ def moves(window: Window, elements: Sequence[tuple], start: int, end: int) -> se
     if window.kind == "session":
         ends = {ts + window.size for ts, _ in elements}
         return {t for e in ends for t in (e, e + 1) if t <= end}
-    if window.kind in ("range", "hop") and window.slide is not None:
+    if window.kind == "hop":
+        return {t for t in range(start, end + 1) if (t - window.size) % window.slide == 0}
+    if window.kind == "range" and window.slide is not None:
         return set(range(-(-start // window.slide) * window.slide, end + 1, window.slide))
     stamps = {e[0] for e in elements}
     if window.kind == "range" and window.size is not None:

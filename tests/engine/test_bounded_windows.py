@@ -74,8 +74,8 @@ def test_a_hopping_window_by_its_definition(size: int, hop: int, shown: str) -> 
     for ts, _, row in penstock.evaluate(query, {"S": [(ts, {"v": ts}) for ts in stamps]}, until=60):
         found.setdefault(ts, []).append(tuple(row.values()))
     for tau in range(min(stamps), 61):
-        b = tau // hop * hop
-        held = [(ts, b - size, b) if "," in shown else (ts,) for ts in stamps if b - size <= ts < b]
+        a = (tau - size) // hop * hop
+        held = [(ts, a, a + size) if "," in shown else (ts,) for ts in stamps if a <= ts < a + size]
         assert sorted(found.get(tau, [])) == held, tau
 
 

@@ -81,6 +81,23 @@ def test_tumbling_sessions_and_rstream(spark: Any, tmp_path: Path) -> None:
     assert paired == sorted([*pairs, (LAST, 0, 0)])  # the last one does not wait
 
 
+@pytest.mark.parametrize(("size", "hop"), [(7, 5), (10, 4), (9, 3)])
+def test_hops_are_those_of_sparks_window(spark: Any, size: int, hop: int) -> None:
+    stamps = [-13, -2, *(s for s, _, _ in ROWS)]
+    spark.createDataFrame([(s,) for s in stamps], "s BIGINT").createOrReplaceTempView("hops")
+    theirs = spark.sql(
+        "SELECT unix_seconds(w.start), unix_seconds(w.end), n FROM (SELECT COUNT(*) AS n, "
+        f"window(timestamp_seconds(s), '{size} seconds', '{hop} seconds') AS w FROM hops GROUP BY w)"
+    )
+    ours = penstock.evaluate(
+        "SELECT ISTREAM(window_start, window_end, COUNT(*) AS n) "
+        f"FROM S [HOP {size} EVERY {hop}] GROUP BY window_start, window_end",
+        {"S": [(s, {"v": 1}) for s in stamps]},
+        until=LAST,
+    )
+    assert sorted(tuple(row.values()) for _, _, row in ours) == sorted(map(tuple, theirs.collect()))
+
+
 def _sessions() -> list[tuple[Any, ...]]:
     found = []
     for key in range(5):

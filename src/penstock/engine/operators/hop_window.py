@@ -1,9 +1,9 @@
 """hop-window: the rows of the last whole window of a fixed length, which moves on in hops.
 
-With b the largest multiple of ``hop`` up to τ it holds the tuples with timestamps in [b − size, b), and b −
-size and b are its bounds. If the hop is the size it is a tumbling window. A tuple with timestamp s enters at
-the first multiple of the hop after s and leaves at the first one after s + size: its life is known when it
-arrives.
+A window begins at every multiple of ``hop`` and ends ``size`` later. With b the last end up to τ the
+operator holds the tuples with timestamps in [b − size, b), and b − size and b are its bounds. If the hop is
+the size it is a tumbling window. A tuple with timestamp s enters at the first end after s and leaves at the
+first one after s + size: its life is known when it arrives.
 
 The bounds of a window that hops by less than its size change while a tuple is in it. If they are read, the
 tuple enters anew at every hop, with a life of one hop each time; the operator holds it once, until its last
@@ -86,8 +86,7 @@ class _Hop(Operator):
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         (chunk,) = inputs
-        starts = (chunk.ts // self._hop + 1) * self._hop
-        ends = ((chunk.ts + self._size) // self._hop + 1) * self._hop
+        starts, ends = self._end_after(chunk.ts), self._end_after(chunk.ts + self._size)
         new = Chunk.of(starts, chunk.columns, end=ends)
         # A window that is over is taken out first: its pieces are not to be merged with tuples of the next.
         due = [c for c in self._waiting if c.ts.min() < clock.now]
@@ -107,6 +106,11 @@ class _Hop(Operator):
         later = left.where(left.ts < every.end if self._bounds else lives == 0)
         pieces.put(self._waiting, later, self._below)
         return self._entering(every, lives).in_order()
+
+    def _end_after(self, ts: Int64s) -> Int64s:
+        """The first end of a window after each timestamp."""
+        offset = self._size % self._hop  # windows begin at multiples of the hop
+        return ((ts - offset) // self._hop + 1) * self._hop + offset
 
     def _lives(self, starts: Int64s, ends: Int64s, now: int) -> Int64s:
         """How many lives of each tuple begin before ``now``."""
