@@ -21,7 +21,8 @@ FORMS = {
     "EVERY 1": "BOOL_AND ( {0} ) {filter}",
     "SOME 1": "BOOL_OR ( {0} ) {filter}",
     "COUNT_IF 1": "COUNT ( CASE WHEN {0} THEN 1 END ) {filter}",
-    "CORR 2": "CASE WHEN COUNT ( {0} + {1} ) {filter} > 1 THEN CORR ( {0} , {1} ) {filter} END",
+    "CORR 2": "CASE WHEN REGR_SXX ( {0} , {1} ) {filter} <> 0 AND REGR_SYY ( {0} , {1} ) {filter} <> 0 "
+    "THEN CORR ( {0} , {1} ) {filter} END",
     "MEDIAN 1": "QUANTILE_CONT ( {0} , 0.5 ) {filter}",
     "MEDIAN DISTINCT 1": "QUANTILE_CONT ( DISTINCT {0} , 0.5 ) {filter}",
     "PERCENTILE 2": "QUANTILE_CONT ( {0} , {1} ) {filter}",

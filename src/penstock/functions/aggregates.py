@@ -312,7 +312,7 @@ AGGREGATES: dict[str, Aggregate] = {
         Aggregate("covar_samp", "DOUBLE, DOUBLE -> DOUBLE", "covariance of a sample",
                   "COVAR_SAMP(DISTINCT v, -v) -> -1.0", _double_of_two),
         Aggregate("corr", "DOUBLE, DOUBLE -> DOUBLE",
-                  "correlation, from -1 to 1; NaN if one does not vary, NULL of a single pair",
+                  "correlation, from -1 to 1; NULL if one does not vary",
                   "CORR(v, -v) -> -1.0", _double_of_two),
     )
 }  # fmt: skip

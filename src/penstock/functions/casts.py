@@ -8,6 +8,7 @@ that Arrow does not parse are parsed once per distinct value. A value that canno
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
@@ -160,6 +161,40 @@ def _decimal_to_integer(value: Decimal, target: pa.DataType) -> int:
     if not -(1 << (target.bit_width - 1)) <= whole < 1 << (target.bit_width - 1):
         raise _fail(value, target)
     return whole
+
+
+_EXACT: dict[pa.DataType, tuple[Any, int, int]] = {
+    pa.float32(): (np.float32, 24, 10),
+    pa.float64(): (np.float64, 53, 22),
+}
+"""NumPy's type, and below which power of two, and up to which power of ten, every whole number is exact."""
+
+
+def _decimal_to_float(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The nearest number; Arrow's own cast is off by a bit for some."""
+    if not len(array):
+        return pa.array([], target)
+    kind, bits, powers = _EXACT[target]
+    known, wide = (
+        array.is_valid().to_numpy(zero_copy_only=False),
+        array.cast(pa.decimal128(38, array.type.scale)),
+    )
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = words[wide.offset : wide.offset + len(wide)].T
+    found = low.astype(kind) / kind(10.0 ** min(array.type.scale, powers))  # one rounding of exact numbers
+    hard = known & ((high != low >> 63) | (np.abs(low) >= 1 << bits) | (array.type.scale > powers))
+    for row in np.flatnonzero(hard):
+        found[row] = _nearest(array[row].as_py(), kind)
+    return pa.array(found, target, mask=~known)
+
+
+def _nearest(value: Decimal, kind: type[np.floating[Any]]) -> np.floating[Any]:
+    double = float(value)
+    rest = WIDE.subtract(value, Decimal(double)) if kind is np.float32 else Decimal(0)
+    if rest and not np.float64(double).view(np.int64) & 1:
+        # Rounded to odd first, so that a value beside the middle of two FLOATs is not taken for it.
+        double = math.nextafter(double, math.copysign(math.inf, rest))
+    return kind(double)
 
 
 def _to_boolean(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -351,7 +386,7 @@ _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("float", "boolean"): _to_boolean,
     ("float", "timestamp"): _float_to_timestamp,
     ("decimal", "integer"): _each_distinct(_decimal_to_integer),
-    ("decimal", "float"): _plain,
+    ("decimal", "float"): _decimal_to_float,
     ("decimal", "decimal"): _each_distinct(_number_to_decimal),
     ("decimal", "string"): _each(lambda value: format(value, "f")),
     ("decimal", "boolean"): _to_boolean,

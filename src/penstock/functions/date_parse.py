@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from penstock.errors import DataError
-from penstock.expression import Call, Expression
+from penstock.expression import Call, Expression, Literal
 from penstock.functions import types
 from penstock.functions.date_format import MONTHS
 from penstock.functions.kernels import by_row
@@ -210,9 +210,12 @@ def _tried_date(value: Expression, pattern: Expression | None = None) -> Express
 
 
 @TIMES.by_rule("unix_timestamp", "STRING or time [, STRING] -> BIGINT",
-               "seconds since 1970 of a time, or of a text, by a pattern if there is one",
+               "whole seconds from 1970 to a time, or to a text, by a pattern if there is one",
                "UNIX_TIMESTAMP('1970-01-01 00:01', 'yyyy-MM-dd HH:mm') -> 60L",
                aliases=("to_unix_timestamp",))  # fmt: skip
 def _unix_timestamp(value: Expression, pattern: Expression | None = None) -> Expression | None:
     found = _read(value, pattern)
-    return found and Call("unix_seconds", (found,), BIGINT)
+    if found is None:
+        return None
+    # Fractions are dropped, so a time before 1970 is rounded up, as in Spark; UNIX_SECONDS rounds down.
+    return Call("div", (Call("unix_micros", (found,), BIGINT), Literal(1_000_000, BIGINT)), BIGINT)

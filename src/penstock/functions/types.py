@@ -179,7 +179,8 @@ def _fold(literal: Literal, type_: pa.DataType) -> Literal | None:
     if isinstance(value, bool) or not is_numeric(literal.type):
         return None
     if is_fractional(type_):
-        return Literal(float(value), type_)
+        # A value that no DOUBLE is must not be rounded twice on its way to a FLOAT.
+        return Literal(float(value), type_) if type_ == DOUBLE or float(value) == value else None
     if is_decimal(type_) and not isinstance(value, float):
         return _fold_decimal(Decimal(value), type_)
     if is_integer(type_) and isinstance(value, int) and abs(value) < 2 ** (type_.bit_width - 1):

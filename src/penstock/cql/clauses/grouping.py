@@ -172,7 +172,7 @@ def bind_grouping(select: exp.Select, items: Sequence[exp.Expr], scope: Scope) -
         return grouping.key(row_binder(scope, "GROUP BY").bind(_key_meant(node, items, scope))).name
 
     sets = grouping_sets(group, key)
-    if sets not in (None, ((),)):
+    if sets is not None and (grouping.keys or sets != ((),)):
         grouping.sets = GroupingSets(tuple(grouping.keys), sets)
     return grouping
 

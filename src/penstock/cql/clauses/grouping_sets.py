@@ -80,6 +80,9 @@ def grouping_sets(group: exp.Group, key: Key) -> tuple[KeySet, ...] | None:
     if after:  # GROUP BY a, b WITH ROLLUP; GROUP BY a, b GROUPING SETS (...)
         units = [unit for element in elements for unit in element]
         elements = [_of_units(after[0], units) if not after[0].expressions else _sets(after[0], key)]
+        if strange := set(_merged([n for e in elements for n in e])) - set(_merged(units)):
+            hint = "write it before GROUPING SETS, or a comma there"
+            raise error(f"'{min(strange)}' is in GROUPING SETS but not in GROUP BY", after[0], hint)
     elif not any(isinstance(e, _KINDS) for e in group.expressions):
         return None
     found = [_merged(choice) for choice in product(*elements)]

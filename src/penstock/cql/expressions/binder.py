@@ -20,7 +20,7 @@ from penstock.cql.syntax.dialect import RELATION_TO_STREAM, around_list
 from penstock.cql.syntax.errors import error, text_of_node, unsupported
 from penstock.cql.syntax.foreign import is_window_function, window_function
 from penstock.cql.syntax.nesting import chain
-from penstock.cql.syntax.nodes import Unsigned
+from penstock.cql.syntax.nodes import Positive, Unsigned
 from penstock.expression import Call, Expression, Literal, PythonCall, connected
 from penstock.functions import types
 from penstock.functions.types import BOOLEAN, STRING, coerce
@@ -350,13 +350,14 @@ BINDERS: dict[type[exp.Expr], Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Div: operators.binary("/"),
     exp.Mod: operators.binary("%"),
     exp.IntDiv: operators.binary("div"),
-    exp.BitwiseAnd: operators.bitwise("&"),
-    exp.BitwiseOr: operators.bitwise("|"),
-    exp.BitwiseXor: operators.bitwise("^"),
+    exp.BitwiseAnd: operators.binary("&"),
+    exp.BitwiseOr: operators.binary("|"),
+    exp.BitwiseXor: operators.binary("^"),
     exp.BitwiseNot: _bitwise_not,
     exp.BitwiseLeftShift: _shift("shiftleft"),
     exp.BitwiseRightShift: _shift("shiftright"),
     exp.Neg: operators.negative,
+    Positive: operators.positive,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _try_cast,

@@ -9,15 +9,15 @@ from sqlglot import exp
 
 from penstock.cql.expressions import functions, times
 from penstock.cql.syntax.errors import error, unsupported
+from penstock.cql.syntax.nodes import Positive
 from penstock.expression import Call, Expression, connected
 from penstock.functions import intervals, types
-from penstock.functions.types import BOOLEAN
-from penstock.schema import sql_name
+from penstock.functions.types import BOOLEAN, coerce
+from penstock.schema import INTERVAL, sql_name
 
 if TYPE_CHECKING:
     from penstock.cql.expressions.binder import ExpressionBinder
 
-BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 Bind = Callable[["ExpressionBinder", Any], Expression]
 
 
@@ -52,23 +52,22 @@ def additive(operator: str) -> Bind:
     return bind
 
 
-def bitwise(operator: str) -> Bind:
-    """``&``, ``|`` and ``^``."""
-
-    def bind(binder: ExpressionBinder, node: exp.Binary) -> Expression:
-        if any(isinstance(s, BITWISE) and type(s) is not type(node) for s in (node.left, node.right)):
-            raise error("&, | and ^ side by side need parentheses", node)
-        return binary(operator)(binder, node)
-
-    return bind
-
-
 def negative(binder: ExpressionBinder, node: exp.Neg) -> Expression:
     """``-x``."""
     inner = node.this.unnest()
     if isinstance(inner, exp.Literal) and not inner.is_string:
         return types.number(f"-{inner.name}")
     return functions.operator("negative", [binder.bind(inner)], node)
+
+
+def positive(binder: ExpressionBinder, node: Positive) -> Expression:
+    """``+x``: a number or an interval as it is, text as a number."""
+    bound = binder.bind(node.this)
+    if types.is_string(bound.type):
+        return coerce(bound, types.DOUBLE)
+    if types.is_numeric(bound.type) or bound.type in (types.NULL, INTERVAL):
+        return bound
+    raise error(f"type mismatch: '+' takes a number or an interval, not ({sql_name(bound.type)})", node)
 
 
 def like(binder: ExpressionBinder, node: exp.Like) -> Expression:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from penstock.cql.settings import AUTO_DISORDER
@@ -33,6 +32,7 @@ from penstock.cql.syntax.nodes import (
     TableDefinition,
     ViewDefinition,
 )
+from penstock.cql.syntax.precedence import PrecedenceParser
 from penstock.schema import SQL_TYPES
 
 DEFINED = ("STREAM", "RELATION", "TABLE", "VIEW", "SINK")
@@ -45,7 +45,7 @@ INSPECTIONS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 FILE_FORMATS = ("PARQUET", "JSON", "CSV")
 
 
-class DDLParser(SparkParser):
+class DDLParser(PrecedenceParser):
     """Spark's parser with lengths of time and definitions."""
 
     # numbers and lengths of time

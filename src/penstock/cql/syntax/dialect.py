@@ -32,7 +32,6 @@ from penstock.cql.syntax.nodes import (
     RelationToStream,
     StreamsWindow,
     StreamWindow,
-    Unsigned,
     WindowClause,
     WithinClause,
 )
@@ -271,12 +270,6 @@ class CQLParser(PipelineParser):
         if confident and level is None:
             raise error("CONFIDENCE takes a number", self._prev, "write e.g. CONFIDENCE 0.95")
         return self.expression(GoalClause(kind="sample", this=scheme, confidence=level), start)
-
-    def _parse_term(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """A sum. After ``>>`` it may begin with one more ``>``, since sqlglot does not know ``>>>``."""
-        shifted = self._prev and self._prev.token_type == TokenType.GT and self._match(TokenType.GT)
-        term = super()._parse_term(*args, **kwargs)
-        return self.expression(Unsigned(this=term)) if shifted else term
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
         if self._curr and self._curr.token_type == TokenType.L_BRACE:

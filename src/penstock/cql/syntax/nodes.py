@@ -34,6 +34,10 @@ class Unsigned(exp.Expression, exp.Func):
     """What stands right of ``>>>``: the right side of a right shift that moves zeros in."""
 
 
+class Positive(exp.Expression, exp.Func):
+    """``+ x``."""
+
+
 class WindowClause(exp.Expression):
     """The windows between streams that stand after FROM: ``expressions`` are :class:`StreamsWindow` s."""
 

@@ -76,10 +76,10 @@ def _value(sums: np.ndarray, count: int, specials: int, kind: int) -> float:
 @njit
 def co_moments(
     bounds: Int64s, groups: Int64s, sign: np.ndarray, valid: Bools, xs: np.ndarray, ys: np.ndarray,
-    counts: Int64s, specials: Int64s, sums: np.ndarray, kind: int,
-) -> tuple[np.ndarray, Int64s]:  # fmt: skip
-    """Values and counts before and after each segment."""
-    shown, held = np.zeros((len(groups), 2)), np.zeros((len(groups), 2), np.int64)
+    counts: Int64s, specials: Int64s, sums: np.ndarray, kind: int, least: int,
+) -> tuple[np.ndarray, Bools]:  # fmt: skip
+    """Values before and after each segment, and which are known: of ``least`` pairs, none of them 0 / 0."""
+    shown, known = np.zeros((len(groups), 2)), np.zeros((len(groups), 2), np.bool_)
     for s in range(len(groups)):
         g = groups[s]
         for after in range(2):
@@ -87,10 +87,10 @@ def co_moments(
                 for i in range(bounds[s], bounds[s + 1]):
                     if valid[i] and sign[i] != 0:
                         _take(xs[i], ys[i], sign[i], g, counts, specials, sums)
-            held[s, after] = counts[g]
-            if counts[g] > 0:
+            if counts[g] >= least:
                 shown[s, after] = _value(sums[g], counts[g], specials[g], kind)
-    return shown, held
+                known[s, after] = specials[g] > 0 or not np.isnan(shown[s, after])
+    return shown, known
 
 
 @njit

@@ -33,8 +33,9 @@ class CovarPop(Accumulator):
         valid = validity(columns[0]) & validity(columns[1])
         xs, ys = (np.asarray(c.fill_null(0.0)) for c in columns)
         place = (segments.bounds, segments.groups, segments.sign, valid, xs, ys)
-        shown, held = kernel.co_moments(*place, self._counts, self._specials, self._sums, self._kind)
-        before, after = (masked(shown[:, n], held[:, n] >= self._least, self.result) for n in range(2))
+        state = (self._counts, self._specials, self._sums)
+        shown, known = kernel.co_moments(*place, *state, self._kind, self._least)
+        before, after = (masked(shown[:, n], known[:, n], self.result) for n in range(2))
         return before, after
 
     def keep(self, groups: Int64s) -> None:
