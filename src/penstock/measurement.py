@@ -85,6 +85,8 @@ class Property(StrEnum):
     STEP_SECONDS = "step_seconds", "seconds", "The engine's part of the last batch"
     REPLAYED_STEPS = "replayed_steps", "steps", "Steps replayed when the engine was last built"
     REBUILD_SECONDS = "rebuild_seconds", "seconds", "Time that building the engine took"
+    STEPS_AGAIN = "steps_again", "steps", "Steps asked for a second time, and answered from memory"
+    LAST_STEP_BYTES = "last_step_bytes", "bytes", "Bytes of the last step's answers that are kept in memory"
     PID = "pid", "", "The engine's process, on its machine", "the machine's name"
     LOG_BYTES = "log_bytes", "bytes", "Bytes of the partition's log in the checkpoint that a rebuild replays"
     SNAPSHOT_BYTES = "snapshot_bytes", "bytes", "Bytes of the snapshot in the checkpoint that a rebuild loads"

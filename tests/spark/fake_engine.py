@@ -62,18 +62,18 @@ class CountingEngine:
     def measure(self) -> Iterator[Reading]:
         return under("engine", Kind.ENGINE, [Reading(Property.ROWS, sum(self.recent))])
 
-    def state_bytes(self) -> int:
-        return 0
-
     def tables(self) -> bytes:
         return b""
 
     def tables_version(self) -> int | None:
         return None
 
-    def snapshot(self, whole: bool) -> Snapshot:
+    def snapshot(self, whole: bool, most: int | None = None) -> Snapshot:
+        data = pickle.dumps({**vars(self), "recent": []})
+        if most is not None and len(data) > most:
+            return Snapshot(self.steps, self.steps, b"", len(data))
         self.recent = []
-        return Snapshot(self.steps, self.steps, pickle.dumps(vars(self)))
+        return Snapshot(self.steps, self.steps, data, len(data))
 
     def restore(self, snapshot: bytes) -> None:
         vars(self).update(pickle.loads(snapshot))

@@ -28,7 +28,10 @@ class FakeStore:
         self.entries[key] = value
 
     def removeKey(self, key: Any) -> None:
-        del self.entries[key]
+        self.entries.pop(key, None)
+
+    def keys(self) -> list[Any]:
+        return list(self.entries)
 
     def steps(self) -> list[tuple[int, int]]:
         """The keys but that of the control."""

@@ -29,8 +29,9 @@ from penstock.spark.relay import state_log, visit
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.state_log import StateLog
 from penstock.spark.relay.visit import Visit
-from penstock.spark.resident import connection
+from penstock.spark.resident import connection, last_step
 from penstock.spark.resident.directory import EngineId, Process, ResidentDirectory, new_plan
+from penstock.spark.resident.last_step import LastStep
 from penstock.spark.resident.program import Program
 from penstock.spark.wire.protocol import Kind, Message, send
 from penstock.spark.wire.record import Envelope, Record
@@ -117,7 +118,7 @@ def relayed(
 
 def engine_pid(place: ResidentDirectory, order: EngineId = ORDER) -> int:
     with connection.connect(place, order) as sock:
-        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
+        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "base": "", "record": "", "watch": ()})
     return int(hello.head["pid"])
 
 
@@ -244,6 +245,81 @@ def test_an_attempt_that_failed_after_its_step_leaves_no_trace(place: ResidentDi
     assert step(store, 3, 4) == [2, 3]
 
 
+def test_the_same_step_again_is_answered_and_not_replayed(
+    place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``batch.isEmpty()`` and then the write do: two tasks take the step, and the second one counts."""
+    monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 1000)
+    store = FakeStore()
+    for n in range(8):
+        first = relayed_only(store, n)
+        written = dict(store.entries)
+        store.rollback()
+        again = relayed_only(store, n)
+        assert bytes(again.body) == bytes(first.body) and store.entries == written
+        store.commit()
+    assert any(step < 0 for step, _ in store.steps())
+    found = measured(decode(relayed_only(store, 8).head["measured"]))
+    assert (found.value(Property.STEPS_AGAIN), found.value(Property.REPLAYED_STEPS)) == (8, 0)
+    assert found.value(Property.LAST_STEP_BYTES) > 0
+
+
+def relayed_only(store: FakeStore, *keys: int) -> Message:
+    """What comes back from one step that is not committed."""
+    return Visit(StateLog(store, QUERY), program(fake_engine.hoarding), ORDER).step(record(*keys))
+
+
+def test_another_step_at_the_same_version_is_taken(place: ResidentDirectory) -> None:
+    store = FakeStore()
+    step(store, 1)
+    for keys in [(2,), (3, 4), (3, 4), (5,)]:
+        assert Visit(StateLog(store, QUERY), program(), ORDER).step(record(*keys)).body
+        store.rollback()
+    other = FakeStore()
+    step(other, 7)  # of the same version, with other rows before
+    assert step(other, 5) == [2]
+
+
+def test_large_answers_of_the_last_step_are_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last_step, "LAST_STEP_BYTES", 100)
+    last = LastStep(3, "base", "record")
+    assert [bytes(part) for part in last.keep([b"x" * 60, b"y" * 40])] == [b"x" * 60, b"y" * 40]
+    assert [bytes(part) for part in last.keep([b"z" * 60, b"u" * 40])] == [b"z" * 60 + b"u" * 40]
+    assert last.in_memory == 100
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    head = {"version": 3, "base": "base", "record": "record"}
+    last.note((Kind.RESULT, {}, ()))
+    assert last.is_of(head)
+    monkeypatch.setattr(last_step.tempfile, "TemporaryFile", full)
+    assert last.keep([b"v"]) == [b"v"] and not last.is_of(head)
+
+
+def test_a_damaged_log_is_repaired_from_what_is_left(
+    place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control is of an attempt that took no snapshot, or took one that the other attempt did not."""
+    monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 2000)
+    lasting, other = FakeStore(), FakeStore()
+    for n in range(12):
+        step(lasting, n, build=fake_engine.hoarding)
+        monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 1 << 30)
+        step(other, n, build=fake_engine.hoarding)
+        monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 2000)
+    control = state_log._CONTROL
+    assert any(step < 0 for step, _ in lasting.steps()) and len(other.steps()) == 12
+    lasting.entries[control], other.entries[control] = other.entries[control], lasting.entries[control]
+    for store in (lasting, other):
+        store.commit()
+        os.kill(engine_pid(place), signal.SIGKILL)
+        for n in range(12, 15):
+            assert step(store, n, build=fake_engine.hoarding) == [n + 1]
+        os.kill(engine_pid(place), signal.SIGKILL)
+        assert step(store, 15, build=fake_engine.hoarding) == [16]
+
+
 def test_a_snapshot_bounds_the_log(place: ResidentDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 2000)
     store = FakeStore()
@@ -319,7 +395,7 @@ def test_an_engine_ends_with_the_daemon_of_its_relay(place: ResidentDirectory) -
 def test_an_idle_engine_and_its_host_go(fresh: Any) -> None:
     place, _ = fresh
     with connection.connect(place, ORDER, idle_seconds=0.2) as sock:
-        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "watch": ()})
+        hello = connection.ask(sock, Kind.HELLO, {"version": 0, "base": "", "record": "", "watch": ()})
     engine = Process.of(hello.head["pid"])
     until(lambda: not engine.alive)
     until(lambda: not place.path.exists())

@@ -26,7 +26,7 @@ def take_step(store: FakeStore, data: bytes, needs_from: int) -> StateLog:
 def test_a_new_log_is_at_version_zero() -> None:
     log = StateLog(FakeStore(), QUERY)
     assert log.control.version == 0
-    assert log.base() == (0, b"", b"")
+    assert log.base() == (0, b"", b"", 0)
     assert list(log.entries()) == []
 
 
@@ -64,14 +64,15 @@ def test_a_snapshot_replaces_the_log_and_goes_when_it_is_no_longer_needed(
     monkeypatch.setattr(state_log, "SNAPSHOT_LOG_BYTES", 100)
     store = FakeStore()
     log = take_step(store, b"x" * 101, 0)
-    assert log.wanted_snapshot(0, 1, 0) == "partial"
-    assert log.wanted_snapshot(0, 0, 0) == "whole"
-    assert log.wanted_snapshot(0, 0, 60) is None
-    assert log.wanted_snapshot(1, 1, 0) is None
+    assert log.wanted_snapshot(0, 1) == (False, 50)
+    assert log.wanted_snapshot(0, 0) == (True, 50)
+    assert log.wanted_snapshot(1, 1) is None
+    log.note_state(60, 1)
+    assert log.wanted_snapshot(0, 0) is None
     log.put_snapshot(memoryview(b"state"), 50, 1)
     assert store.steps() == [(-2, 0)]
     after = take_step(store, b"y", 1)
-    assert after.base() == (1, b"", b"state")
+    assert after.base() == (1, b"", b"state", 50)
     assert [e.step for e in after.entries()] == [1]
     take_step(store, b"z", 2)
     assert StateLog(store, QUERY).base()[:2] == (2, b"header 2")
@@ -86,7 +87,7 @@ def test_a_snapshot_keeps_the_steps_that_operators_beside_it_need() -> None:
     log.put_snapshot(memoryview(b"state"), 50, 2)
     assert store.steps() == [(-5, 0), (2, 0), (3, 0)]
     after = take_step(store, b"y", 2)
-    assert after.base() == (2, b"", b"state")
+    assert after.base() == (2, b"", b"state", 50)
     assert [e.step for e in after.entries()] == [2, 3, 4]
     later = take_step(store, b"z" * 10, 2)
     later.put_snapshot(memoryview(b"newer"), 50, 5)
@@ -97,8 +98,10 @@ def test_the_log_follows_the_size_of_the_state() -> None:
     store, state, needs_from = FakeStore(), 3 << 20, 0
     for _ in range(60):
         log = take_step(store, b"x" * (1 << 20), needs_from)
-        wanted = log.wanted_snapshot(log.control.needs_from, log.control.version, state)
+        wanted = log.wanted_snapshot(log.control.needs_from, log.control.version)
         if wanted is not None:
+            log.note_state(state, log.control.version)
+        if wanted is not None and wanted.most >= state:
             log.put_snapshot(memoryview(bytes(state)), state, log.control.version)
             needs_from = log.control.needs_from
         kept = sum(len(row[0]) for row in store.entries.values())
@@ -136,7 +139,7 @@ def flipped(data: bytes) -> bytes:
     [
         (lambda data: data[:-1], "entry 0 of the log has 300000 of 300001 bytes"),
         (flipped, "entry 0 of the log has a wrong checksum"),
-        (lambda data: None, "entry 0 of the log has 262144 of 300001 bytes"),
+        (lambda data: None, "entry 0 of the log has 262112 of 300001 bytes"),
     ],
 )
 def test_a_damaged_entry_is_told(damage: Any, message: str) -> None:
@@ -151,7 +154,7 @@ def test_a_damaged_entry_is_told(damage: Any, message: str) -> None:
 def test_a_damaged_snapshot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50, 1)
-    store.entries[(-2, 0)] = (b"stale",)
+    store.entries[(-2, 0)] = (flipped(store.entries[(-2, 0)][0]),)
     with pytest.raises(EngineError, match="entry -2 of the log has a wrong checksum"):
         StateLog(store, QUERY).base()
 
@@ -190,4 +193,4 @@ def test_a_snapshot_of_another_version_with_the_same_log_is_read() -> None:
     store = FakeStore()
     take_step(store, b"x", 0).put_snapshot(memoryview(b"state"), 50, 1)
     rewritten(store, b'"penstock": "0.1.0"', b'"penstock": "0.1.1"')
-    assert StateLog(store, QUERY).base() == (1, b"", memoryview(b"state"))
+    assert StateLog(store, QUERY).base() == (1, b"", memoryview(b"state"), 50)

@@ -212,9 +212,9 @@ class Engine:
             progress = Progress.of(header["progress"][key])
             group.begin_at(progress, self._commands, self._scheduler, self.queries.tables)
 
-    def snapshot(self, whole: bool = True) -> Snapshot:
+    def snapshot(self, whole: bool = True, most: int | None = None) -> Snapshot:
         """The state of the operators that cannot be replayed, or of all operators: then no step before it is
-        needed.
+        needed. If it has more than ``most`` bytes, only its size: rebuilds go on without it.
         """
         version = self._steps.taken
         start = version if whole else self._steps.replay_from(self._horizons()[1])
@@ -224,11 +224,11 @@ class Engine:
         whole = start == version
         graphs = [g.graph for g in self.groups.values()]
         saved = {e for g in graphs for e in (g.entities if whole else g.unreplayable())}
-        before = self._before(start)
+        before, tops = self._before(start), self._steps.tops_before(start)
         state = {
             "format": SNAPSHOT_FORMAT,
             "version": version,
-            "tops": self._steps.rest_on_snapshot(start),
+            "tops": tops,
             "header": self._header_at(start),
             "tables": dict(before.tables),
             "plans": before.registry.plans(),
@@ -238,7 +238,11 @@ class Engine:
             "operators": [[i, e.node.name, e.operator] for i, e in enumerate(self.entities) if e in saved],
             "plan": [e.node.name for e in self.entities],
         }
-        return Snapshot(version, start, encode(state))
+        data = encode(state)
+        if most is not None and len(data) > most:
+            return Snapshot(version, start, b"", len(data))
+        self._steps.rest_on_snapshot(start, tops)
+        return Snapshot(version, start, data, len(data))
 
     def restore(self, snapshot: bytes) -> None:
         """Prepare a new engine to replay the steps from the snapshot's ``start`` on."""

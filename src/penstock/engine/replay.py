@@ -92,16 +92,15 @@ class Steps:
         """Whether all steps from ``start`` on had these queries."""
         return all(s.registry.queries == registry.queries for n, s in self._kept.items() if n >= start)
 
-    def rest_on_snapshot(self, start: int) -> Tops:
-        """A snapshot is taken now: of the steps before it, those from ``start`` on are still replayed.
-
-        Returns the tops of the others.
-        """
+    def tops_before(self, start: int) -> Tops:
+        """Those of the steps that no rebuild replays after a snapshot that needs those from ``start`` on."""
         gone = [s.tops for n, s in self._kept.items() if n < start]
-        tops = _latest([*([self._base.tops] if self._base else []), *gone])
+        return _latest([*([self._base.tops] if self._base else []), *gone])
+
+    def rest_on_snapshot(self, start: int, tops: Tops) -> None:
+        """Such a snapshot is taken; ``tops``: those of the other steps."""
         self.restore(self.taken, start, tops)
         self._kept = {n: s for n, s in self._kept.items() if n >= start}
-        return tops
 
     def restore(self, version: int, start: int, tops: Tops) -> None:
         """A snapshot of ``version`` is what a rebuild starts from, with the steps from ``start`` on."""

@@ -182,9 +182,11 @@ class StepOutput:
 class Snapshot:
     """The state of an engine at ``version``; a rebuild from it replays the steps from ``start`` on.
 
-    It is needed as long as ``StepOutput.needs_from`` is at most its version.
+    It is needed as long as ``StepOutput.needs_from`` is at most its version. ``size``: the bytes of its data,
+    which is left out if there are more than were asked for.
     """
 
     version: int
     start: int
     data: bytes
+    size: int

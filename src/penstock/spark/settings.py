@@ -72,6 +72,8 @@ SHOWN_PLAN_LINES = 2
 
 # Resident
 
+LAST_STEP_BYTES = 8 << 20
+"""Bytes of the last step's answers that an engine keeps in memory, to give them again; more are in a file."""
 ENGINE_IDLE_S = 300.0
 """Seconds without a call after which an engine ends."""
 HOST_START_S = 120.0

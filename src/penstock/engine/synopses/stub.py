@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Int64s
 from penstock.engine.kernels import probing
 from penstock.engine.kernels.probing import View
-from penstock.engine.snapshot import Stateful
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.invalidation import Invalidation
 from penstock.engine.synopses.store import KeyOf, Store
 
@@ -51,6 +51,10 @@ class Stub(Stateful):
         """When rows are to be freed, if it probes."""
         store.keep(self.columns.values())
         store.stubs.append(self)
+
+    def state(self) -> dict[str, State]:
+        """The steps count from those of the reader that has taken least: only differences matter."""
+        return {**super().state(), "steps": self.steps - min(s.steps for s in self.store.stubs)}
 
     def read(self, rows: Int64s) -> None:
         """Read the rows that a step brought. The store may have later ones, of slices yet to come."""

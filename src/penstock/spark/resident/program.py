@@ -31,17 +31,16 @@ class EngineLike(Protocol):
     def step(self, arrivals: Sequence[Arrival], commands: Sequence[Command] = ()) -> StepOutput:
         """Take one step."""
 
-    def snapshot(self, whole: bool) -> Snapshot:
-        """The whole state, or that of the operators that depend on all of their input."""
+    def snapshot(self, whole: bool, most: int | None = None) -> Snapshot:
+        """The whole state, or that of the operators that depend on all of their input; only its size if it
+        has more than ``most`` bytes.
+        """
 
     def restore(self, snapshot: bytes) -> None:
         """Make a new engine ready to replay the steps from the snapshot's ``start`` on."""
 
     def measure(self) -> Iterable[Reading]:
         """What its entities publish."""
-
-    def state_bytes(self) -> int:
-        """Bytes of state."""
 
     def header(self) -> bytes:
         """What a replay of the steps from ``needs_from`` on must know besides the arrivals."""

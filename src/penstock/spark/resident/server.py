@@ -2,8 +2,9 @@
 
 It serves one relay at a time; a second attempt at the same partition waits until the first has closed its
 connection. ``version`` is the number of steps its state contains, None
-while the state is not valid: before the first BUILD, and from the start of a step until it has succeeded. A
-relay with another version rebuilds it.
+while the state is not valid: before the first BUILD, and from the start of a step until it has succeeded;
+``digest`` is that of their records. A relay with another version or digest rebuilds it, but for one that asks
+for the last step again: it gets the answers of that step (:mod:`penstock.spark.resident.last_step`).
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from penstock.errors import EngineError, PenstockError
 from penstock.measurement import Kind as EntityKind
 from penstock.measurement import Property, Reading, encode, under
 from penstock.spark.resident.directory import EngineId, Process, too_large
+from penstock.spark.resident.last_step import LastStep
 from penstock.spark.resident.program import EngineLike, Program
 from penstock.spark.settings import LIVENESS_POLL_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
-from penstock.spark.wire.record import Record
+from penstock.spark.wire.record import SNAPSHOT_TAKEN, Record, chained
 
 _CODEC = "zstd"
+
+Reply = tuple[Kind, Any, Sequence[Any]]
 
 
 class Watchdog(threading.Thread):
@@ -89,12 +93,15 @@ class ResidentEngine:
     def __init__(self, engine_id: EngineId) -> None:
         self.engine_id = engine_id
         self.version: int | None = None
+        self.digest = ""
+        self.last: LastStep | None = None
+        self.steps_again = 0
         self.program: Program | None = None
         self.engine: EngineLike | None = None
         self.replayed = 0
         self.rebuild_began = self.rebuild_ended = 0.0
 
-    def answer(self, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
+    def answer(self, message: Message) -> Reply | None:
         """Handle a message and return the reply, if there is one. After a failure there is no version."""
         handle = {
             Kind.HELLO: self._hello,
@@ -106,12 +113,18 @@ class ResidentEngine:
         }[message.kind]
         return handle(message)
 
-    def _hello(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
-        return Kind.HELLO, {"version": self.version, "pid": os.getpid()}, ()
+    def _hello(self, message: Message) -> Reply:
+        """Head: a version with the digest of the records before it, and the record of the step to take."""
+        again = self.last is not None and self.last.is_of(message.head)
+        return (
+            Kind.HELLO,
+            {"version": self.version, "digest": self.digest, "again": again, "pid": os.getpid()},
+            (),
+        )
 
     def _build(self, message: Message) -> None:
         """Head: the pickled program, the version to start at, the header (not with a snapshot)."""
-        self.version = None
+        self.version = self.last = None
         self.replayed, self.rebuild_began = 0, time.perf_counter()
         head = message.head
         self.program = pickle.loads(head["program"])
@@ -128,26 +141,32 @@ class ResidentEngine:
         self.replayed += 1
         self.rebuild_ended = time.perf_counter()
 
-    def _step(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
+    def _step(self, message: Message) -> Reply:
+        if self.last is not None and self.last.is_of(message.head):
+            self.steps_again += 1
+            return self.last.answer(Kind.RESULT)
         started = time.perf_counter()
+        self.last = None
         output = self._advance(message.head["version"], message.body)
         assert self.engine is not None and self.program is not None
+        self.digest = chained(message.head["base"], message.head["record"])
         if self.program.late is not None:
             own = f"s{self.engine_id.stage}p{self.engine_id.partition}"
             step = f"{message.head['query']}-{own}v{message.head['version']}"
             self.program.late.write(output.only.late, step)
         places, parts = self.program.destination(output, self.engine_id.partition)
+        self.last = LastStep.of(message.head)
+        kept = self.last.keep(parts)
         seconds = time.perf_counter() - started
         head = {
             "needs_from": output.needs_from,
             "replay_from": output.replay_from,
             "header": self.engine.header(),
-            "state_bytes": self.engine.state_bytes(),
             "tables": self.engine.tables_version(),
             "measured": encode([*self.engine.measure(), *self._measure(seconds)]),
             "places": places,
         }
-        return Kind.RESULT, head, parts
+        return self.last.note((Kind.RESULT, head, kept))
 
     def _advance(self, version: int, body: memoryview) -> StepOutput:
         if version != self.version or self.engine is None or self.program is None:
@@ -158,25 +177,35 @@ class ResidentEngine:
         self.version = version + 1
         return output
 
-    def _tables(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
-        assert self.engine is not None
-        return Kind.TABLES, {}, [memoryview(self.engine.tables())]
+    def _tables(self, message: Message) -> Reply:
+        assert self.engine is not None and self.last is not None
+        if self.last.has(Kind.TABLES):
+            return self.last.answer(Kind.TABLES)
+        return self.last.note((Kind.TABLES, {}, self.last.keep([memoryview(self.engine.tables())])))
 
-    def _snapshot(self, message: Message) -> tuple[Kind, Any, Sequence[Any]]:
-        assert self.engine is not None
-        taken = self.engine.snapshot(message.head["whole"])
-        packed = pa.compress(taken.data, _CODEC)
-        return Kind.SNAPSHOT, {"size": len(taken.data), "start": taken.start}, [memoryview(packed)]
+    def _snapshot(self, message: Message) -> Reply:
+        """Head: whether of the whole state, and the most bytes; of a larger one only the size returns."""
+        assert self.engine is not None and self.last is not None
+        if self.last.has(Kind.SNAPSHOT):
+            return self.last.answer(Kind.SNAPSHOT)
+        taken = self.engine.snapshot(message.head["whole"], message.head["most"])
+        if taken.data:
+            self.digest = chained(self.digest, SNAPSHOT_TAKEN)
+        packed = [memoryview(pa.compress(taken.data, _CODEC))] if taken.data else []
+        head = {"size": taken.size, "start": taken.start}
+        return self.last.note((Kind.SNAPSHOT, head, self.last.keep(packed)))
 
     def too_large(self) -> PenstockError:
         """The error for an engine that the machine has no memory for; its state is dropped."""
-        self.engine = self.version = None
+        self.engine = self.version = self.last = None
         return too_large(self.engine_id)
 
     def _measure(self, seconds: float) -> Iterator[Reading]:
         own = [
             Reading(Property.STEP_SECONDS, seconds),
             Reading(Property.REPLAYED_STEPS, self.replayed),
+            Reading(Property.STEPS_AGAIN, self.steps_again),
+            Reading(Property.LAST_STEP_BYTES, 0 if self.last is None else self.last.in_memory),
             Reading(Property.REBUILD_SECONDS, self.rebuild_ended - self.rebuild_began),
             Reading(Property.PID, os.getpid(), socket.gethostname()),
             Reading(Property.LATE_ROWS_KEPT, self.program is not None and self.program.late is not None),
@@ -210,7 +239,7 @@ def _converse(connection: socket.socket, engine: ResidentEngine, watchdog: Watch
         return
 
 
-def _attempt(engine: ResidentEngine, message: Message) -> tuple[Kind, Any, Sequence[Any]] | None:
+def _attempt(engine: ResidentEngine, message: Message) -> Reply | None:
     try:
         return engine.answer(message)
     except MemoryError:

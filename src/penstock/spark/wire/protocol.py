@@ -28,7 +28,8 @@ class Kind(IntEnum):
     """The kind of a message."""
 
     HELLO = 1
-    """Relay: the version the state store holds. Engine: the version it holds, or None."""
+    """Relay: the version the state store holds, the digest of the records before it, and the next step's.
+    Engine: the version it holds, or None, with its digest, and whether that step is the last it took."""
     BUILD = 2
     """Start afresh: the program in the head, a snapshot in the body or nothing."""
     REPLAY = 3
@@ -37,7 +38,8 @@ class Kind(IntEnum):
     """A new step. Answered by RESULT."""
     RESULT = 5
     SNAPSHOT = 6
-    """Asks for the engine's whole state; answered by the same kind with it as the body."""
+    """Asks for the engine's state, if it has at most so many bytes; answered by the same kind with its size,
+    and with it as the body."""
     FAILED = 7
     """The engine's answer when something went wrong: the error's kind, its sentence, its traceback."""
     START = 8

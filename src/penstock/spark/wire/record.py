@@ -11,6 +11,7 @@ bytes of its blob].
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Iterable
@@ -92,6 +93,23 @@ class Record:
         if start != len(view):
             raise EngineError("a logged step is truncated")
         return Record(tuple(items), tuple(Command(*c) for c in head["commands"]))
+
+
+SNAPSHOT_TAKEN = "snapshot"
+"""In place of a record's digest: a snapshot was taken after the step."""
+
+
+def digest_of(parts: Iterable[Bytes]) -> str:
+    """The digest of a record's bytes."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def chained(digest: str, record: str) -> str:
+    """The digest of all records: of those before by their digest, and of one more by its own."""
+    return digest_of([(digest + record).encode()])
 
 
 def binary_column(blobs: list[pa.Buffer]) -> pa.Array:
