@@ -135,3 +135,17 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="results cannot be written in .*file.*make room there"):
         Results(str(tmp_path / "file" / "below")).write(0, [b""])
+
+
+def test_the_reader_of_a_dropped_query_stops_where_its_successor_begins(results: Results) -> None:
+    published(results, 0, old=(1,))
+    pieces = placed(results.write(1, [b""]), [("new", 1, 0)])
+    assert results.publish(1, pieces, commands=2, ended=["old"]).ended == {"old": 1}
+    published(results, 2, new=(2,))
+    own = reader(results, "old")
+    own.advanced -= RESULTS_IDLE_S
+    assert own.latestOffset({"batch": 0}, ALL) == {"batch": 1} == own.latestOffset({"batch": 1}, ALL)
+    assert reader(results, "new").latestOffset({"batch": 1}, ALL) == {"batch": 3}
+    results.retire(older_than=float("inf"))
+    assert own.latestOffset({"batch": 1}, ALL) == {"batch": 1}, "it has read all: nothing is gone for it"
+    assert results.published().ended == {"old": 1}

@@ -45,16 +45,22 @@ def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> bool:
 
 def check_unused(place: Directory, running: Iterable[StreamingQuery]) -> None:
     """Reject the checkpoint of a running query, which Spark would stop without a word."""
-    try:
-        owner = json.loads(place.read("metadata") or "{}").get("id")
-    except ValueError:
-        return
+    owner = query_id(place)
     for query in running:
         if str(query.id) == owner:
             raise CatalogError(
                 f"the checkpoint is in use by the running query {query.name or owner!r}; stop it first, or "
                 "use another checkpoint"
             )
+
+
+def query_id(place: Directory) -> str | None:
+    """Spark's id of the query that a checkpoint is of; None if none was started with it."""
+    try:
+        found: dict[str, str] = json.loads(place.read("metadata") or "{}")
+    except ValueError:
+        return None
+    return found.get("id")
 
 
 def _encode(query: Sequence[Fingerprint]) -> str:

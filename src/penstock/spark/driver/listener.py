@@ -18,8 +18,10 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock import sysstream
+from penstock.errors import CatalogError
 from penstock.measurement import Measurements
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.outputs import own_output
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.sysstream import Publishers
 from penstock.spark.resident import connection
@@ -68,15 +70,20 @@ class EndEngines(StreamingQueryListener):
         self._shared.rebalance()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Record the run; its engines start when they are needed.
+        """Record the run, whose engines start when they are needed, and whose its output is.
 
-        Spark calls this before the run's first batch. It tells of the end of the run before at any time.
+        Spark calls this before the run's first batch, and waits for it. It tells of the end of the run before
+        at any time.
         """
         self.runs[str(event.runId)] = str(event.id)
         with self._registry.lock:
             self._registry.begin(str(event.id), str(event.runId))
             connection.admit_query(self._root, str(event.id))
         streams: Any = self._spark._jsparkSession.streams()
+        try:
+            own_output(self._spark, streams.get(str(event.id)))
+        except CatalogError as error:
+            _log.error("query %s cannot be started: %s", event.name or event.id, error)
         self.publishers.started(str(event.runId), lambda: streams.get(str(event.id)))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:

@@ -42,12 +42,13 @@ from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprin
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.dataframe import shown_schema, ticks_at_end
 from penstock.spark.driver.failures import told_by_spark
-from penstock.spark.driver.insert import trigger_options, writer
+from penstock.spark.driver.insert import trigger_options
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.pipeline_sinks import PipelineSinks
 from penstock.spark.driver.pipeline_tables import PipelineTables
 from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.registrations import DROP, REGISTER, Layout, Registration, Registrations, Split
-from penstock.spark.driver.sinks import Sink, Sinks
+from penstock.spark.driver.sinks import Sink
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.relay.processor import Finish, Relay
@@ -83,7 +84,7 @@ class PipelineQuery:
     @property
     def sink(self) -> str:
         """What has become of its sink: ``running``, ``ended``, or why it failed; empty if it has none."""
-        return self.pipeline._sinks.state(self.id)
+        return self.pipeline._sinks.running.state(self.id)
 
     @property
     def results(self) -> DataFrame:
@@ -128,12 +129,11 @@ class Pipeline:
     ) -> None:
         self.name = name
         self._spark, self._streams, self._partitions, self._split = spark, tuple(streams), partitions, split
-        self._keep, self._bind, self._settings, self._sink = keep, bind, settings, sink
+        self._keep, self._bind, self._settings = keep, bind, settings
         self._one_clock, self._stages, self._columns = one_clock, stages, columns
         self._checkpoint = _absolute(checkpoint)
         self._directory = Directory(spark, self._checkpoint)
         self.results = Results(f"{self._checkpoint}/results")
-        self._sinks = Sinks(spark, f"{self._checkpoint}/sinks")
         self._waiting: dict[str, _Waiting] = {}
         self._admitted: dict[str, Admitted] = {}
         self._query: StreamingQuery | None = None
@@ -143,6 +143,7 @@ class Pipeline:
         if self._plan is None:
             self._planned()  # a split that cannot be is refused here
         self._queries = Registrations(commands.stored(self._directory))
+        self._sinks = PipelineSinks(spark, self._checkpoint, self.results, self._registered, sink, settings)
 
     def _resumed(self) -> PipelinePlan | None:
         """The plan that the checkpoint was started with; None if it is new."""
@@ -177,8 +178,7 @@ class Pipeline:
         """
         with self._lock:
             known = self._find(name)
-            if isinstance(sink, str):
-                self._sink(sink)
+            self._sinks.check(name, sink)
             if known is None or not known.stands:
                 known = self._add(name, text, sink if isinstance(sink, str) else "", history)
             elif _words(known.text) != _words(text):
@@ -187,18 +187,11 @@ class Pipeline:
                     f"drop it first, or choose another name"
                 )
             if sink is not None:
-                self._write(known, sink)
+                self._sinks.give(known, sink)
                 if self._runs:
-                    self._sinks.start()
+                    self._sinks.add(known)
+                    self._sinks.running.start()
             return self._shown(known)
-
-    def _write(self, r: Registration, sink: Sink | str) -> None:
-        """Let a sink write the results of a query from the next start on."""
-        if isinstance(sink, str):
-            to = self._sink(sink)
-            self._sinks.add(self._results(r), lambda df: writer(df, to, self._settings()), to.checkpoint)
-        else:
-            self._sinks.add(self._results(r), sink)
 
     def _add(self, name: str, text: str, sink: str, history: bool) -> Registration:
         query = self._bind(text)
@@ -243,7 +236,7 @@ class Pipeline:
                 self._tables.drop([known.id])
                 self._command(DROP, {"query": known.name})
             if not self._runs:
-                self._sinks.end([known.id])
+                self._sinks.running.forget(known.id)
 
     def _command(self, kind: str, payload: dict[str, Any]) -> None:
         if self._runs:
@@ -321,16 +314,14 @@ class Pipeline:
             for name, waiting in list(self._waiting.items()):
                 self._send(waiting.registration, admit(self._plan, name, waiting.query, self._settings()))
                 del self._waiting[name]
-            for r in self._queries.standing():
-                if r.sink and r.id not in self._sinks:
-                    self._write(r, r.sink)
+            self._sinks.resume()
             given = self._settings().trigger if trigger is None else trigger
             own: Any = self._frame(self._plan).writeStream.queryName(self.name)
             own = own.trigger(**(trigger_options(given) if isinstance(given, str) else given))
             own = own.foreachBatch(self._publish).option("checkpointLocation", self._checkpoint)
             self._query = own.start()
             self._tables.start(self._queries.standing(), commands.of(self._query))
-            self._sinks.start()
+            self._sinks.started()
         return self
 
     def _fix(self) -> PipelinePlan:
@@ -385,14 +376,12 @@ class Pipeline:
                     "restore the checkpoint from a copy, or use a new one"
                 )
             shown = {running[n].id: pieces for n, pieces in found.items() if n not in failed}
-            self.results.publish(batch, shown, applied)
+            dropped = [r.id for r in self._queries.dropped(before.commands, applied)]
+            self.results.publish(batch, shown, applied, dropped)
             for name, reason in failed.items():
                 self._failed(running[name], reason)
-            now, then = (
-                {r.id for r in own.values()} for own in (running, self._queries.as_of(before.commands))
-            )
-            self._tables.taken_in(now)
-            self._sinks.end(then - now)
+            self._tables.taken_in({r.id for r in running.values()})
+            self._sinks.running.ended(dropped)
         self.results.retire(time.time() - self._keep)
 
     def _failed(self, query: Registration, reason: str) -> None:
@@ -406,7 +395,7 @@ class Pipeline:
         """Stop the pipeline and its sinks; ``start`` resumes both where they were."""
         if self._query is not None:
             self._query.stop()
-        self._sinks.stop()
+        self._sinks.running.stop()
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end, as of a Spark query; then the sinks write what is published, and end."""
@@ -414,12 +403,12 @@ class Pipeline:
             return self._running().awaitTermination(timeout)
         finally:
             if not self._runs:
-                self._sinks.finish()
+                self._sinks.running.finish()
 
     def process_all_available(self) -> None:
         """Wait until all rows that there are now have been processed, and sinks have written the results."""
         self._running().processAllAvailable()
-        self._sinks.process_all_available()
+        self._sinks.running.process_all_available()
 
     @property
     def isActive(self) -> bool:
@@ -458,13 +447,16 @@ class Pipeline:
         named = ", ".join([r.name for r in self._queries.standing()] + list(self._waiting))
         return PipelineError(f"pipeline {self.name!r} has no query {name!r}; it has {named or 'none'}")
 
+    def _registered(self) -> list[Registration]:
+        """All registrations, oldest first."""
+        return [*self._queries, *(w.registration for w in self._waiting.values())]
+
     def _shown(self, r: Registration) -> PipelineQuery:
         return PipelineQuery(self, r.id, r.name, r.text)
 
     def _known(self, id: str) -> Registration:
         with self._lock:
-            waiting = [w.registration for w in self._waiting.values()]
-            return next(r for r in (*self._queries, *waiting) if r.id == id)
+            return next(r for r in self._registered() if r.id == id)
 
     def _results(self, r: Registration) -> QueryResults:
         return QueryResults(self.results.location, r.id, r.name, r.schema, r.kind)

@@ -84,8 +84,8 @@ class Pipelines:
                 self._create(statement)
             case cql.RegisterQuery():
                 _, sink = cql.bind_registration(statement, self._catalog)
-                results = None if sink is None else insert.results_writer(sink, self._settings())
-                own = (statement.name, statement.text, results, statement.history)
+                to = None if sink is None else sink.name
+                own = (statement.name, statement.text, to, statement.history)
                 self._only(statement.pipeline).register(*own)
             case cql.DropQuery():
                 self._drop_query(statement)

@@ -1,10 +1,10 @@
 """The DataFrame that ``Session.sql`` returns, and its writer.
 
 Spark has no hook for the start of a query, so the writer is a subclass of Spark's: it finds where the
-checkpoint will be, refuses one of another query, gives the command stream what the checkpoint has, and sends
-what static tables have now where that differs from what the query holds. A
+checkpoint will be, refuses one of another query and an output of another checkpoint, gives the command stream
+what the checkpoint has, and sends what static tables have now where that differs from what the query holds. A
 DataFrame derived from this one (``df.filter(...)``) has Spark's own writer; its query runs as well, and gets
-no commands.
+no commands. Its output is checked when Spark reports the start (:mod:`penstock.spark.driver.listener`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from penstock.spark.driver.checkpoint import Directory, check_or_create, check_u
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.outputs import check_output, file_output, table_output
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.started import Described, StartedQueries
@@ -114,11 +115,13 @@ class _Writer(DataStreamWriter):
         return Query(jsq, Registry.of(self._spark.sparkContext))
 
     def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
-        self._check(_named(args, given), given)
+        options = {key.lower(): value for key, value in given.items()}
+        output = path or options.get("path") or file_output(self._jwrite)
+        self._check(_named(args, given), given, output)
         return self._started(super().start(path, *args, **given), lambda: self.start(path, *args, **given))
 
     def toTable(self, tableName: str, *args: Any, **given: Any) -> StreamingQuery:
-        self._check(_named(args, given), given)
+        self._check(_named(args, given), given, table_output(self._spark, tableName))
         query = super().toTable(tableName, *args, **given)
         return self._started(query, lambda: self.toTable(tableName, *args, **given))
 
@@ -136,8 +139,11 @@ class _Writer(DataStreamWriter):
             StartedQueries.of(self._spark.sparkContext).add(query, self._starts.described, again)
         return query
 
-    def _check(self, name: str | None, given: dict[str, Any]) -> None:
-        """The checkpoint's directory, found as Spark does; a temporary one is empty."""
+    def _check(self, name: str | None, given: dict[str, Any], output: str | None) -> None:
+        """The checkpoint's directory, found as Spark does; a temporary one is empty.
+
+        ``output``: the directory of files that is written, if it is one.
+        """
         given_locations = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
         location = given_locations[0] if given_locations else self._location
         base = self._spark.conf.get("spark.sql.streaming.checkpointLocation", None)
@@ -148,6 +154,9 @@ class _Writer(DataStreamWriter):
         new = False
         if directory is not None:
             check_unused(directory, self._spark.streams.active)
+        if output is not None:
+            check_output(self._spark, output, directory)
+        if directory is not None:
             new = check_or_create(directory, self._starts.fingerprints)
         self._commands.open(directory, new)
         self._starts.tables.open(self._commands, directory, new)

@@ -125,6 +125,10 @@ class Registrations:
         begun = [r for r in self._all if r.sequence <= applied]
         return {r.name: r for r in begun if r.dropped is None or r.dropped > applied}
 
+    def dropped(self, after: int, up_to: int) -> list[Registration]:
+        """Those that the commands after a number and up to another have dropped."""
+        return [r for r in self._all if r.dropped is not None and after < r.dropped <= up_to]
+
     def _number(self, name: str) -> int | None:
         numbers = [n for n, r in enumerate(self._all) if r.name == name and r.stands]
         return numbers[-1] if numbers else None

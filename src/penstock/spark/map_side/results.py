@@ -103,10 +103,16 @@ class ResultsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The next batch to be published if the query has results since ``start``, or ``start``."""
+        """The next batch to be published if the query has results since ``start``, or ``start``.
+
+        Of a query that was dropped it is at most the batch that did so, where its successor's results begin.
+        """
         at, now = start["batch"], self.results.published()
+        last = now.ended.get(self.query.id, now.next)
+        if self.query.id in now.ended and at >= last:
+            return start
         self._check(at, now)
-        end = now.next if self.target is None else min(now.next, self.target)
+        end = last if self.target is None else min(last, self.target)
         if end <= at or not (self._is_due() or self._has_results(at, end)):
             return start
         self.advanced = time.monotonic()

@@ -19,9 +19,9 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -49,12 +49,15 @@ class Piece(NamedTuple):
 class Published:
     """What readers see: the batches from ``first`` to before ``next``.
 
-    ``commands``: the sequence number of the last command that those batches applied.
+    ``commands``: the sequence number of the last command that those batches applied. ``ended``: by query
+    that was dropped, the batch from which on it has no results; readers go no further, so that another
+    reader can go on from there.
     """
 
     first: int = 0
     next: int = 0
     commands: int = 0
+    ended: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,17 @@ class Results:
             raise FileNotFoundError(_manifest(batch))
         return [Piece(*piece) for piece in json.loads(text)["queries"].get(query, ())]
 
-    def publish(self, batch: int, queries: Mapping[str, Sequence[Piece]], commands: int) -> Published:
-        """Show a batch to readers; one that they see already is left as it is."""
+    def publish(
+        self,
+        batch: int,
+        queries: Mapping[str, Sequence[Piece]],
+        commands: int,
+        ended: Collection[str] = (),
+    ) -> Published:
+        """Show a batch to readers; one that they see already is left as it is.
+
+        ``ended``: the queries that it has dropped.
+        """
         before = self.published()
         if batch < before.next:
             return before
@@ -113,7 +125,8 @@ class Results:
             self._replace(_manifest(batch), json.dumps(content))
             # A pipeline's first batch may have any number: its checkpoint may be older than its results.
             first = batch if before.next == before.first else before.first
-            after = Published(first, batch + 1, max(commands, before.commands))
+            last = {**before.ended, **dict.fromkeys(ended, batch)}
+            after = Published(first, batch + 1, max(commands, before.commands), last)
             self._replace(_PUBLISHED, json.dumps(asdict(after)))
         return after
 
