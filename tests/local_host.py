@@ -11,6 +11,8 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,11 @@ TYPES = {
     "TIMESTAMP_NTZ": pa.timestamp("us"),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
 }
+TIES = {
+    "rows": pa.schema([("#row", pa.int64())]),
+    "parts": pa.schema([("#time", pa.int64()), ("#file", pa.dictionary(pa.int32(), pa.string()))]),
+}
+"""Columns beside the rows of a stream that order those of one instant, as sources have them."""
 Change = tuple[int, str, dict[str, Any]]
 
 
@@ -83,6 +90,11 @@ class Manner:
     """By step, a setting that is changed before it (``engine.knobs``)."""
     constraints: str = "declared"
     """How joins exploit constraints."""
+
+    ties: str = ""
+    """Rows of one instant come in any order and any batch, and columns order them: those of ``TIES``, or the
+    rows' own (``"values"``). The rows of a part of a file come in their order.
+    """
 
     aligned: bool = False
     """Batches of all streams end at the same instants, ``cuts`` in parts of the time."""
@@ -264,7 +276,45 @@ def definition(name: str, schema: str, case: Case, manner: Manner) -> Input | Ta
     time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
     order = {"skew": manner.skew, "adaptive": manner.adaptive, "arrival": bool(manner.times)}
     obeyed = constraints_of(case.constraints.get(name, ""), name, fields, time, kind)
-    return Input(name, fields, InputOptions(time, heavy=tuple(heavy), constraints=obeyed, **order), kind)
+    options = InputOptions(time, heavy=tuple(heavy), constraints=obeyed, **order)
+    ties = fields if manner.ties == "values" else TIES.get(manner.ties)
+    return Input(name, fields, options, kind, ties=ties if kind == "stream" else None)
+
+
+def came(rows: Sequence[Any], ties: str) -> list[tuple[Any, int]]:
+    """The elements of a stream in the order in which they come, with their numbers in the stream."""
+    instants: dict[int, list[int]] = {}
+    for number, element in enumerate(rows):
+        instants.setdefault(element[0], []).append(number)
+    order = list(range(len(rows)))
+    for ts, tied in instants.items() if ties and rows and len(rows[0]) == 2 else ():
+        labels = [_part(number) if ties == "parts" else number for number in tied]
+        rest = {
+            label: iter([n for n, of in zip(tied, labels, strict=True) if of == label]) for label in labels
+        }
+        mixed = Random(ts + len(rows)).sample(labels, len(labels))
+        for place, label in zip(tied, mixed, strict=True):
+            order[place] = next(rest[label])
+    return [(rows[number], number) for number in order]
+
+
+def _part(number: int) -> int:
+    """The part of a file that a row of a stream is in."""
+    return number // 3
+
+
+def _tie_columns(
+    source: SourceInput, numbers: Sequence[int], columns: dict[str, pa.Array]
+) -> dict[str, pa.Array]:
+    """The columns that order ties, of rows with these numbers in their stream."""
+    parts = [_part(n) for n in numbers]
+    made = {
+        "#row": numbers,
+        "#time": [p // 2 for p in parts],
+        "#file": [f"{p:09}" for p in parts],
+    }
+    fields = source.ties or ()
+    return {f.name: pa.array(made[f.name], f.type) if f.name in made else columns[f.name] for f in fields}
 
 
 def _prepared(source: SourceInput | TableInput, rows: Sequence[dict[str, Any]], schema: pa.Schema) -> Any:
@@ -298,15 +348,22 @@ def steps_of(planned: PlannedStage, case: Case, manner: Manner) -> list[list[lis
     bounds = [0.0, *sorted(manner.cuts), 1.0]
     steps: list[list[list[Arrival]]] = [[[] for _ in range(planned.partitions)] for _ in bounds]
     for source in sources:
-        for number, rows in enumerate(manner.batches(case.inputs[source.stream.name])):
+        elements = came(case.inputs[source.stream.name], manner.ties)
+        for number, some in enumerate(_numbered_batches(elements, manner)):
+            rows, numbers = [e for e, _ in some], [n for _, n in some]
             if manner.times:
                 rows = [(manner.times[number], *element[1:]) for element in rows]
-            for k, arrival in enumerate(_arrivals(source, rows, planned.partitions)):
+            for k, arrival in enumerate(_arrivals(source, rows, numbers, planned.partitions)):
                 steps[number][k].append(arrival)
         for number, time in enumerate(manner.times if source is sources[0] else ()):
             for arrivals in steps[number]:
                 arrivals.append(Arrival(source.name, 1, None, None, time))
     return steps
+
+
+def _numbered_batches(elements: Sequence[tuple[Any, int]], manner: Manner) -> Iterator[Sequence[Any]]:
+    edges = manner.edges([element[0] for element, _ in elements])
+    return (elements[low:high] for low, high in pairwise(edges))
 
 
 def _last_instant(planned: PlannedStage, case: Case) -> int | None:
@@ -316,17 +373,20 @@ def _last_instant(planned: PlannedStage, case: Case) -> int | None:
     return max([*stamps, case.until if case.until is not None else 0]) if stamps else None
 
 
-def _arrivals(source: SourceInput, rows: Sequence[Any], partitions: int) -> list[Arrival]:
+def _arrivals(
+    source: SourceInput, rows: Sequence[Any], numbers: Sequence[int], partitions: int
+) -> list[Arrival]:
     kept, shown, columns = _prepared(source, [element[-1] for element in rows], source.stream.schema)
     ts = np.array([element[0] for element in rows], np.int64)
     if source.stream.is_relation:
         shown = {SIGN: pa.array([1 if e[1] == "+" else -1 for e in rows], pa.int8()), **shown}
     first, last = (int(ts.min()), int(ts.max())) if len(ts) else (None, None)
-    whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **shown})
+    ties = _tie_columns(source, numbers, columns)
+    whole = pa.RecordBatch.from_pydict({TS: pa.array(ts), **ties, **shown})
     where = [w[kept] for w in coordinates(source, columns, ts, len(rows))]
     disorder = int(max((max(ts[: n + 1]) - t for n, t in enumerate(ts)), default=0))
     arrivals: list[Arrival] = [Arrival(source.name, 0, None, first, last, disorder=disorder)] * partitions
-    parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
+    parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN, *ties)))
     total = total_rows(source.name, parts)
     for targets, part in parts:
         for k in targets:

@@ -111,7 +111,36 @@ def _hosted(choices: Choices, case: Case) -> Trial:
     trial = _ordered(choices, case)
     assert trial.manner is not None
     limit = choices.pick(None, None, None, None, 1, 50_000)
-    return replace(trial, manner=replace(trial.manner, memory_limit=limit))
+    return _tied(choices, replace(trial, manner=replace(trial.manner, memory_limit=limit)))
+
+
+def _tied(choices: Choices, trial: Trial) -> Trial:
+    """Its rows of one instant in any order, if that is said to be another than that of their arrival."""
+    manner, case = trial.manner, trial.case
+    assert manner is not None
+    ties = choices.pick("", "rows", "parts", "values")
+    if not ties or manner.adaptive or manner.times or case.constraints:
+        return trial
+    if ties == "values":
+        case = replace(case, inputs={name: _by_value(rows) for name, rows in case.inputs.items()})
+    return replace(trial, case=case, manner=replace(manner, ties=ties))
+
+
+def _by_value(rows: list[Any]) -> list[Any]:
+    """A stream's rows of one instant in the order of their values, each in a place of one of them."""
+    if not rows or not isinstance(rows[0], tuple) or len(rows[0]) == 3:
+        return rows
+    ordered = sorted(rows, key=lambda e: (e[0], [_comparable(v) for v in e[1].values()]))
+    places = sorted(range(len(rows)), key=lambda n: rows[n][0])
+    found = dict(zip(places, ordered, strict=True))
+    return [found[n] for n in range(len(rows))]
+
+
+def _comparable(value: Any) -> tuple[int, Any]:
+    """NULL first, NaN last."""
+    if value is None:
+        return 0, 0
+    return (2, 0) if value != value else (1, value)
 
 
 def _ordered(choices: Choices, case: Case) -> Trial:

@@ -48,6 +48,8 @@ class Input:
     """A registered stream, or relation that changes over time: a stream of rows marked + and −.
 
     ``schema`` is that of the rows a query sees. ``source`` is opaque to all but the host that reads it.
+    ``ties``: the columns that order rows of equal timestamps, the stream's own or, with RESERVED names, some
+    that the host adds; rows equal in them keep the order of their arrival. None: so do all rows.
     """
 
     name: str
@@ -55,15 +57,24 @@ class Input:
     options: InputOptions = InputOptions()
     kind: str = "stream"
     source: Any = field(default=None, compare=False)
+    ties: pa.Schema | None = field(default=None, compare=False)
 
     @staticmethod
-    def over(columns: pa.Schema, name: str, kind: str, options: InputOptions, source: object) -> Input:
+    def over(
+        columns: pa.Schema,
+        name: str,
+        kind: str,
+        options: InputOptions,
+        source: object,
+        ties: pa.Schema | None = None,
+    ) -> Input:
         """The input whose source has these columns.
 
         A query sees all columns of a stream; of a relation's log, not its timestamp, change and heartbeat.
         """
         apart = (options.timestamp, options.change, options.heartbeat) if kind == "relation" else ()
-        return Input(name, pa.schema([f for f in columns if f.name not in apart]), options, kind, source)
+        schema = pa.schema([f for f in columns if f.name not in apart])
+        return Input(name, schema, options, kind, source, ties)
 
     @property
     def is_relation(self) -> bool:

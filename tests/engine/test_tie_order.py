@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import oracle
+import pyarrow as pa
 import pytest
 from local_host import Manner, run
 from oracle_windows import Undetermined, Window, settle
@@ -13,6 +15,12 @@ from restless import PLANNERS, planned_by
 from strategies import Case
 
 import penstock
+from penstock.catalog import Input
+from penstock.cql.query import bind
+from penstock.cql.statements import parse
+from penstock.engine.element import Chunk
+from penstock.engine.ties import in_tie_order
+from penstock.plan.compile import compile
 
 JOINED = "SELECT ISTREAM(S.a, T.b) FROM S [RANGE 3], T [RANGE 3] WHERE S.a = T.a"
 QUERIES = [
@@ -65,3 +73,29 @@ def test_the_oracle_sees_ties_of_several_instants() -> None:
     elements = [(ts, {"a": a}) for ts in (1, 2) for a in "xy"]
     with pytest.raises(Undetermined):
         settle(Window("rows", 2, (), 3), elements, [1, 2])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([3, None, 1, 1]),
+        pa.array(["b", None, "a", "a"]),
+        pa.array(["b", None, "a", "a"]).dictionary_encode(),
+        pa.array([[2], None, [1], [1]]),
+        pa.array([float("nan"), None, -1.0, -1.0]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_columns_of_any_type_order_ties(column: pa.Array) -> None:
+    chunk = Chunk.of(np.full(4, 7), pa.record_batch([column, pa.array(range(4))], names=["a", "n"]))
+    assert in_tie_order(chunk, ["a"]).column("n").to_pylist() == [1, 2, 3, 0]
+
+
+def test_only_inputs_of_row_windows_have_columns_for_ties() -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    ties = pa.schema([("#file", pa.string())])
+    catalog = {name: Input(name, schema, ties=ties) for name in "ST"}
+    for window, ordered in (("ROWS 2", {"S"}), ("ROWS 1 SLIDE 2", {"S"}), ("RANGE 2", set()), ("NOW", set())):
+        query = f"SELECT S.v FROM S [{window}], T [RANGE 3] WHERE S.k = T.k"
+        plan = compile(bind(parse(query)[0], catalog), 2)
+        assert {i.name for i in plan.stages[0].stage.inputs if i.ties is not None} == ordered

@@ -11,6 +11,9 @@ Disorder within an input and between inputs is observed (:mod:`penstock.engine.d
 report of all their rows, so that all partitions observe the same. A bound that adapts to it is part of the
 progress, and a replay has the same one.
 
+Where an operator depends on it, rows of one instant are released in the order that their source gives them
+(:mod:`penstock.engine.ties`): they may have come in several batches.
+
 Changes of static tables come by commands and hold no time back. They happen at the first instant that is not
 complete; where results do not wait for that, at the first that is later than every row so far.
 """
@@ -31,6 +34,7 @@ from penstock.engine.operator import Clock
 from penstock.engine.settings import SHARES_MEMORY_ROWS
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
+from penstock.engine.ties import in_tie_order
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
 from penstock.routing import own_column, own_rows
@@ -100,6 +104,8 @@ class InputManager(Stateful):
         self.collects_instants = False
         """Whether clocks have the instants with input."""
         self._schemas = {name: i.schema for name, i in self._inputs.items()}
+        self._held = {name: _with_ties(i) for name, i in self._inputs.items()}
+        """The columns of the rows that wait: also those that order ties."""
         self._waiting: dict[str, list[Chunk]] = {name: [] for name in self._schemas}
         self.progress = Progress()
         self.late: dict[str, list[Chunk]] = {}
@@ -107,7 +113,7 @@ class InputManager(Stateful):
     def add_tables(self, tables: Sequence[StageInput]) -> None:
         """Take in changes of these tables, too."""
         for table in tables:
-            self._schemas[table.name] = table.schema
+            self._schemas[table.name] = self._held[table.name] = table.schema
             self._waiting[table.name] = []
 
     def begin(self, highest: Mapping[str, int]) -> None:
@@ -142,7 +148,7 @@ class InputManager(Stateful):
 
     def waiting(self, name: str) -> Chunk:
         """The rows of an input that wait for complete time."""
-        return Chunk.concat(self._waiting[name], self._schemas[name])
+        return self._in_schema(Chunk.concat(self._waiting[name], self._held[name]), name)
 
     def change(self, changes: Mapping[str, pa.RecordBatch]) -> None:
         """Take in changes of tables (``SIGN``, then the rows), before the arrivals of the step."""
@@ -196,14 +202,14 @@ class InputManager(Stateful):
     def _in_time(self, arrival: Arrival, batch: pa.RecordBatch) -> Chunk:
         """The rows that are not late. Each late row is counted by one engine."""
         name = arrival.input
-        chunk = _chunk(batch, self._inputs[name].schema)
+        chunk = _chunk(batch, self._inputs[name].schema, self._held[name])
         late = chunk.ts < self.progress.now
         if late.any():
             mark = own_column(name)
             own = np.asarray(batch.column(mark)) if mark in batch.schema.names else True
             counted = np.zeros_like(late) if arrival.copy else late & own
             self.progress.late[name] = self.progress.late.get(name, 0) + int(counted.sum())
-            self.late.setdefault(name, []).append(chunk.where(counted))
+            self.late.setdefault(name, []).append(self._in_schema(chunk.where(counted), name))
             chunk = chunk.where(~late)
         return chunk
 
@@ -230,22 +236,37 @@ class InputManager(Stateful):
         return ceil(self.progress.disorder.get(i.name, Disorder()).bound) if i.adaptive else i.skew
 
     def _release(self, name: str, now: int) -> Chunk:
-        chunk = Chunk.concat(self._waiting[name], self._schemas[name])
+        chunk = Chunk.concat(self._waiting[name], self._held[name])
         if not self._waits:
             self._waiting[name] = []
-            return chunk
+            return self._in_schema(chunk, name)
         chunk = chunk.in_order()
         safe = int(np.searchsorted(chunk.ts, now))
         # Rows that wait are few, and what they are cut from is not to stay with them.
         self._waiting[name] = [chunk.take(np.arange(safe, len(chunk)))] if safe < len(chunk) else []
-        return chunk.slice(0, safe)
+        return self._in_schema(self._in_tie_order(chunk.slice(0, safe), name), name)
+
+    def _in_tie_order(self, chunk: Chunk, name: str) -> Chunk:
+        """Rows of complete instants, in the order that their source gives those of equal timestamps."""
+        ties = self._inputs[name].ties if name in self._inputs else None
+        return chunk if ties is None else in_tie_order(chunk, ties.names)
+
+    def _in_schema(self, chunk: Chunk, name: str) -> Chunk:
+        """Rows without the columns that only order them."""
+        schema = self._schemas[name]
+        if len(schema) == chunk.columns.num_columns:
+            return chunk
+        return chunk.with_columns(batch_of(chunk.columns.columns[: len(schema)], schema, len(chunk)))
 
     def state(self) -> dict[str, State]:
         return {"progress": self.progress.state(), "waiting": self._waiting}
 
     def _load(self, state: dict[str, State]) -> None:
         self.progress = Progress.of(state["progress"])
-        self._waiting = {name: state["waiting"][name] for name in self._waiting}
+        self._waiting = {
+            name: [_held(chunk, self._held[name]) for chunk in state["waiting"][name]]
+            for name in self._waiting
+        }
 
     def late_rows(self) -> dict[str, Chunk]:
         return {name: Chunk.concat(found, self._inputs[name].schema) for name, found in self.late.items()}
@@ -279,9 +300,25 @@ class InputManager(Stateful):
         return min(progress, key=progress.__getitem__) if len(progress) > 1 else None
 
 
-def _chunk(batch: pa.RecordBatch, schema: pa.Schema) -> Chunk:
+def _with_ties(i: StageInput) -> pa.Schema:
+    """The schema of an input, then the columns beside it that order ties."""
+    more = [f for f in i.ties or () if f.name not in i.schema.names]
+    return pa.schema([*i.schema, *more]) if more else i.schema
+
+
+def _held(chunk: Chunk, schema: pa.Schema) -> Chunk:
+    """Waiting rows of a snapshot; those from before ties had an order are in that of their arrival."""
+    columns = chunk.columns.columns
+    new = [pa.nulls(len(chunk), f.type) for f in list(schema)[len(columns) :]]
+    return chunk.with_columns(batch_of([*columns, *new], schema, len(chunk))) if new else chunk
+
+
+def _chunk(batch: pa.RecordBatch, schema: pa.Schema, held: pa.Schema) -> Chunk:
     ts: Int64s = batch.column(TS).to_numpy(zero_copy_only=False)
-    columns = batch_of([batch.column(f.name) for f in schema], schema, batch.num_rows)
+    # Logs from before ties had an order have no columns for it.
+    sent = {*batch.schema.names, *schema.names}
+    arrays = [batch.column(f.name) if f.name in sent else pa.nulls(batch.num_rows, f.type) for f in held]
+    columns = batch_of(arrays, held, batch.num_rows)
     if SIGN not in batch.schema.names:
         return Chunk.of(ts, columns)
     end = batch.column(END).to_numpy(zero_copy_only=False) if END in batch.schema.names else None

@@ -136,6 +136,11 @@ class Node(ABC):
         """Whether it needs its input in timestamp order, whole instants at a time."""
         return False
 
+    @property
+    def reads_ties(self) -> bool:
+        """Whether its relation depends on the order of rows with equal timestamps."""
+        return False
+
     @cached_property
     def is_static(self) -> bool:
         """Whether it reads only tables, which are whole before the first row of a stream."""

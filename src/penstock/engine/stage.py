@@ -44,7 +44,8 @@ class StageInput:
     shows complete instants, so that all stages must wait for them if the table changes. ``adaptive``: the
     bound follows the disorder seen, and ``skew`` is the most that it may be. ``stamped``: the engine gives
     the rows of a batch one timestamp, later than those of all batches before; ``skew`` is then -1.
-    ``stream``: the stream whose rows it has, which may come by several inputs.
+    ``stream``: the stream whose rows it has, which may come by several inputs. ``ties``: columns that order
+    rows of equal timestamps, some of them beside the schema; None: rows keep the order of their arrival.
     """
 
     name: str
@@ -59,6 +60,7 @@ class StageInput:
     adaptive: bool = False
     stamped: bool = False
     stream: str = ""
+    ties: pa.Schema | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ class Arrival:
     ``min_ts`` and ``max_ts`` cover every row the producer saw, also those that a pushed-down filter
     dropped or that went to other partitions; None if it saw none. ``progress`` is for exchanges: every
     later element has a timestamp of at least that, and ``min_ts`` is the query's first instant. Arrivals of
-    one input are taken in the order of ``producer``, rows within a batch in their order: that is the arrival
-    order that breaks ties. A ``copy`` holds rows that another engine is sent too and counts if they are late.
+    one input are taken in the order of ``producer``, rows within a batch in their order: that is the order
+    of arrival. A ``copy`` holds rows that another engine is sent too and counts if they are late.
     ``total`` is how many rows the producer sent all engines together; None if all went to this one.
     ``disorder``: the most that one of the rows it saw was behind one that came before it.
     """

@@ -281,7 +281,8 @@ def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:
     options, key = source.stream.options, _split_by(source.route, source.columns)
     order = (-1 if options.arrival else options.skew, options.idle_after)
     made = StageInput(source.name, schema, "source", *order, key=key)
-    return replace(made, adaptive=options.adaptive, stamped=options.arrival, stream=source.stream.name)
+    made = replace(made, adaptive=options.adaptive, stamped=options.arrival, stream=source.stream.name)
+    return replace(made, ties=source.ties)
 
 
 def _shown(node: Node, names: Sequence[str]) -> Node:

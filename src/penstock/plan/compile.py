@@ -25,6 +25,7 @@ from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage
 from penstock.plan.sampled import is_sampled, sampled
 from penstock.plan.second_stage import StageRelation, stage_name
 from penstock.plan.sharing import shared
+from penstock.plan.ties import with_ties
 from penstock.settings import Settings
 
 _FORCED: dict[str, str | None] = {"adaptive": None, "scan": "none"}
@@ -174,6 +175,7 @@ class _Compiler:
 
     def _first(self, root: Node, builder: Builder) -> PlannedStage:
         root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
+        taken, inputs = with_ties(root, taken, inputs)
         stage = Stage({RESULT: root}, taken, builder.constants, self._scheduling, self._memory)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)

@@ -20,7 +20,8 @@ class SourceInput:
     ``columns`` are what the engine gets, named as the stage input's schema names them; ``filter`` is
     evaluated by the host. Both are written over the stream's columns qualified by ``alias``
     (``"C.pid"``). ``route`` says to which partitions a row goes. Rows of a relation go with the column
-    ``SIGN``, made of its ``change`` column.
+    ``SIGN``, made of its ``change`` column. ``ties`` are the columns that order rows of equal timestamps, if
+    that matters; all partitions get them.
     """
 
     name: str
@@ -29,6 +30,7 @@ class SourceInput:
     columns: tuple[tuple[str, Expression], ...]
     filter: Expression | None = None
     route: Route = Route()
+    ties: pa.Schema | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

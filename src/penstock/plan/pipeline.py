@@ -31,6 +31,7 @@ from penstock.plan.partition import Way, ways
 from penstock.plan.physical import PlannedStage, SourceInput
 from penstock.plan.settings import MAX_SPLITS
 from penstock.plan.sharing import in_own_names, named
+from penstock.plan.ties import ordered
 from penstock.routing import Axis, Route
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
@@ -273,9 +274,9 @@ def _inputs(stream: Input, sent: Sequence[str], routes: Sequence[Route]) -> Iter
         name = _input_name(stream.name, route)
         names[name] += 1
         name = name if names[name] == 1 else f"{name} ({names[name]})"
-        yield SourceInput(
-            name, stream.name, stream, columns, None, named(route, lambda n: f"{stream.name}.{n}")
-        )
+        own = named(route, lambda n: f"{stream.name}.{n}")
+        # Which queries will come is not known, so ties have their order in all of them.
+        yield ordered(SourceInput(name, stream.name, stream, columns, None, own), sent)
 
 
 def _input_name(stream: str, route: Route) -> str:

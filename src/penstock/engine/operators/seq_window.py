@@ -122,6 +122,10 @@ class SeqWindow(Unary):
         """Which rows are the last n depends on their order."""
         return self.slide is not None or (self.size is not None and self.kind == "rows")
 
+    @property
+    def reads_ties(self) -> bool:
+        return self.kind == "rows" and not (self.size is None and self.slide is None)
+
     def holds(self, per_tick: float | None) -> int | None:
         if self.size is None or self.partition_by:
             return None

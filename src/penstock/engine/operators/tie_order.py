@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from penstock.engine.element import Chunk, Int64s, take_rows
+from penstock.engine.element import Chunk
 from penstock.engine.operator import Clock, Operator, StartContext, Unary
+from penstock.engine.ties import in_tie_order
 
 
 @dataclass(frozen=True)
@@ -39,26 +36,4 @@ class TieOrder(Unary):
 class _TieOrder(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
-        same = chunk.ts[1:] == chunk.ts[:-1]
-        if not same.any() or not chunk.columns.num_columns:
-            return chunk
-        tied = np.flatnonzero(np.r_[same, False] | np.r_[False, same])
-        keys = [ranks(column) for column in take_rows(chunk.columns, tied).columns]
-        order = np.arange(len(chunk))
-        order[tied] = tied[np.lexsort([*keys[::-1], chunk.ts[tied]])]
-        return chunk.take(order)
-
-
-def ranks(column: pa.Array) -> Int64s:
-    """Numbers that order the values of a column as Spark does: NULLs first, NaN last.
-
-    >>> ranks(pa.array([2.5, float("nan"), None, 1.0])).tolist()
-    [2, 5, 0, 1]
-    """
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), np.int64)
-    found = np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
-    if pa.types.is_floating(column.type):
-        nan = np.asarray(pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False))
-        found = np.where(nan, len(column) + 1, found)
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), 0, found)
+        return in_tie_order(chunk, chunk.columns.schema.names)

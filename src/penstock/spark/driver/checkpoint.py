@@ -156,7 +156,7 @@ def _input(source: Any) -> Any:
         return type(source).__name__, source.name, source.table.name, source.columns, source.filter
     if not isinstance(source, SourceInput):
         return type(source).__name__, source.name, getattr(source, "partition_by", ())
-    own = {f.name: getattr(source, f.name) for f in fields(source) if f.name != "stream"}
+    own = {f.name: getattr(source, f.name) for f in fields(source) if f.compare and f.name != "stream"}
     options = source.stream.options
     return own, source.stream.name, options.time, options.timestamp, options.heartbeat
 

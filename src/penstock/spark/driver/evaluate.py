@@ -25,6 +25,7 @@ from penstock.spark.driver import dataframe
 from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.session import connect
 from penstock.spark.driver.sources import InputFrame
+from penstock.spark.driver.ties import FILES, file_columns
 
 HEARTBEAT = "#heartbeat"
 
@@ -59,11 +60,11 @@ def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
         read = rows.schema.append(pa.field(HEARTBEAT, pa.bool_()))
         reader = spark.readStream.schema(from_arrow_schema(read)).option("maxFilesPerTrigger", 1)
         sign = F.col(SIGN) if SIGN in rows.schema.names else None
-        source = InputFrame(reader.parquet(str(root / name)), F.col(TS), sign)
+        source = InputFrame(reader.parquet(str(root / name)), F.col(TS), sign, file_columns())
         kind = "stream" if sign is None else "relation"
         schema = own_columns(rows.schema)
         options = replace(finite.options(name), heartbeat=HEARTBEAT)
-        found.add(Input(name, schema, options, kind, source))
+        found.add(Input(name, schema, options, kind, source, FILES if sign is None else None))
     for name, rows in finite.tables.items():
         found.add(TableDef(name, rows.schema, InputFrame(table(spark, rows))))
     return found

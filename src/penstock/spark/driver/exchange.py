@@ -46,7 +46,7 @@ def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
         if paths is None:
             parts.append(df.select(*scan.columns).mapInArrow(scan.packers.run, BLOBS))
         else:
-            files.append(paths.select(F.lit(len(files)), "file_path"))
+            files.append(paths.select(F.lit(len(files)), "*"))
             packers.append(ParquetPacker(scan.packers, scan.plain))
     if files:
         parts.append(_together(files).mapInArrow(ParquetPackers(tuple(packers)).run, BLOBS))
@@ -130,6 +130,9 @@ class Sent:
         for name, e in source.columns:
             if name not in sent.copies.names:
                 sent.columns[name] = _pushed(source, e, keep)
+        for tie in _ties(source):
+            if tie.name not in sent.columns and tie.name not in sent.copies.names:
+                sent.columns[tie.name] = _tie(source, tie, keep)
         for number, axis in enumerate(source.route.own):
             sent._add_keys(source, axis, number)
         if origin.sign is not None:
@@ -160,17 +163,20 @@ class Sent:
         """The packer of the rows with these columns."""
         schema, split = self.schema(source), tuple(self.split)
         own = (source.name, source.stream.name, schema, self.copies)
-        return Packer(*own, split, source.route, tuple(keys))
+        return Packer(*own, split, source.route, tuple(keys), tuple(_ties(source).names))
 
     def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
         """The stream's own columns that are sent, or none if Catalyst has something to compute."""
         keys = {f"__key {e}": e for axis in source.route.own for e in axis.keys}
-        known = {**dict(source.columns), **keys}
+        known, ties = {**dict(source.columns), **keys}, _ties(source)
         stamp = source.stream.options.timestamp
-        names = [stamp if n == TS else _own(known.get(n), source) for n in self.columns]
-        if any(name is None or name not in source.stream.schema.names for name in names):
+        names = [
+            stamp if n == TS else n if n in ties.names else _own(known.get(n), source) for n in self.columns
+        ]
+        every = pa.schema([*source.stream.schema, *ties])
+        if any(name is None or name not in every.names for name in names):
             return ()
-        fields = tuple(source.stream.schema.field(name) for name in names)
+        fields = tuple(every.field(name) for name in names)
         return fields if parquet_files.can_read(fields) else ()
 
     def schema(self, source: SourceInput) -> pa.Schema:
@@ -178,7 +184,7 @@ class Sent:
         own = {TS: pa.int64(), KEEP: pa.bool_(), SIGN: pa.int8()}
         for number, axis in enumerate(source.route.own):
             own |= {f"{PART}{number}": pa.int32(), **{f"__key {e}": e.type for e in axis.keys}}
-        types = own | {name: e.type for name, e in source.columns}
+        types = own | {f.name: f.type for f in _ties(source)} | {name: e.type for name, e in source.columns}
         return pa.schema([(name, types[name]) for name in self.columns])
 
 
@@ -225,6 +231,19 @@ def _pushed(source: SourceInput, e: ex.Expression, keep: Column | None) -> Colum
     """A pushed column; strings of dropped rows are not sent to Python."""
     column = F.expr(spark_sql(e, source.alias))
     return column if keep is None or pa.types.is_primitive(e.type) else F.when(keep, column)
+
+
+def _ties(source: SourceInput) -> pa.Schema:
+    """The columns that order rows of equal timestamps."""
+    return pa.schema([]) if source.ties is None else source.ties
+
+
+def _tie(source: SourceInput, tie: pa.Field, keep: Column | None) -> Column:
+    """A column that orders ties: one beside the stream's, or one of its own."""
+    beside = source.stream.source.ties.get(tie.name)
+    if beside is None:
+        return _pushed(source, ex.Column(tie.name, tie.type), keep)
+    return beside if keep is None or pa.types.is_primitive(tie.type) else F.when(keep, beside)
 
 
 def _keep(source: SourceInput) -> Column | None:

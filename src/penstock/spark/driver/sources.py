@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from penstock.expression import Expression
 from penstock.schema import TIMESTAMP
 from penstock.spark.driver.file_columns import check_columns
 from penstock.spark.driver.file_options import check_options, report_options
+from penstock.spark.driver.ties import ties_of
 from penstock.spark.map_side import messages
 from penstock.spark.map_side.bad_rows import CORRUPT, marked_files, with_corrupt, without_bad_rows
 from penstock.spark.map_side.catalyst import quote
@@ -26,11 +28,15 @@ from penstock.spark.map_side.catalyst import quote
 
 @dataclass(frozen=True)
 class InputFrame:
-    """The DataFrame of a stream with its time in ticks, of a relation with signs too, or of a table."""
+    """The DataFrame of a stream with its time in ticks, of a relation with signs too, or of a table.
+
+    ``ties``: the columns beside the rows that order those of equal timestamps.
+    """
 
     df: DataFrame
     ticks: Any = None
     sign: Any = None
+    ties: Mapping[str, Column] = field(default_factory=dict)
 
     def read_by(self, filter: Expression | None) -> None:
         """A query reads the rows that pass a filter, in the stream's own names; only SysStream cares."""
@@ -79,7 +85,9 @@ def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: Inpu
     if sign is not None and options.change is not None:
         needed[options.change] = sign if options.heartbeat is None else _or_heartbeat(sign, options.heartbeat)
     df = without_bad_rows(kind, name, df, needed, options.bad_rows)
-    return Input.over(schema, name, kind, options, InputFrame(df, time, sign))
+    # The rows of a relation's log are changes, which happen in the order in which they come.
+    ties, beside = (None, {}) if kind == "relation" else ties_of(df, schema, options)
+    return Input.over(schema, name, kind, options, InputFrame(df, time, sign, beside), ties)
 
 
 def _or_heartbeat(sign: Column, heartbeat: str) -> Column:

@@ -2,8 +2,8 @@
 
 The end of every micro-batch is a set of offsets that Spark writes to its checkpoint before the batch runs,
 and a task reads exactly the messages between two such sets: what is read again after a failure is the same.
-Nothing is committed to Kafka. There is one task for a Kafka partition, in the partitions' order, which is
-the arrival order that breaks ties between equal timestamps.
+Nothing is committed to Kafka. There is one task for a Kafka partition, which reads in the
+order of offsets; partition and offset order messages of equal timestamps.
 
 Options have the names of Spark's own connector: ``kafka.*`` go to librdkafka without that prefix;
 ``subscribe``, ``startingOffsets`` and ``maxOffsetsPerTrigger`` are as there.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
@@ -17,6 +19,8 @@ JSON_OPTIONS = ("timestampFormat", "timestampNTZFormat", "dateFormat")
 OPTIONS = ("format", *JSON_OPTIONS, "startingOffsets", "maxOffsetsPerTrigger", "timeoutSeconds")
 
 _ROW = "__row"
+TOPIC, PARTITION = "#topic", "#partition"
+"""Columns beside a message's: with the offset, by which the rows of a partition come, they order messages."""
 
 
 def read(
@@ -35,11 +39,22 @@ def read(
             known = ", ".join(prefix + n for n in message.fieldNames())
             raise CatalogError(f"{what}: a message of Kafka has no {prefix + name!r}; it has {known}")
     if format_ == "raw":
-        columns = [f for f in message if f.name in own]
+        columns = [f for f in message if f.name in (*own, *_places(topic).values())]
         messages = _messages(spark, topic, StructType(columns), given, what)
-        return messages.select(*(F.col(f.name).cast(f.dataType).alias(f.name) for f in schema))
-    columns = [f for f in message if f.name in (*own, "value", "partition", "offset")]
-    return _from_json(_messages(spark, topic, StructType(columns), given, what), schema, given)
+        shown = (F.col(f.name).cast(f.dataType).alias(f.name) for f in schema)
+        return messages.select(*shown, *_ties(topic))
+    columns = [f for f in message if f.name in (*own, "value", "offset", *_places(topic).values())]
+    messages = _messages(spark, topic, StructType(columns), given, what)
+    return _from_json(messages, schema, given, _ties(topic))
+
+
+def _places(topics: str) -> dict[str, str]:
+    """The columns that say which partition a message is of, by their names beside its own."""
+    return {**({TOPIC: "topic"} if "," in topics else {}), PARTITION: "partition"}
+
+
+def _ties(topics: str) -> list[Column]:
+    return [F.col(name).alias(mark) for mark, name in _places(topics).items()]
 
 
 def _messages(
@@ -53,7 +68,9 @@ def _messages(
     return spark.readStream.format(kafka.NAME).schema(columns).options(**passed).load()
 
 
-def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str]) -> DataFrame:
+def _from_json(
+    messages: DataFrame, schema: StructType, options: dict[str, str], ties: Sequence[Column]
+) -> DataFrame:
     inside = [f for f in schema if not f.name.startswith(PREFIX)]
     parsed = with_corrupt(StructType(inside))
     reader_options = {k: v for k, v in options.items() if k in JSON_OPTIONS}
@@ -65,7 +82,7 @@ def _from_json(messages: DataFrame, schema: StructType, options: dict[str, str])
     malformed = F.col(_ROW).isNull() | F.col(_ROW)[CORRUPT].isNotNull()
     wrong = F.when(malformed, wrong_value(inside, lambda name: F.col(_ROW)[name], json_text(readable)))
     place = F.concat(F.lit("the message at partition "), "partition", F.lit(", offset "), "offset")
-    return rows.select(*map(_shown, schema), wrong.alias(WRONG), place.alias(PLACE))
+    return rows.select(*map(_shown, schema), *ties, wrong.alias(WRONG), place.alias(PLACE))
 
 
 def _shown(field: StructField) -> Column:

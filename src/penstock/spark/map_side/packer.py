@@ -56,6 +56,7 @@ class Packer:
     """Packs rows for one input of a stage.
 
     ``schema`` is that of the input, ``copies`` are columns that the engine copies from the timestamp.
+    ``ties``: the columns that order rows of equal timestamps, which rows have everywhere.
     ``split``: per dimension that splits the stream, the columns that determine the coordinate (without any, a
     column ``PART`` is the coordinate). ``route``: the partitions that follow from the coordinates. ``keys``:
     the partitions' grouping keys.
@@ -68,6 +69,7 @@ class Packer:
     split: tuple[Split, ...]
     route: Route
     keys: tuple[int, ...]
+    ties: tuple[str, ...] = ()
 
     def pack(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         """The blobs of some rows, or of a task without any; every partition gets one."""
@@ -130,7 +132,7 @@ class Packer:
 
     def _typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = zip(rows.columns, self.schema, strict=True)
-        typed = [c if c.type == f.type else c.cast(f.type) for c, f in columns]
+        typed = [c if c.type == f.type else _cast(c, f.type) for c, f in columns]
         return pa.RecordBatch.from_arrays(typed, schema=self.schema)
 
     def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
@@ -147,7 +149,7 @@ class Packer:
             )
         shown = [n for n in names if n != KEEP and not n.startswith((PART, "__key"))]
         where = [self._where(rows, number) for number in range(len(self.split))]
-        return deliver(self.route, self.input, rows.select(shown), where, (TS, SIGN))
+        return deliver(self.route, self.input, rows.select(shown), where, (TS, SIGN, *self.ties))
 
     def _where(self, rows: pa.RecordBatch, number: int) -> np.ndarray:
         """The rows' coordinates in the dimension of that number among those that split the stream."""
@@ -189,6 +191,10 @@ class Packers:
             for packer, _ in self.packers:
                 yield from packer.pack(None, producer, 0)
         freeze_loaded_objects()
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

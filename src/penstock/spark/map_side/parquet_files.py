@@ -14,15 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from penstock.errors import DataError
 from penstock.schema import sql_name
 from penstock.spark.map_side.packer import Packers
 from penstock.spark.process import generator_without_traceback
 from penstock.spark.settings import PARQUET_BATCH_ROWS
+
+MODIFIED, FILE, START = "#modified", "#file", "#start"
+"""Columns beside a row's: the time of its file, the name of it, and where the part of it begins that is read
+at once. They order rows of equal timestamps.
+"""
 
 _OPTIONS = frozenset(
     "path maxfilespertrigger maxbytespertrigger maxcachedfiles latestfirst maxfileage filenameonly "
@@ -37,12 +44,13 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 
 
 def paths(df: DataFrame) -> DataFrame | None:
-    """A row with the path of every file, if the DataFrame only reads Parquet files; else None."""
+    """A row with the path and time of every file, if the DataFrame only reads Parquet files; else None."""
     if not _is_plain_parquet(df):
         return None
     # Selecting the row number lets Spark count rows without decoding any column.
-    first = df.select("_metadata.file_path", "_metadata.row_index").where("row_index = 0")
-    return first.select("file_path")
+    known = ("file_path", "file_modification_time", "row_index")
+    first = df.select(*(f"_metadata.{name}" for name in known)).where("row_index = 0")
+    return first.select("file_path", F.unix_micros("file_modification_time"))
 
 
 def _is_plain_parquet(df: DataFrame) -> bool:
@@ -86,18 +94,28 @@ class ParquetPacker:
     packer: Packers
     columns: tuple[pa.Field, ...]
 
-    def run(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The blobs of all files, given by their URIs."""
+    def run(self, files: Iterable[tuple[str, int]]) -> Iterator[pa.RecordBatch]:
+        """The blobs of all files, given by their URIs and times."""
         return self.packer.run(self._rows(files))
 
     @generator_without_traceback
-    def _rows(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        for file in files:
+    def _rows(self, files: Iterable[tuple[str, int]]) -> Iterator[pa.RecordBatch]:
+        own = tuple(f for f in self.columns if f.name not in (MODIFIED, FILE, START))
+        for file, modified in files:
             row, path = 0, unquote(urlparse(file).path)
-            for batch in read(path, self.columns):
+            places = {MODIFIED: modified, FILE: file, START: 0}
+            for batch in read(path, own):
                 self._check_time(batch.column(0), path, row)
                 row += batch.num_rows
-                yield batch
+                yield self._with_places(batch, places) if len(own) < len(self.columns) else batch
+
+    def _with_places(self, batch: pa.RecordBatch, places: dict[str, Any]) -> pa.RecordBatch:
+        """The rows with what says where they are from, among their columns."""
+        own, rows = iter(batch.columns), batch.num_rows
+        arrays = [
+            _constant(places[f.name], f.type, rows) if f.name in places else next(own) for f in self.columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
 
     def _check_time(self, time: pa.Array, path: str, before: int) -> None:
         """Reject a row without a time; the timestamp is the first column."""
@@ -116,18 +134,18 @@ class ParquetPackers:
     packers: tuple[ParquetPacker, ...]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The blobs of all; the batches have the number of a stream and the name of a file."""
-        files: list[list[str]] = [[] for _ in self.packers]
+        """The blobs of all; the batches have the number of a stream, the name of a file and its time."""
+        files: list[list[tuple[str, int]]] = [[] for _ in self.packers]
         for batch in batches:
-            for stream, file in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                files[stream].append(file)
+            for stream, *file in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                files[stream].append(tuple(file))
         for packer, mine in zip(self.packers, files, strict=True):
             yield from packer.run(mine)
 
 
 def can_read(columns: Iterable[pa.Field]) -> bool:
     """Whether columns of these types are read here as Spark reads them."""
-    return all(_is_simple(f.type) for f in columns)
+    return all(_is_simple(f.type) or f.name == FILE for f in columns)
 
 
 def _is_simple(kind: pa.DataType) -> bool:
@@ -149,6 +167,15 @@ def read(path: str, columns: tuple[pa.Field, ...]) -> Iterator[pa.RecordBatch]:
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=names, use_threads=False):
             arrays = [_column(path, batch, found[f.name], f) for f in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
+
+
+def _constant(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of one value."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(rows, np.int32)), pa.array([value], kind.value_type)
+        )
+    return pa.array(np.full(rows, value), kind)
 
 
 def _found(path: str, there: pa.Schema, name: str) -> str | None:
