@@ -30,14 +30,13 @@ serve: java  ## the same in a browser, with knobs (ARGS="--port 9000")
 	@$(BIN)/penstock serve --demo $(ARGS)
 
 test: java  ## all tests: those without Spark beside those with it
-	@sh scripts/test.sh $(ARGS)
+	@$(BIN)/python tests/suite.py all $(ARGS)
 
 test-fast: python  ## engine and language: the tests without Spark that are not slow
-	@$(BIN)/python -m penstock.compiled
-	@$(PYTEST) -m "not spark and not slow" -n 2 --dist worksteal $(ARGS)
+	@$(BIN)/python tests/suite.py fast $(ARGS)
 
 long: java  ## all tests with all their cases and runs, of which make test has a share
-	@PENSTOCK_LONG=1 sh scripts/test.sh $(ARGS)
+	@PENSTOCK_LONG=1 $(BIN)/python tests/suite.py all $(ARGS)
 
 fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 	@$(BIN)/python tests/fuzz.py --minutes $(MINUTES) $(ARGS)

@@ -16,4 +16,4 @@ if __name__ == "__main__":
     if count := len(missing()):
         print(f"compiling {count} kernels, once, into {cache_directory()}", file=sys.stderr)
         for line in warm(progress=show):
-            print(f"does not compile: is signatures.txt out of date? {line}", file=sys.stderr)
+            print(f"does not compile (python tests/kernel_signatures.py): {line}", file=sys.stderr)

@@ -9,8 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-
-from numba.core.errors import NumbaError
+from pathlib import Path
 
 from penstock.compiled import signatures
 from penstock.compiled.settings import POLL_S
@@ -25,11 +24,11 @@ def missing() -> list[str]:
 
 
 def warm(processes: int | None = None, progress: Progress = lambda done, total: None) -> list[str]:
-    """Compile all kernels that are not in the cache; returns the lines that do not compile.
+    """Compile all kernels that are not in the cache; returns the lines that did not compile.
 
     Each process begins at another place of the list and goes round it, so that they rarely compile the same.
     """
-    total, left = len(signatures.lines()), missing()
+    total, left, old = len(signatures.lines()), missing(), set(failed())
     count = min(processes or os.cpu_count() or 1, len(left))
     starts = [len(left) * n // count for n in range(count)]
     workers = [_start(left[start:] + left[:start]) for start in starts]
@@ -38,7 +37,7 @@ def warm(processes: int | None = None, progress: Progress = lambda done, total: 
         _wait(workers)
         left = _missing(left)
     progress(total - len(left), total)
-    return left
+    return [line for line in failed() if line not in old]
 
 
 def _start(lines: Sequence[str]) -> subprocess.Popen[str]:
@@ -60,18 +59,34 @@ def _wait(workers: Sequence[subprocess.Popen[str]]) -> None:
 
 
 def _missing(lines: Sequence[str]) -> list[str]:
-    """The lines whose kernel is not in the cache, also if the line is out of date."""
+    """The lines whose kernel was not compiled yet; a line of a kernel that is gone is passed over."""
     found = []
     for line in lines:
-        try:
-            kernel, types = signatures.kernel(line)
-        except AttributeError:  # there is no such kernel any more
-            found.append(line)
-            continue
-        path = kernel._cache.path(types, kernel.targetctx.codegen())
-        if path is not None and not path.exists():
+        path = _path(line)
+        if path is not None and not path.exists() and not _failure(path).exists():
             found.append(line)
     return found
+
+
+def failed() -> list[str]:
+    """The lines whose kernel does not compile with their types, or is gone: the list is out of date."""
+    paths = [(line, _path(line)) for line in signatures.lines()]
+    return [line for line, path in paths if path is None or _failure(path).exists()]
+
+
+def _path(line: str) -> Path | None:
+    """The file of a line's kernel; None if there is none, or no directory for it."""
+    try:
+        kernel, types = signatures.kernel(line)
+    except AttributeError:
+        return None
+    path: Path | None = kernel._cache.path(types, kernel.targetctx.codegen())
+    return path
+
+
+def _failure(path: Path) -> Path:
+    """The file that says that a kernel does not compile."""
+    return path.with_suffix(".failed")
 
 
 def work() -> None:
@@ -81,5 +96,7 @@ def work() -> None:
             try:
                 kernel, types = signatures.kernel(line)
                 kernel.compile(types)
-            except (AttributeError, NumbaError):  # the line is out of date: it stays missing
-                continue
+            except Exception:  # whatever types of another version lead to: it is compiled when it is called
+                path = _path(line)
+                if path is not None:
+                    _failure(path).touch()
