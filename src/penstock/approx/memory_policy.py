@@ -135,7 +135,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
     """
 
     saved: ClassVar[tuple[str, ...]] = (
-        "_known", "_windows", "_old", "_since", "_rows", "_watch", "_row_bytes", "shed", "_all", "_found",
+        "_known", "_windows", "_old", "_since", "_rows", "_watch", "shed", "_all", "_found",
     )  # fmt: skip
     tolerance = RESULTS_FIT_TOLERANCE
     monitored = False

@@ -190,11 +190,23 @@ class _Aggregate(Operator):
         self._counts[groups] = counts
         known = len(self._groups)
         if self._node.keys and known > COMPACT_ROWS and 2 * self._held < known:
-            here = np.flatnonzero(self._counts)
-            self._groups.keep(here)
-            for its in self._accumulators:
-                its.keep(here)
-            self._counts = self._counts[here]
+            self._keep(np.flatnonzero(self._counts))
+
+    def _keep(self, here: Int64s) -> None:
+        self._groups.keep(here)
+        for its in self._accumulators:
+            its.keep(here)
+        self._counts = self._counts[here]
+
+    def state(self) -> dict[str, State]:
+        """Without empty groups and values that have left, and in an order that does not depend on when groups
+        came.
+        """
+        if self._node.keys:
+            self._keep(self._groups.in_order(np.flatnonzero(self._counts)))
+        for its in self._accumulators:
+            its.tidy()
+        return super().state()
 
     def _load(self, state: dict[str, State]) -> None:
         super()._load(state)

@@ -21,6 +21,7 @@ from penstock.engine.kernels.reporting import report
 from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Growth, Operator, StartContext, ToStream
 from penstock.engine.settings import MIN_DIRECTORY_ENTRIES, MOST_RSTREAM_ROWS
+from penstock.engine.snapshot import State
 from penstock.engine.synopses.directory import Directory
 from penstock.errors import DataError
 from penstock.schema import TimeDomain
@@ -155,8 +156,16 @@ class _RStream(Operator):
         """Remove tuples that have left once they are the majority."""
         here = np.flatnonzero(self._counts)
         if len(self._counts) > MIN_DIRECTORY_ENTRIES and 2 * len(here) < len(self._counts):
-            self._directory.keep(here)
-            self._counts = self._counts[here]
+            self._keep(here)
+
+    def _keep(self, here: Int64s) -> None:
+        self._directory.keep(here)
+        self._counts = self._counts[here]
+
+    def state(self) -> dict[str, State]:
+        """Without tuples that have left, and in an order that does not depend on when they came."""
+        self._keep(self._directory.in_order(np.flatnonzero(self._counts)))
+        return super().state()
 
     def horizon(self) -> int:
         return int(BEFORE_TIME) if self._grows else super().horizon()

@@ -28,6 +28,7 @@ from penstock.engine.operator import Clock, Growth, Node, Operator, StartContext
 from penstock.engine.operators.sliding_window import SlidingRange, SlidingRows
 from penstock.engine.operators.source import Source
 from penstock.engine.settings import ROW_NUMBER_BITS
+from penstock.engine.snapshot import State
 from penstock.engine.synopses.partition_counts import PartitionCounts
 from penstock.engine.synopses.store import Store, Stores
 from penstock.engine.synopses.stub import Stub
@@ -190,6 +191,7 @@ class _Window(Operator):
 
     def __init__(self, stores: Stores, store: Store) -> None:
         self._stores, self._store = stores, store
+        self._inserted = store.inserted
         store.writers.append(self)
 
     def close(self) -> None:
@@ -213,6 +215,14 @@ class _Window(Operator):
         store = self._store
         return store.nbytes() * self._own_rows() // max(len(store), 1) if store.stubs else 0
 
+    def state(self) -> dict[str, State]:
+        """The rows inserted count from those of the store: only the difference matters."""
+        return {**super().state(), "_inserted": self._inserted - self._store.inserted}
+
+    def _load(self, state: dict[str, State]) -> None:
+        super()._load(state)
+        self._inserted += self._store.inserted
+
     def _own_rows(self) -> int:
         """The rows that it has of its store."""
         return len(self._store)
@@ -222,12 +232,11 @@ class _Range(_Window):
     """Known ends, so no state of its own."""
 
     saved = ("_inserted", "_store")
-    format = 2
+    format = 3
 
     def __init__(self, node: SeqWindow, stores: Stores, store: Store) -> None:
         super().__init__(stores, store)
         self._size, self._longer = node.size, _longer(node)
-        self._inserted = store.inserted
         self._now = int(BEFORE_TIME)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
@@ -263,7 +272,7 @@ class _Rows(_Window):
     """
 
     saved = ("_store", "_stub", "_inserted")
-    format = 2
+    format = 3
 
     def __init__(self, node: SeqWindow, stores: Stores, store: Store) -> None:
         super().__init__(stores, store)
@@ -276,7 +285,6 @@ class _Rows(_Window):
             store.positions = PartitionCounts(node.schema, node.partition_by)
         store.open_pane(self._pane)
         self._stub = Stub(store, pane=self._pane)
-        self._inserted = store.inserted
 
     def close(self) -> None:
         self._store.close_pane(self._pane)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.engine.element import FOREVER, Bools, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.kernels.sessions import assign
 from penstock.engine.operator import Clock, Operator, StartContext
 from penstock.engine.operators.hop_window import BoundedWindow, Bounds, bounded
 from penstock.engine.settings import MIN_SESSIONS
+from penstock.engine.snapshot import State
 from penstock.engine.synopses import pieces
 from penstock.engine.synopses.directory import Directory
 
@@ -55,6 +56,7 @@ class _Session(Operator):
         self._over = np.empty(0, np.bool_)
         self._waiting: list[Chunk] = []
         self._oldest = int(FOREVER)
+        self._now = int(BEFORE_TIME)
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         chunk = inputs[0].in_order()
@@ -104,16 +106,29 @@ class _Session(Operator):
 
     def _forget(self, now: int) -> None:
         """Drop sessions and keys that nothing depends on, once they are the majority."""
-        needed = ~self._over | (self._ends + 1 >= now)
+        self._now, needed = now, self._needed(now)
         self._oldest = int(self._starts[needed].min(initial=FOREVER))
-        if len(needed) < MIN_SESSIONS or 2 * needed.sum() > len(needed):
-            return
+        if len(needed) >= MIN_SESSIONS and 2 * needed.sum() <= len(needed):
+            self._keep(needed)
+
+    def _needed(self, now: int) -> Bools:
+        return ~self._over | (self._ends + 1 >= now)
+
+    def state(self) -> dict[str, State]:
+        """Without what nothing depends on, and the rows that wait in one piece, whenever they came."""
+        self._keep(self._needed(self._now))
+        waiting = Chunk.concat([c.where(_sessions_of(c) >= 0) for c in self._waiting], self._below)
+        self._waiting = [waiting] if len(waiting) else []
+        return super().state()
+
+    def _keep(self, needed: Bools) -> None:
+        """Keep these sessions, and their keys."""
         numbers = np.where(needed, np.cumsum(needed) - 1, -1)
         self._starts, self._ends = self._starts[needed], self._ends[needed]
         self._over = self._over[needed]
         self._waiting = [replace(c, rid=_renumbered(_sessions_of(c), numbers)) for c in self._waiting]
         current = _renumbered(self._current, numbers)
-        there = np.flatnonzero(current >= 0)
+        there = self._keys.in_order(np.flatnonzero(current >= 0))
         self._keys.keep(there)
         self._current = current[there]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s, batch_of
 from penstock.engine.settings import COMPACT_ROWS
-from penstock.engine.snapshot import Stateful
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.directory import Directory
 
 Multiplicity = Callable[[np.ndarray], Int64s]
@@ -99,8 +99,17 @@ class Bags(Stateful):
             return
         here = np.flatnonzero(self._counts[:known].any(axis=1))
         if 2 * len(here) < known:
-            self.directory.keep(here)
-            self._counts = self._counts[here]
+            self._keep(here)
+
+    def _keep(self, here: Int64s) -> None:
+        self.directory.keep(here)
+        self._counts = self._counts[here]
+
+    def state(self) -> dict[str, State]:
+        """Without rows that are on no side, and in an order that does not depend on when they came."""
+        here = np.flatnonzero(self._counts[: len(self.directory)].any(axis=1))
+        self._keep(self.directory.in_order(here))
+        return super().state()
 
     def rows(self) -> int:
         """Different rows, all sides together; how often each is there takes no space."""

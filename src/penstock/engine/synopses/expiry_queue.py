@@ -41,14 +41,15 @@ class ExpiryQueue(Stateful):
         return _by_end(due) if len(due) else due
 
     def state(self) -> dict[str, State]:
-        return {"runs": [run.chunk for run in self._runs]}
+        every = Chunk.concat([run.chunk for run in self._runs], self._schema)
+        return {"runs": [_by_end(every)] if len(every) else []}
 
     def _load(self, state: dict[str, State]) -> None:
         self._runs = [_Run(chunk) for chunk in state["runs"]]
 
     def oldest(self) -> int:
-        """A lower bound of the tuples' timestamps; FOREVER if there are none."""
-        return min((r.oldest for r in self._runs), default=int(FOREVER))
+        """The least timestamp of the tuples; FOREVER if there are none."""
+        return min((int(r.chunk.ts.min()) for r in self._runs), default=int(FOREVER))
 
     def nbytes(self) -> int:
         return sum(r.chunk.columns.nbytes + 17 * len(r.chunk) for r in self._runs)
@@ -93,23 +94,16 @@ class StoredExpiry(Stateful):
 
 
 class _Run:
-    """Tuples sorted by end, with a bound on their age that is recomputed each time the run has halved."""
+    """Tuples sorted by end."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = _by_end(chunk)
-        self._renew()
-
-    def _renew(self) -> None:
-        self.oldest = int(self.chunk.ts.min()) if len(self.chunk) else int(FOREVER)
-        self._renewed_at = len(self.chunk)
 
     def pop(self, now: int) -> Chunk:
         assert self.chunk.end is not None
         cut = int(np.searchsorted(self.chunk.end, now, side="left"))
         due = self.chunk.slice(0, cut)
         self.chunk = self.chunk.slice(cut, len(self.chunk))
-        if 2 * len(self.chunk) < self._renewed_at:
-            self._renew()
         return due
 
 

@@ -21,8 +21,7 @@ class Leaving(Stateful):
 
     def __init__(self) -> None:
         self._count = 0
-        self._oldest = int(FOREVER)
-        self._all_gone_at = int(BEFORE_TIME)
+        self._now = self._all_gone_at = int(BEFORE_TIME)
         self._entries = np.zeros((MIN_STORE_ROWS, 5), np.int64)
         self._heads = np.full(MIN_STORE_ROWS, -1, np.int64)
 
@@ -46,11 +45,10 @@ class Leaving(Stateful):
         self._entries[self._count : need] = entries
         kernel.add(self._heads, self._entries, self._count, len(entries))
         self._count = need
-        if len(entries):
-            self._oldest = min(self._oldest, int(entries[:, 3].min()))
 
     def forget(self, now: int) -> None:
         """Drop entries before ``now``, once a whole generation has left or the table is full."""
+        self._now = now
         if now > self._all_gone_at or self._count > len(self._entries) // 2 > MIN_STORE_ROWS:
             entries = self._entries[: self._count]
             self._relayout(entries[entries[:, 2] >= now], 2 * self._count)
@@ -61,20 +59,24 @@ class Leaving(Stateful):
         self._entries[: len(kept)] = kept
         self._heads = filled((capacity,), -1, np.int64)
         self._count = len(kept)
-        self._oldest = int(kept[:, 3].min()) if len(kept) else int(FOREVER)
         self._all_gone_at = int(kept[:, 2].max()) if len(kept) else int(BEFORE_TIME)
         kernel.add(self._heads, self._entries, 0, len(kept))
 
     def state(self) -> dict[str, State]:
+        entries = self._needed()
+        return {"entries": entries[np.lexsort(entries.T[::-1])]}
+
+    def _needed(self) -> np.ndarray:
+        """The entries that may still cancel a tuple: others are there until they are dropped."""
         entries = self._entries[: self._count]
-        return {"entries": entries[entries[:, 2] != BEFORE_TIME]}
+        return np.asarray(entries[(entries[:, 2] != BEFORE_TIME) & (entries[:, 2] >= self._now)])
 
     def _load(self, state: dict[str, State]) -> None:
         self._relayout(state["entries"], 2 * len(state["entries"]))
 
     def oldest(self) -> int:
-        """A lower bound of the recorded tuples' timestamps."""
-        return self._oldest
+        """The least timestamp of the tuples that may still leave."""
+        return int(self._needed()[:, 3].min(initial=FOREVER))
 
     def nbytes(self) -> int:
         return int(self._entries.nbytes + self._heads.nbytes)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.element import Chunk, Int64s
-from penstock.engine.snapshot import Stateful
+from penstock.engine.snapshot import State, Stateful
 from penstock.engine.synopses.directory import Directory
 
 
@@ -30,6 +30,10 @@ class PartitionCounts(Stateful):
         positions = self._counts[partitions] + _occurrence(partitions)
         np.add.at(self._counts, partitions, 1)
         return partitions, positions
+
+    def state(self) -> dict[str, State]:
+        """Without room for more."""
+        return {**super().state(), "_counts": self._counts[: max(len(self._partitions), 1)]}
 
     def nbytes(self) -> int:
         return self._partitions.nbytes() + int(self._counts.nbytes)

@@ -140,6 +140,8 @@ class Store(Stateful):
         self.settled = 0
         """The rows that it had after the last time."""
         self._postponed = False
+        self._expired = int(BEFORE_TIME)
+        """Up to when rows were freed."""
         self.moves = 0
         """How often its rows were moved up, which changes their ids."""
         self.latest = int(BEFORE_TIME)
@@ -432,9 +434,12 @@ class Store(Stateful):
 
     def settle(self) -> None:
         """Free the rows that no stub needs."""
-        # Ids may only change while no queue holds any: every reader has read all rows, in the same slice.
-        all_read = all(s.has_read_all and s.steps == self.stubs[0].steps for s in self.stubs)
-        self._invalidate(all_read)
+        self._invalidate(self._all_read)
+
+    @property
+    def _all_read(self) -> bool:
+        """Whether ids may change: every reader has read all rows, in the same slice: no queue holds one."""
+        return all(s.has_read_all and s.steps == self.stubs[0].steps for s in self.stubs)
 
     def _invalidate(self, may_move: bool) -> None:
         self.expire(min(s.passed for s in self.stubs), may_move)
@@ -443,6 +448,7 @@ class Store(Stateful):
 
     def expire(self, now: int, may_move: bool = True) -> None:
         """Free the rows whose life ends by ``now``."""
+        self._expired = now
         base = probing.first_alive(self.lives, self.base, self.next, self.mask, now)
         if self._ended:
             # The others expire in order: only rows that were ended are counted.
@@ -496,22 +502,44 @@ class Store(Stateful):
             stub.frontier, stub.due_from = self.next, first + int(np.searchsorted(live, stub.due_from))
 
     def state(self) -> dict[str, State]:
-        first, count = self.base, self.next - self.base
-        keys = [self.key_run(k, first, count) for k in range(len(self.keys))]
+        """What another engine with the same rows has, too: those that some reader needs, from id 0 on.
+
+        When rows were freed, and holes closed, differs between engines; ``saved_id`` is for readers.
+        """
+        rids = self._needed()
+        keys = [self.key(k, rids) for k in range(len(self.keys))]
+        slots = rids & self.mask
+        insertions = [(stop, start) for stop, start in self._insertions if stop > self._first_needed()]
+        ended = self._ended_early[slots] if self._ended else np.zeros(len(rids), np.bool_)
         return {
-            "base": first,
-            "lives": ring_run(self.lives, first, count),
+            "base": 0 if self._all_read else self._first_needed(),
+            "lives": self.lives[slots],
             "keys": [k for k, _ in keys],
             "valid": [v for _, v in keys],
             "key_of": [[key.kind, key.column, number] for key, number in self._key_of.items()],
-            "columns": {n: self.gather(n, np.arange(first, self.next)) for n in self._columns},
-            "inserted": self.inserted,
-            "insertions": list(self._insertions),
-            "ended": ring_run(self._ended_early, first, count) if self._ended else None,
-            **({} if self._marks is None else {"marks": ring_run(self._marks, first, count)}),
+            "columns": {n: self.gather(n, rids) for n in self._columns},
+            # Ids that elements carry are counted on; otherwise how many rows there were is of no use.
+            "inserted": self.inserted if self.positions is not None else 0,
+            "insertions": [(self.saved_id(stop), start) for stop, start in insertions],
+            "ended": ended if ended.any() else None,
+            **({} if self._marks is None else {"marks": self._marks[slots]}),
             "positions": self.positions,
-            "panes": self._panes.state(first, count),
+            "panes": self._panes.at(slots),
         }
+
+    def _first_needed(self) -> int:
+        """The first row that some reader needs: others may still be there."""
+        now = min((s.passed for s in self.stubs), default=self._expired)
+        return int(probing.first_alive(self.lives, self.base, self.next, self.mask, now))
+
+    def _needed(self) -> Int64s:
+        """The rows that a snapshot has: without holes, if ids may change."""
+        now = min((s.passed for s in self.stubs), default=self._expired)
+        return self.alive(now) if self._all_read else np.arange(self._first_needed(), self.next)
+
+    def saved_id(self, rid: int) -> int:
+        """The id that a row, or the next one after it that is needed, has in a snapshot."""
+        return int(np.searchsorted(self._needed(), rid)) if self._all_read else max(rid, self._first_needed())
 
     def _load(self, state: dict[str, State]) -> None:
         # Rows keep their ids: others may name them.
@@ -585,8 +613,11 @@ class Store(Stateful):
         return batch_of([self.gather(n, rids) for n in self.schema.names], self.schema, len(rids))
 
     def oldest(self) -> int:
-        """A lower bound of the live rows' timestamps, without static rows; FOREVER if there are none."""
-        return self._insertions[0][1] if self._insertions else int(FOREVER)
+        """A lower bound of the timestamps of rows that some reader needs, without static rows; FOREVER if
+        there are none. The same in an engine that has freed them, and in one that has not yet.
+        """
+        first = self._first_needed() if self._insertions else 0
+        return next((start for stop, start in self._insertions if stop > first), int(FOREVER))
 
     def nbytes(self) -> int:
         own = self.lives.nbytes + sum(k.nbytes for k in (*self.keys, *self.key_valid))

@@ -54,7 +54,9 @@ class Stub(Stateful):
 
     def state(self) -> dict[str, State]:
         """The steps count from those of the reader that has taken least: only differences matter."""
-        return {**super().state(), "steps": self.steps - min(s.steps for s in self.store.stubs)}
+        steps = self.steps - min(s.steps for s in self.store.stubs)
+        at = {name: self.store.saved_id(getattr(self, name)) for name in ("frontier", "due_from")}
+        return {**super().state(), **at, "steps": steps}
 
     def read(self, rows: Int64s) -> None:
         """Read the rows that a step brought. The store may have later ones, of slices yet to come."""

@@ -172,9 +172,7 @@ class Session(Definitions):
         from penstock.server.session_backend import SessionBackend
 
         backend = SessionBackend(self)
-        return serve(
-            backend, port, host, token, tuple(names), allow_ddl, without_token=without_token
-        )
+        return serve(backend, port, host, token, tuple(names), allow_ddl, without_token=without_token)
 
     def explain(self, query: str | StreamingQuery) -> str:
         """The plan of a query: what Spark does, what the engines do, and on how many partitions.

@@ -62,8 +62,23 @@ class Accumulator(Stateful, ABC):
         """Keep only these groups, renumbered in this order."""
         self._counts = self._counts[groups]
 
+    def tidy(self) -> None:
+        """Remove what no value depends on: a snapshot has only the rest."""
+        return
+
     def nbytes(self) -> int:
         return int(self._counts.nbytes)
+
+
+def renumbered(owners: Int64s, groups: Int64s) -> Int64s:
+    """The new number of each owner if these groups are kept in this order; -1 for others.
+
+    >>> renumbered(np.array([4, 2, 7]), np.array([7, 2])).tolist()
+    [-1, 1, 0]
+    """
+    numbers = np.full(max(owners.max(initial=-1), groups.max(initial=-1)) + 1, -1, np.int64)
+    numbers[groups] = np.arange(len(groups))
+    return np.asarray(numbers[owners])
 
 
 def extended(array: np.ndarray, groups: int, fill: int = 0) -> np.ndarray:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.engine.element import Int64s
 from penstock.engine.kernels import aggregation
 from penstock.engine.settings import COMPACT_ROWS
-from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended
+from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, extended, renumbered
 from penstock.engine.synopses.directory import Directory
 
 
@@ -50,11 +50,17 @@ class DistinctValues(Accumulator):
         here = np.flatnonzero(self._times[: len(self._values)])
         owners, *values = self._values.rows(here)
         times = self._times[here]
-        where = np.searchsorted(groups, np.asarray(owners))
+        where = renumbered(np.asarray(owners), groups)
         self._clear()
         numbers = self._values.assign([pa.array(where), *values], len(here))
         self._times = np.zeros(len(here), np.int64)
         self._times[numbers] = times
+
+    def tidy(self) -> None:
+        self._inner.tidy()
+        here = self._values.in_order(np.flatnonzero(self._times[: len(self._values)]))
+        self._values.keep(here)
+        self._times = self._times[here]
 
     def nbytes(self) -> int:
         return self._inner.nbytes() + self._values.nbytes() + int(self._times.nbytes)

@@ -151,7 +151,8 @@ class _Heaps(Stateful):
         self._fill(used[used[:, heaps.GROUP] >= 0])
 
     def state(self) -> dict[str, State]:
-        return {"groups": len(self._roots), "used": self._used()[:, [heaps.GROUP, heaps.KEY, heaps.COUNT]]}
+        used = self._used()[:, [heaps.GROUP, heaps.KEY, heaps.COUNT]]
+        return {"groups": len(self._roots), "used": used[np.lexsort((used[:, 1], used[:, 0]))]}
 
     def _load(self, state: dict[str, State]) -> None:
         self._clear(1 << max(10, int(2 * len(state["used"])).bit_length()))

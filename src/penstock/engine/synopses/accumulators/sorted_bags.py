@@ -18,7 +18,7 @@ from penstock.engine.element import Int64s
 from penstock.engine.kernels import fenwick, sorted_bags
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.settings import COMPACT_ROWS
-from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, masked
+from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, masked, renumbered
 from penstock.engine.synopses.order_keys import IntegerKeys, LabelKeys, mapped, order_keys
 
 Spans = tuple[Int64s, Int64s]
@@ -75,10 +75,12 @@ class SortedBag(Accumulator):
         self._rows, self._times = rows, times
 
     def keep(self, groups: Int64s) -> None:
-        at = np.searchsorted(groups, self._rows[:, 0])
-        here = np.r_[groups, -1][at] == self._rows[:, 0]
-        self._rows, self._times = self._rows[here], self._times[here]
-        self._rows[:, 0] = at[here]
+        numbers = renumbered(self._rows[:, 0], groups)
+        here = numbers >= 0
+        rows, times = self._rows[here], self._times[here]
+        rows[:, 0] = numbers[here]
+        order = np.lexsort(rows.T[::-1])
+        self._rows, self._times = rows[order], times[order]
 
     def nbytes(self) -> int:
         return int(self._rows.nbytes + self._times.nbytes)
