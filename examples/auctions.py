@@ -25,7 +25,7 @@ def run(query, note):
 def results(budget):
     """How many bids find their auction."""
     counts = []
-    run(f"""SELECT ISTREAM(seller, price) FROM Auctions [RANGE 1 MINUTE] AS A, Bids [NOW] AS B
+    run(f"""SELECT ISTREAM ALL(seller, price) FROM Auctions [RANGE 1 MINUTE] AS A, Bids [NOW] AS B
             WHERE A.auction = B.auction {budget}""", lambda batch: counts.append(batch.count()))  # fmt: skip
     return sum(counts)
 

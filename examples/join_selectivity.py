@@ -27,7 +27,7 @@ ps.sql("""
 
     CREATE SINK crossed TO NOOP TRIGGER AVAILABLE NOW;
     INSERT INTO crossed
-    SELECT ISTREAM(C.pid, C.size)
+    SELECT ISTREAM ALL(C.pid, C.size)
     FROM   C [RANGE 1 SECOND], B [RANGE 1 SECOND]
     WHERE  C.pid = B.pid
 """)

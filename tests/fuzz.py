@@ -23,7 +23,7 @@ import constructs  # noqa: E402
 from checking import Skip  # noqa: E402
 from pipelines import pipeline  # noqa: E402
 from strategies import Case, Choices  # noqa: E402
-from trials import any_trial, constrained, evaluated, hold, hosted  # noqa: E402
+from trials import any_trial, constrained, entering, evaluated, hold, hosted  # noqa: E402
 
 
 def any_kind(choices: Choices, depth: int | None = None) -> Any:
@@ -37,6 +37,7 @@ KINDS = {
     "hosted": hosted,
     "pipeline": pipeline,
     "constrained": constrained,
+    "entering": entering,
 }
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from own_aggregates import own_definitions
 from strategies import Case
+from strategies.all_that_enter import STAMP
 from strategies.data import LAST_INSTANT
 
 from penstock.catalog import Input, InputOptions, TableDef
@@ -159,10 +160,6 @@ class Partition:
             self.engine.step(arrivals, commands)
 
 
-class Hasty(Exception):
-    """Results are shown at once, and what comes late could still cancel one of them."""
-
-
 def plan_of(case: Case, manner: Manner) -> PhysicalPlan:
     """The plan of a case's query."""
     catalog: dict[str, Any] = {n: definition(n, s, case, manner) for n, s in case.schemas.items()}
@@ -197,10 +194,6 @@ def run(case: Case, manner: Manner = Manner()) -> list[Change]:  # noqa: B008
 def run_versions(case: Case, manner: Manner) -> tuple[list[Change], list[int]]:
     """All changes, and the instants at which the table D gets the rows of ``manner.versions``."""
     plan = plan_of(case, manner)
-    if any("less what leaves" in n.describe() for n in nodes(plan)):
-        if manner.skew:
-            raise Hasty
-        manner = dataclasses.replace(manner, aligned=not manner.times)
     stages = [
         [Partition(_with_tables(planned, case)) for _ in range(planned.partitions)] for planned in plan.stages
     ]
@@ -274,9 +267,10 @@ def definition(name: str, schema: str, case: Case, manner: Manner) -> Input | Ta
     columns = [c.split() for c in schema.split(", ")] if name in manner.heavy else []
     heavy = [(c, HEAVY[kind]) for c, kind in columns if kind in HEAVY]
     time = TIMESTAMP_TIME if case.unit == "timestamps" else TimeDomain("integer", case.unit)
+    stamp = STAMP if STAMP in fields.names and not manner.times else None
     order = {"skew": manner.skew, "adaptive": manner.adaptive, "arrival": bool(manner.times)}
     obeyed = constraints_of(case.constraints.get(name, ""), name, fields, time, kind)
-    options = InputOptions(time, heavy=tuple(heavy), constraints=obeyed, **order)
+    options = InputOptions(time, stamp, heavy=tuple(heavy), constraints=obeyed, **order)
     ties = fields if manner.ties == "values" else TIES.get(manner.ties)
     return Input(name, fields, options, kind, ties=ties if kind == "stream" else None)
 

@@ -26,7 +26,7 @@ import duckdb
 import pyarrow as pa
 from oracle_between import windows_between
 from oracle_compare import assert_same, differences
-from oracle_text import HIDDEN, Query, take_apart
+from oracle_text import ALL, HIDDEN, ROW, Query, take_apart
 from oracle_windows import (
     Change,
     Row,
@@ -113,6 +113,8 @@ def _result(query: Query, world: World, outermost: bool = False) -> tuple[list[C
         if re.search(r"(SELECT|DISTINCT|\.) ?\*", query.sql):
             raise Undetermined("* would show the hidden time")
         sources = [_timed(source) for source in sources]
+    if query.operator == ALL:
+        sources = [_named(source, f"{n}.") for n, source in enumerate(sources)]
     instants = {t for s in sources for t in moves(s.window, s.elements, world.start, world.end)}
     contents, columns = _relation(query.sql, sources, sorted(instants | {world.start}), world.at_once)
     if outermost and world.opens is not None:
@@ -123,7 +125,11 @@ def _result(query: Query, world: World, outermost: bool = False) -> tuple[list[C
     changes = list(_changes(contents))
     if query.operator is None:
         return changes, columns
-    shown = "+" if query.operator == "I" else "-"
+    if query.operator == ALL:
+        for _, _, row in changes:
+            row.pop(ROW)
+        columns = columns.removeprefix(f'"{ROW}" VARCHAR, ')
+    shown = "-" if query.operator == "D" else "+"
     return [(ts, "+", row) for ts, sign, row in changes if sign == shown], columns
 
 
@@ -175,7 +181,7 @@ def _source(source: str | Query, window: str, world: World) -> Source:
 def _in_arrival_order(query: Query) -> bool:
     """Whether a query may give a stream's rows as they come; all others have ties by their columns."""
     windows = {item.window.upper().removeprefix("ROWS ").removeprefix("RANGE ") for item in query.items}
-    return query.operator == "I" and len(query.items) == 1 and windows <= {"", "UNBOUNDED"}
+    return query.operator in ("I", ALL) and len(query.items) == 1 and windows <= {"", "UNBOUNDED"}
 
 
 def _under(window: Window, elements: list[Any], columns: str) -> Source:
@@ -190,6 +196,16 @@ def _timed(source: Source) -> Source:
     if source.window.kind not in ("table", "relation"):
         elements = [(ts, {**row, HIDDEN: ts}) for ts, row in elements]
     return Source(source.window, elements, f'{source.columns}, "{HIDDEN}" BIGINT')
+
+
+def _named(source: Source, prefix: str) -> Source:
+    """A source whose rows have names, by which no two of them are equal."""
+    named: list[Any] = []
+    for number, element in enumerate(source.elements):
+        row = element if isinstance(element, dict) else element[-1]
+        row = {**row, ROW: f"{prefix}{number}"}
+        named.append(row if isinstance(element, dict) else (*element[:-1], row))
+    return Source(source.window, named, f'{source.columns}, "{ROW}" VARCHAR')
 
 
 def _columns(elements: Sequence[Any]) -> str:

@@ -39,6 +39,12 @@ NOT_AN_ALIAS = ENDS_FROM | JOINS | BETWEEN
 HIDDEN = "ts__"
 """The column of a stream's timestamps."""
 STREAMS = {"ISTREAM": "I", "DSTREAM": "D", "RSTREAM": "R"}
+ALL = "A"
+"""ISTREAM ALL, for whose results the names of the rows they are made of are selected too."""
+ROW = "row__"
+"""The column of a row's name, by which it differs from all others; of a result, the names of its rows."""
+PARTS = "parts__"
+"""The place of these names in the SQL."""
 
 
 @dataclass
@@ -111,12 +117,18 @@ def _query(words: list[str]) -> Query:
     operator, every = None, ""
     at = _operator(words)
     if at is not None:
-        operator, closing = STREAMS[words[at].upper()], closed_at(words, at + 1)
+        operator = STREAMS[words[at].upper()]
+        if words[at + 1] != "(":
+            operator = ALL
+            words = [*words[: at + 1], *words[at + 2 :]]
+        closing = closed_at(words, at + 1)
         inside, after = words[at + 2 : closing], words[closing + 1 :]
         if after and after[0].upper() == "EVERY":
             end = 1 + next((n for n, w in enumerate(after[1:]) if w.upper() in ("FROM", ")")), len(after) - 1)
             every, after = " ".join(after[1:end]), after[end:]
         words = [*words[:at], *inside, *after] if at else inside
+    if operator == ALL:
+        words = [w for word in words for w in ([word, PARTS, ","] if word.upper() == "SELECT" else [word])]
     scanner = Scanner(words)
     return Query(scanner.sql(), scanner.items, operator, every, scanner.between)
 
@@ -124,7 +136,7 @@ def _query(words: list[str]) -> Query:
 def _operator(words: list[str]) -> int | None:
     """Where the relation-to-stream operator of a query stands: first, or around its SELECT list."""
     for at in (0, 1, 2):
-        if len(words) > at + 1 and words[at].upper() in STREAMS and words[at + 1] == "(":
+        if len(words) > at + 1 and words[at].upper() in STREAMS and words[at + 1] in ("(", "ALL"):
             return at
         if len(words) > at and words[at].upper() not in ("SELECT", "DISTINCT"):
             return None
@@ -147,6 +159,8 @@ class Frame:
     """Whether a parenthesis stands before its WHERE condition, after that of its windows."""
     times: list[int] = field(default_factory=list)
     """The places in the SQL where the time of a row is meant."""
+    parts: list[int] = field(default_factory=list)
+    """Those where the names of a result's rows are meant."""
 
 
 @dataclass
@@ -180,6 +194,8 @@ class Scanner:
                     self.frames[-1].begins = len(self.frames[-1].aliases)
                 if word == TIME:
                     self.frames[-1].times.append(len(self.out))
+                if word == PARTS:
+                    self.frames[-1].parts.append(len(self.out))
                 self.out.append(word.replace("{", "{{").replace("}", "}}").replace("`", '"'))
                 expected = self._plain(word)
         self._end_where()
@@ -212,6 +228,8 @@ class Scanner:
 
     def _close(self, frame: Frame) -> None:
         """A row's time is the latest of its parts'; in a call's parentheses, that of the query around."""
+        for place in frame.parts:
+            self.out[place] = f"CONCAT_WS(',', {', '.join(f'{a}.{ROW}' for a in frame.aliases)}) AS {ROW}"
         if not frame.aliases and self.frames:
             self.frames[-1].times += frame.times
             return

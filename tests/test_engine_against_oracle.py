@@ -72,6 +72,12 @@ def test_windows_between_streams(seed: int) -> None:
     hold(seed, trials.w_joined)
 
 
+@some(0.2)
+@given(seeds)
+def test_all_that_enter(seed: int) -> None:
+    hold(seed, trials.entering)
+
+
 @some(0.015)
 @given(seeds)
 def test_long_streams(seed: int) -> None:

@@ -12,7 +12,16 @@ from typing import Any
 from checking import Skip, check, check_manner, check_versions, expect_something
 from local_host import Manner
 from restless import JOINS, PLANNERS, planned_by
-from strategies import Case, Choices, draw_case, draw_long_case, draw_table_case, draw_w_join, minimal
+from strategies import (
+    Case,
+    Choices,
+    draw_all_that_enter,
+    draw_case,
+    draw_long_case,
+    draw_table_case,
+    draw_w_join,
+    minimal,
+)
 from strategies.constraints import draw_tree_join, obeying
 from strategies.data import VALUES
 from strategies.windows import BOUNDED
@@ -203,9 +212,14 @@ def new_rows(choices: Choices, schema: str) -> Iterator[dict[str, Any]]:
 
 def constrained(choices: Choices, depth: int | None = None) -> Trial:
     """A join of streams that obey what is declared of them, in steps, rebuilt in between, its rows late."""
-    case = draw_tree_join(choices) if choices.chance(2) else obeying(choices, draw_case(choices, depth))
+    kind = choices.pick("tree", "tree", "any", "entering")
+    if kind == "tree":
+        case = draw_tree_join(choices)
+    else:
+        case = draw_case(choices, depth) if kind == "any" else draw_all_that_enter(choices)
+        case = obeying(choices, case)
     manner, planner = manner_of(choices), choices.pick("as set", "restless")
-    if choices.chance(4) and case.cql.startswith("SELECT S"):
+    if choices.chance(4) and kind == "tree" and case.cql.startswith("SELECT"):
         return Trial(case, replace(manner, constraints="monitored"), planner=planner)
     if choices.chance(4):
         return Trial(case, None, choices.pick(1, 2, 3, 4), choices.pick(3, 1, 5), planner)
@@ -229,9 +243,14 @@ def w_joined(choices: Choices, depth: int | None = None) -> Trial:
     return Trial(case, manner, planner=planner)
 
 
+def entering(choices: Choices, depth: int | None = None) -> Trial:
+    """ISTREAM ALL and ISTREAM of joins of time windows, as ``hosted``."""
+    return _hosted(choices, draw_all_that_enter(choices))
+
+
 def any_trial(choices: Choices, depth: int | None = None) -> Trial:
     """One of them all."""
-    draw = choices.pick(evaluated, hosted, hosted, refreshed, w_joined, constrained)
+    draw = choices.pick(evaluated, hosted, hosted, refreshed, w_joined, constrained, entering)
     return draw(choices, depth)
 
 

@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 QUERIES = {
     "select, group": "SELECT k, COUNT(*) FROM S [ROWS 50000] WHERE v % 5 = 0 AND k % 2 = 0 GROUP BY k",
     "join, select": (
-        "SELECT ISTREAM(S.k, T.v) FROM S [RANGE 2000], T [RANGE 2000] WHERE S.k = T.k AND S.v + T.v < 100"
+        "SELECT ISTREAM ALL(S.k, T.v) FROM S [RANGE 2000], T [RANGE 2000] WHERE S.k = T.k AND S.v + T.v < 100"
     ),
     "join, group": "SELECT S.k, COUNT(*) FROM S [RANGE 500], T [RANGE 500] WHERE S.k = T.k GROUP BY S.k",
 }

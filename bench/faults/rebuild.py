@@ -51,7 +51,7 @@ class Run:
             session.sql(f"CREATE STREAM {name} ({columns}) TIMESTAMP BY t IN MICROSECONDS {source}")
         window_text = f"[RANGE {window} SECONDS]"
         df = session.sql(
-            f"SELECT ISTREAM(L.k, L.v, R.v AS w) FROM L {window_text}, R {window_text} WHERE L.k = R.k"
+            f"SELECT ISTREAM ALL(L.k, L.v, R.v AS w) FROM L {window_text}, R {window_text} WHERE L.k = R.k"
         )
         writer = df.writeStream.format("noop").option("checkpointLocation", str(root / "checkpoint"))
         self.query = writer.start()

@@ -62,7 +62,7 @@ class Experiment:
         selected = self.equal[0].split(" = ")[0]
         return (
             f"SET penstock.constraints = '{using}'; SET penstock.join = 'mjoin'; "
-            f"SELECT ISTREAM({selected}) FROM {sources} WHERE {' AND '.join([*self.equal, *filters])}"
+            f"SELECT ISTREAM ALL({selected}) FROM {sources} WHERE {' AND '.join([*self.equal, *filters])}"
         )
 
     def steps(self, step: int = STEP) -> Iterator[dict[str, pa.RecordBatch]]:

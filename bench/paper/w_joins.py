@@ -134,7 +134,7 @@ def run(clause: str, streams: Streams, algorithm: str, seconds: float, equal: bo
     names = list(streams.rates)
     windows = f" [RANGE {KEPT}]" if algorithm in PEERS else ""
     where = " AND ".join(f"{a}.v = {b}.v" for a, b in zip(names, names[1:], strict=False))
-    query = f"SELECT ISTREAM({names[0]}.v) FROM {', '.join(n + windows for n in names)} {clause}"
+    query = f"SELECT ISTREAM ALL({names[0]}.v) FROM {', '.join(n + windows for n in names)} {clause}"
     schema, options = pa.schema([("v", pa.int64())]), InputOptions(TIME)
     bound = bind(query + (f" WHERE {where}" if equal else ""), {n: Input(n, schema, options) for n in names})
     known = {"ripple": "nlw", "xjoin": "hw"}.get(algorithm, algorithm)

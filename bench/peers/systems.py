@@ -1,7 +1,7 @@
 """The systems that are compared, each as a streaming DataFrame over the same files with the same results.
 
 The query is the join of all streams on ``k``, every two rows of a result within the window of each other:
-what CQL says with ``SELECT ISTREAM(...) FROM A [RANGE t], B [RANGE t] WHERE A.k = B.k``. Result columns:
+what CQL says with ``SELECT ISTREAM ALL(...) FROM A [RANGE t], B [RANGE t] WHERE A.k = B.k``. Result columns:
 ``k``, then each stream's other columns. With the timestamps no two results are equal, whatever the data;
 in CQL a result that enters and an equal one that leaves cancel, which Spark's join knows nothing of.
 """
@@ -75,7 +75,7 @@ def cql(workload: JoinWorkload) -> str:
     values = ", ".join(f"{n}.{c} AS {n.lower()}{c}" for n in names for c in workload.payload)
     keys = " AND ".join(f"{a}.k = {b}.k" for a, b in zip(names, names[1:], strict=False))
     windows = ", ".join(f"{n} {window}" for n in names)
-    return f"SELECT ISTREAM({names[0]}.k AS k, {values}) FROM {windows} WHERE {keys}"
+    return f"SELECT ISTREAM ALL({names[0]}.k AS k, {values}) FROM {windows} WHERE {keys}"
 
 
 def penstock_join(

@@ -69,7 +69,7 @@ def cql(workload: JoinWorkload, equal: bool) -> str:
         where = [f"{a}.k < {b}.k AND {b}.k <= {a}.k + 1" for a, b in pairs]
     window = f"WINDOW {round(workload.window_seconds * 1000)} MILLISECONDS"
     return (
-        f"SELECT ISTREAM({names[0]}.k AS k, {values}) FROM {', '.join(names)} {window} "
+        f"SELECT ISTREAM ALL({names[0]}.k AS k, {values}) FROM {', '.join(names)} {window} "
         f"WHERE {' AND '.join(where)}"
     )
 

@@ -120,7 +120,7 @@ def as_in_join(streams: int, rows: int = 100_000, steps: float = 2.0) -> Workloa
     values = ", ".join(f"{n}.v AS v{n}" for n in made.names)
     keys = " AND ".join(f"{a}.k = {b}.k" for a, b in zip(made.names, made.names[1:], strict=False))
     sources = ", ".join(f"{n} {window}" for n in made.names)
-    query = f"SELECT ISTREAM({made.names[0]}.k, {values}) FROM {sources} WHERE {keys}"
+    query = f"SELECT ISTREAM ALL({made.names[0]}.k, {values}) FROM {sources} WHERE {keys}"
     ticks = round(made.slice_seconds * MICROS)
     columns = {n: ("k", "v") for n in made.names}
     name = f"bench join and growth, {streams} streams"
@@ -133,7 +133,7 @@ def as_in_network(links: int, flows: int, packets: int, steps: float = 1.0) -> W
     sources = ", ".join(f"{n} [RANGE {(10 if n != OUT else 1) * MICROS}]" for n in routes.names)
     pairs = zip(routes.names, routes.names[1:], strict=False)
     query = (
-        f"SELECT ISTREAM({OUT}.flow) FROM {sources} WHERE "
+        f"SELECT ISTREAM ALL({OUT}.flow) FROM {sources} WHERE "
         f"{' AND '.join(f'{a}.flow = {b}.flow' for a, b in pairs)}"
     )
     columns = {n: ("flow",) for n in routes.names}

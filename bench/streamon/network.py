@@ -38,7 +38,7 @@ def query(routes: Routes, order: list[str]) -> str:
     """The packets of flows that take every link, joined in an order."""
     sources = ", ".join(f"{name} [RANGE {10 if name != OUT else 1} SECONDS]" for name in order)
     where = " AND ".join(f"{a}.flow = {b}.flow" for a, b in pairwise(routes.names))
-    return f"SELECT ISTREAM({OUT}.flow, {OUT}.ts) FROM {sources} WHERE {where}"
+    return f"SELECT ISTREAM ALL({OUT}.flow, {OUT}.ts) FROM {sources} WHERE {where}"
 
 
 @dataclass

@@ -14,15 +14,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strategies import budgets, lookups, selects, w_joins
+from strategies import all_that_enter, budgets, lookups, selects, w_joins
 from strategies.case import Case
 from strategies.choices import Choices, minimal, seeds
 from strategies.data import LAST_INSTANT, NUMERIC, RELATION, STRING, TABLE, VALUES, elements
 from strategies.scope import Context
 
 __all__ = [
-    "Case", "Choices", "cases", "draw_case", "draw_long_case", "draw_queries", "draw_table_case",
-    "draw_w_join", "minimal",
+    "Case", "Choices", "cases", "draw_all_that_enter", "draw_case", "draw_long_case", "draw_queries",
+    "draw_table_case", "draw_w_join", "minimal",
 ]  # fmt: skip
 
 
@@ -83,6 +83,15 @@ def draw_queries(choices: Choices, count: int) -> tuple[list[str], Case]:
     inputs = _elements(choices, known, 12, " ".join(queries))
     schemas = {name: source.schema() for name, source in known.items()}
     return queries, Case(queries[0], inputs, schemas, None)
+
+
+def draw_all_that_enter(choices: Choices) -> Case:
+    """A join of time windows under ISTREAM ALL or ISTREAM, with timestamps that it may show."""
+    ctx = Context(choices, leaves=5, relations=False)
+    cql = all_that_enter.query(ctx)
+    inputs = {name: elements(choices, source, 12) for name, source in ctx.inputs.items()}
+    schemas = {name: source.schema() for name, source in ctx.inputs.items()}
+    return Case(cql, all_that_enter.stamped(inputs, schemas), schemas, ctx.pick(None, LAST_INSTANT + 5))
 
 
 def draw_w_join(choices: Choices) -> Case:

@@ -19,8 +19,8 @@ from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.registry import FUNCTIONS
 
 KEYWORDS = (
-    "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "ISTREAM(", "DSTREAM(", "RSTREAM(",
-    "UNION ALL", "JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "IN", "EXISTS", "BETWEEN",
+    "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP BY", "HAVING", "ISTREAM(", "ISTREAM ALL(", "DSTREAM(",
+    "RSTREAM(", "UNION ALL", "JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "IN", "EXISTS", "BETWEEN",
     "CASE", "WHEN", "THEN", "END", "CREATE STREAM", "CREATE TABLE", "CREATE VIEW", "CREATE SINK",
     "DROP", "SHOW STREAMS", "SHOW QUERIES", "DESCRIBE", "EXPLAIN", "INSERT INTO", "REGISTER QUERY",
     "ALTER QUERY", "SET", "WITHIN MEMORY",

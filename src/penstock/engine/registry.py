@@ -21,6 +21,7 @@ from penstock.engine.command import DROP, REGISTER, Command
 from penstock.engine.element import BEFORE_TIME
 from penstock.engine.operator import Node, nodes, with_inputs
 from penstock.engine.operators.history import History, begun
+from penstock.engine.operators.i_stream import holds_results
 from penstock.engine.operators.seq_window import SeqWindow
 from penstock.engine.operators.since import Since
 from penstock.engine.stage import Arrival, StageInput, waits
@@ -66,7 +67,8 @@ class QueryPlan:
     @property
     def shows_complete(self) -> bool:
         """Whether its results are of complete instants."""
-        return self.waits or (self.second is not None and self.second.waits)
+        second = self.second is not None and self.second.shows_complete
+        return self.waits or holds_results(self.root) or second
 
     @property
     def span(self) -> int:

@@ -54,12 +54,8 @@ def optimized(query: logical.Query, use: Use = UNUSED) -> logical.Logical:
     if is_sampled(root):
         root, _ = sampled(root)
     elif not any(budgets(root)):  # a budget decides by itself which rows are kept
-        root = logical.rewrite(root, partial(_obeying, use))
+        root = logical.rewrite(root, lambda node: node.using(use))
     return logical.numbered(root)
-
-
-def _obeying(use: Use, node: logical.Logical) -> logical.Logical:
-    return replace(node, use=use) if isinstance(node, logical.Join) else node
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from penstock.cost.model import ByCost
 from penstock.engine.joins.inputs import BY_EQUALITY, BY_RANGE
 from penstock.engine.operator import Node
+from penstock.engine.operators.i_stream import holds_results
 from penstock.engine.operators.mjoin import MJoin
 from penstock.engine.operators.source import Source
 from penstock.engine.stage import Scheduling
@@ -87,7 +88,7 @@ def _result(plan: PhysicalPlan) -> str:
 
 
 def _waits(stages: tuple[PlannedStage, ...]) -> bool:
-    return any(s.stage.waits for s in stages)
+    return any(s.stage.waits or holds_results(s.stage.root) for s in stages)
 
 
 def _host(incoming: SourceInput | TableInput | ExchangeInput, partitions: int) -> str:

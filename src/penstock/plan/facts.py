@@ -18,6 +18,8 @@ Named = tuple[tuple[str, Expression], ...]
 """Expressions with the names of the columns they become."""
 Origin = tuple[int, Expression]
 """The number of a stream or relation, and an expression over its columns."""
+NotNull = Collection[str] | None
+"""Columns that are never NULL, so that a declared key of them tells rows apart; None: no key may be used."""
 Origins = dict[str, Origin]
 """For the columns of a plan that come from one stream each: from where."""
 
@@ -61,6 +63,22 @@ def equal_columns(conjuncts: Iterable[Expression]) -> Iterator[tuple[Column, Col
     for left, right in filter(None, map(equality, conjuncts)):
         if isinstance(left, Column) and isinstance(right, Column) and left.type == right.type:
             yield left, right
+
+
+def not_null(conjuncts: Iterable[Expression]) -> frozenset[str]:
+    """Columns that are NULL in no row for which all conjuncts are true."""
+    strict = ("=", "<", "<=", ">", ">=", "isnotnull")
+    read = (c.args for c in conjuncts if isinstance(c, Call) and c.function in strict)
+    return frozenset(e.name for args in read for e in args if isinstance(e, Column))
+
+
+def with_equal(known: Collection[str], conjuncts: Iterable[Expression]) -> frozenset[str]:
+    """These columns, and those that conjuncts make equal to one of them."""
+    pairs = [{left.name, right.name} for left, right in equal_columns(conjuncts)]
+    found = frozenset(known)
+    while more := frozenset().union(*(pair for pair in pairs if pair & found)) - found:
+        found |= more
+    return found
 
 
 def equal_sides(

@@ -14,17 +14,30 @@ from penstock.plan.logical import Logical, ToStream
 def to_stream(root: Logical, operator: RelationToStream, context: Context) -> ToStream:
     """A relation under the operator that the query names."""
     kind, every = operator.args["kind"], operator.args.get("every")
+    kind, _, every_row = kind.partition(" ")
     if root.is_static:
         raise error(f"{kind.upper()} needs a stream or relation; this query reads only tables", operator)
     if every is None:
-        if kind == "rstream":
+        if every_row:
+            _check_all(root, operator)
+        elif kind == "rstream":
             _warn_of_clock(root, context)
         elif kind == "istream":
             _warn_of_equal_windows(root, context)
-        return ToStream(root, kind)
+        return ToStream(root, kind, all=bool(every_row))
     if kind != "rstream":
         raise error(f"EVERY applies to RSTREAM, not to {kind.upper()}", every)
     return ToStream(root, kind, ticks(every, context.time, "EVERY", least=1))
+
+
+def _check_all(root: Logical, operator: RelationToStream) -> None:
+    """Reject ISTREAM ALL of rows that may leave and enter again for other reasons than their own parts."""
+    if root.unfixed:
+        raise error(
+            f"ISTREAM ALL is for joins, filters and projections of time windows, not for {root.unfixed}",
+            operator,
+            "write ISTREAM, which compares the result at each instant with that at the instant before",
+        )
 
 
 def _warn_of_clock(root: Logical, context: Context) -> None:

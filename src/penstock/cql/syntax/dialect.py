@@ -4,7 +4,8 @@ sqlglot parses the SQL. What is added here, each where sqlglot has a hook for it
 
 * ``S [RANGE 10 MINUTES] AS x``: a :class:`StreamWindow` in the ``window`` argument of the FROM item;
 * ``SELECT ISTREAM(a, b)``: the select list is one :class:`RelationToStream` around the items;
-* ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query;
+* ``ISTREAM(SELECT ...)``: a :class:`RelationToStream` around the query; ``ISTREAM ALL(...)``, in both forms,
+  is one of kind ``istream all``;
 * ``(SELECT ISTREAM(...) ...) [ROWS 5] AS x``: the same windows after a query in parentheses;
 * ``FROM A, B WINDOW (A, B) 5 SECONDS``: a :class:`WindowClause` in the ``between`` argument of the SELECT.
 
@@ -41,6 +42,7 @@ from penstock.errors import CQLError
 BOUNDED = ("TUMBLE", "HOP", "SESSION")
 """The windows that have bounds."""
 RELATION_TO_STREAM = ("ISTREAM", "DSTREAM", "RSTREAM")
+ISTREAM_ALL = "ISTREAM ALL"
 SEVERAL = "write e.g. WINDOW (A, B) 5 SECONDS AND WINDOW (B, C) 2 SECONDS; other conditions stand in WHERE"
 AFTER_SAMPLE = ("CONFIDENCE", "USING", ";", ")", "UNION", "EXCEPT", "MINUS", "INTERSECT")
 """What may follow SAMPLE where it names no scheme."""
@@ -284,7 +286,8 @@ class CQLParser(PipelineParser):
         return alias
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        operator = self._match_relation_to_stream() if self._starts_query(1) else None
+        starts = self._starts_query(2 if self._next and self._next.token_type == TokenType.ALL else 1)
+        operator = self._match_relation_to_stream() if starts else None
         return (
             self._parse_stream_query(operator) if operator else super()._parse_select_query(*args, **kwargs)
         )
@@ -317,10 +320,22 @@ class CQLParser(PipelineParser):
         return [self._relation_to_stream(operator, expressions=items, distinct=distinct)], None
 
     def _match_relation_to_stream(self) -> Token | None:
+        """ISTREAM, DSTREAM, RSTREAM or ISTREAM ALL before a parenthesis."""
         if self._next and self._next.token_type == TokenType.L_PAREN:
             if self._match_texts(RELATION_TO_STREAM):
                 return self._prev
-        return None
+        after = self._tokens[self._index + 2 : self._index + 3]
+        if not after or after[0].token_type != TokenType.L_PAREN or self._next.token_type != TokenType.ALL:
+            return None
+        operator = self._curr
+        if not self._match_texts(RELATION_TO_STREAM):
+            return None
+        self._advance()
+        if operator.text.upper() != "ISTREAM":
+            raise error(f"ALL applies to ISTREAM, not to {operator.text.upper()}", self._prev)
+        names = ("token_type", "text", "line", "col", "start", "end")
+        kind, _, *where = (getattr(operator, name) for name in names)
+        return Token(kind, ISTREAM_ALL, *where)
 
     def _relation_to_stream(self, operator: Token, **args: Any) -> RelationToStream:
         every = self._parse_duration() if self._match_text_seq("EVERY") else None

@@ -1,43 +1,62 @@
 """i-stream: what enters a relation, ISTREAM(τ) = R(τ) − R(τ−1) as bags.
 
-Over changes, equal tuples that enter and leave at one instant cancel, which is known once the instant is
-complete. Tuples of known ends do not wait: a tuple's timestamp is fixed by its parts. It is emitted at once,
-unless an equal one leaves at the same instant; a synopsis holds the ends of the emitted tuples. If the output
-holds the timestamps of all its parts (``distinct_lives``), equal tuples have equal lives, this cannot happen,
-and no synopsis is kept.
+Equal tuples that enter and leave at one instant cancel, which is known once the instant is complete. Where
+ends are known on arrival, the operator keeps the ends of the tuples that it has returned, by fingerprints,
+and holds new tuples until their instants are complete: what is below it need not wait. Tuples of one stream
+that arrive in order are not held: what leaves at their instant is known when they come.
+
+Nothing is held or kept if no two tuples can cancel (``distinct``): equal tuples have equal lives, as when the
+output has the timestamps of all parts, or the query asks for all that enter (ISTREAM ALL).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from penstock.engine.element import Chunk, Pattern
+from penstock.engine.element import FOREVER, Chunk, Pattern
 from penstock.engine.netting import settled
-from penstock.engine.operator import Clock, Operator, StartContext, ToStream
+from penstock.engine.operator import Clock, Node, Operator, StartContext, ToStream, nodes
+from penstock.engine.synopses import pieces
 from penstock.engine.synopses.leaving import Leaving
 
 
 @dataclass(frozen=True)
 class IStream(ToStream):
-    """Insert stream."""
+    """Insert stream.
 
-    distinct_lives: bool = False
+    ``distinct``: no two of its tuples can cancel. ``in_order``: they arrive in the order of time. ``hint``:
+    what to write for them to be shown at once.
+    """
+
+    distinct: bool = False
+    in_order: bool = False
+    hint: str = field(default="", compare=False, repr=False)
 
     name = "i-stream"
 
     def describe(self) -> str:
-        if self.input.pattern is Pattern.APPEND or self.distinct_lives:
-            return "at once"
-        return "at once, less what leaves at that instant" if self._known_ends() else "net per instant"
+        if self.at_once:
+            return "at once" if self._passes else "at once, less what leaves at that instant"
+        return "net per instant"
 
-    def _known_ends(self) -> bool:
-        return self.input.pattern is Pattern.EXPIRING
+    def details(self) -> Iterator[str]:
+        if self.hint and not self.at_once:
+            yield f"equal results may cancel, so they wait; to be shown at once, {self.hint}"
+
+    @property
+    def _passes(self) -> bool:
+        return self.input.pattern is Pattern.APPEND or self.distinct
+
+    @property
+    def at_once(self) -> bool:
+        """Whether tuples are returned in the step in which they are found."""
+        return self._passes or (self.in_order and self.input.pattern is Pattern.EXPIRING)
 
     @property
     def waits(self) -> bool:
-        """Over changes an instant must be complete."""
-        return self.input.pattern is Pattern.CHANGING
+        """Over changes it needs them in timestamp order."""
+        return self.input.pattern is Pattern.CHANGING and not self.distinct
 
     @property
     def depends_on_past(self) -> bool:
@@ -46,15 +65,20 @@ class IStream(ToStream):
 
     def start(self, context: StartContext) -> Operator:
         """The simplest operator for the input's pattern."""
-        if self.input.pattern is Pattern.APPEND or self.distinct_lives:
+        if self._passes:
             return _PassOn()
-        return _KnownEnds() if self._known_ends() else _Net()
+        return _Net() if self.input.pattern is Pattern.CHANGING else _KnownEnds(self)
+
+
+def holds_results(root: Node) -> bool:
+    """Whether an i-stream in a plan holds results until their instants are complete."""
+    return any(isinstance(node, IStream) and not node.at_once for node in nodes(root))
 
 
 class _PassOn(Operator):
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         # Without the corrections of ends.
-        return replace(inputs[0].where(inputs[0].sign > 0), end=None)
+        return replace(inputs[0].where(inputs[0].sign > 0), end=None, rid=None)
 
 
 class _Net(Operator):
@@ -64,23 +88,39 @@ class _Net(Operator):
 
 
 class _KnownEnds(Operator):
-    saved = ("_leaving",)
+    """Tuples wait in pieces for their instants; of those returned, ``_leaving`` has the ends."""
 
-    def __init__(self) -> None:
+    saved = ("_leaving", "_waiting")
+    format = 2
+
+    def __init__(self, node: IStream) -> None:
+        self._schema, self._in_order = node.schema, node.in_order
         self._leaving = Leaving()
+        self._waiting: list[Chunk] = []
 
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
-        chunk = inputs[0].in_order()
+        chunk = replace(inputs[0], rid=None, rows=None)
+        if not self._in_order:
+            chunk = self._complete(chunk, clock.now)
+        chunk = chunk.in_order()
         if len(chunk):
             chunk = chunk.where(~self._leaving.cancel(chunk))
         self._leaving.forget(clock.now)
         return replace(chunk, end=None)
 
+    def _complete(self, new: Chunk, now: int) -> Chunk:
+        """Of the new tuples and those that wait, those of complete instants; the others go on waiting."""
+        due = [c for c in self._waiting if c.ts.min() < now]
+        self._waiting = [c for c in self._waiting if c.ts.min() >= now]
+        every = Chunk.concat([*due, new], self._schema)
+        pieces.put(self._waiting, every.where(every.ts >= now), self._schema)
+        return every.where(every.ts < now)
+
     def horizon(self) -> int:
-        return self._leaving.oldest()
+        return min(self._leaving.oldest(), *(int(c.ts.min()) for c in self._waiting), int(FOREVER))
 
     def rows(self) -> int:
-        return len(self._leaving)
+        return len(self._leaving) + sum(map(len, self._waiting))
 
     def bytes(self) -> int:
-        return self._leaving.nbytes()
+        return self._leaving.nbytes() + pieces.nbytes(self._waiting)

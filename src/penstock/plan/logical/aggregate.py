@@ -27,7 +27,7 @@ from penstock.plan.estimates import (
     Totals,
     double,
 )
-from penstock.plan.facts import Named, Origins, origins_of, reads
+from penstock.plan.facts import Named, NotNull, Origins, origins_of, reads
 from penstock.plan.logical.operator import Logical, Needed, Unary, UniqueKey
 from penstock.plan.logical.project import Project
 
@@ -57,6 +57,10 @@ class Aggregate(Unary):
         by = [f"BY {', '.join(str(e) for _, e in self.keys)}"] if self.keys else []
         return " ".join(["Aggregate", ", ".join(str(c) for _, c in self.calls), *by]).replace("  ", " ")
 
+    @property
+    def unfixed(self) -> str:
+        return "aggregates"
+
     @cached_property
     def _of_windows(self) -> bool:
         """Whether the rows of a group enter and leave together, since its keys say when."""
@@ -77,7 +81,7 @@ class Aggregate(Unary):
     def longest_life(self) -> int | None:
         return self.input.longest_life if self._of_windows else None
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         return self._of_windows and self.input.determines_life(self._below(shown))
 
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.engine.element import Pattern
 from penstock.engine.operators import hop_window, select, session_window
 from penstock.expression import Expression, columns
+from penstock.plan.facts import NotNull
 from penstock.plan.logical.operator import Needed
 from penstock.plan.logical.window import Window
 
@@ -48,12 +49,17 @@ class BoundedWindow(Window):
     def bounds(self) -> frozenset[str]:
         return self.input.bounds | set(self._names)
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         """A row lives from its window's end to the next one, or for one instant if that is a session."""
         start, end = self._names
         if end in shown or (start in shown and self.spec.kind == "hop"):
             return True
         return self.spec.slide == self.spec.size and super().determines_life(shown)
+
+    @property
+    def unfixed(self) -> str:
+        """A row is in one tumbling window only; it enters several that hop by less than their size."""
+        return "" if self.spec.slide == self.spec.size else self.spec.text
 
     def commutes(self, predicate: Expression) -> bool:
         return columns(predicate).isdisjoint(self._names) and super().commutes(predicate)

@@ -13,6 +13,7 @@ from penstock.budget import Sample, Within
 from penstock.engine.element import Pattern
 from penstock.plan.distribution import Distribution, Spread
 from penstock.plan.estimates import CLUSTER, WEIGHT, Estimated, Sampling, exactly
+from penstock.plan.facts import NotNull
 from penstock.plan.logical.join import Join
 from penstock.plan.logical.operator import Logical, Needed, Unary
 
@@ -65,8 +66,12 @@ class Budgeted(Unary):
         """None: a budget above is for another join."""
         return ()
 
-    def determines_life(self, shown: Collection[str]) -> bool:
-        return self.input.determines_life(shown)
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
+        return self.input.determines_life(shown, certain)
+
+    @property
+    def unfixed(self) -> str:
+        return self.input.unfixed
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return below[0]

@@ -29,6 +29,10 @@ class Distinct(Unary):
         return replace(self, input=renamed(self.input, names))
 
     @property
+    def unfixed(self) -> str:
+        return "DISTINCT"
+
+    @property
     def pattern(self) -> Pattern:
         """A row enters with the first of its duplicates and leaves with the last."""
         return grows_if(self.input.only_grows)
@@ -65,6 +69,10 @@ class Single(Unary):
 
     def with_names(self, names: Sequence[str]) -> Logical:
         return replace(self, input=renamed(self.input, names))
+
+    @property
+    def unfixed(self) -> str:
+        return "scalar subqueries"
 
     @property
     def pattern(self) -> Pattern:

@@ -16,7 +16,7 @@ from penstock.expression import Column, Expression
 from penstock.plan.constraints import join_constraints, labels, lifting, place_columns, routed
 from penstock.plan.distribution import Distribution, SplitKeys, Spread, SpreadError
 from penstock.plan.estimates import Estimated, Sampling, beside
-from penstock.plan.facts import Origin, equality, origin, reads
+from penstock.plan.facts import NotNull, Origin, equality, not_null, origin, reads, with_equal
 from penstock.plan.join_graph import join_graph
 from penstock.plan.logical.operator import Logical, Needed, combined
 from penstock.plan.logical.select import conjunction_text
@@ -89,6 +89,9 @@ class Join(AnyJoin):
     def with_inputs(self, *inputs: Logical) -> Logical:
         return replace(self, parts=inputs)
 
+    def using(self, use: Use) -> Logical:
+        return replace(self, use=use)
+
     @cached_property
     def constraints(self) -> JoinConstraints | None:
         """What its inputs obey that it may exploit."""
@@ -122,10 +125,16 @@ class Join(AnyJoin):
     def lacks_time(self) -> bool:
         return all(i.lacks_time for i in self.parts)
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         """Rows that are there for one instant meet a table as it is at that instant."""
         parts = [i for i in self.parts if not (i.is_static and self.longest_life == 1)]
-        return all(i.determines_life(shown) for i in parts)
+        known = with_equal(shown, self.conjuncts)
+        certain = None if certain is None else {*certain, *not_null(self.conjuncts)}
+        return all(i.determines_life(known, certain) for i in parts)
+
+    @property
+    def unfixed(self) -> str:
+        return next((i.unfixed for i in self.parts if i.unfixed), "")
 
     @property
     def is_momentary(self) -> bool:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from penstock.constraint import Use
 from penstock.engine.element import Pattern
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import EVERYWHERE, Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.estimates import Estimated, SampleError, Sampling
-from penstock.plan.facts import Origin, Origins
+from penstock.plan.facts import NotNull, Origin, Origins
 from penstock.schema import TimeDomain
 
 if TYPE_CHECKING:
@@ -116,9 +117,17 @@ class Logical(ABC):
         """Whether it never changes: it reads only tables."""
         return bool(self.inputs) and all(i.is_static for i in self.inputs)
 
-    def determines_life(self, shown: Collection[str]) -> bool:
-        """Whether rows that are equal in these columns enter and leave together."""
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
+        """Whether rows that are equal in these columns enter and leave together.
+
+        Also since a declared key is among them, so that there are no two such rows.
+        """
         return False
+
+    @property
+    def unfixed(self) -> str:
+        """What in it makes rows enter at instants that their parts do not fix; "" if nothing does."""
+        return f"'{type(self).__name__.lower()}'"
 
     @property
     def is_momentary(self) -> bool:
@@ -140,6 +149,10 @@ class Logical(ABC):
         return None
 
     # what its rows obey
+
+    def using(self, use: Use) -> Logical:
+        """The operator, exploiting constraints in this way."""
+        return self
 
     @property
     def unique_keys(self) -> tuple[UniqueKey, ...]:
@@ -274,6 +287,10 @@ class StaticLeaf(Leaf):
     def is_static(self) -> bool:
         return True
 
+    @property
+    def unfixed(self) -> str:
+        return ""
+
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         return EVERYWHERE
 
@@ -311,8 +328,12 @@ class PerRow(Unary):
     def longest_life(self) -> int | None:
         return self.input.longest_life
 
-    def determines_life(self, shown: Collection[str]) -> bool:
-        return self.input.determines_life(shown)
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
+        return self.input.determines_life(shown, certain)
+
+    @property
+    def unfixed(self) -> str:
+        return self.input.unfixed
 
     @property
     def is_momentary(self) -> bool:

@@ -65,6 +65,10 @@ class OuterJoin(Binary, AnyJoin):
     def lacks_time(self) -> bool:
         return any(side.lacks_time for side in self.passed_on)
 
+    @property
+    def unfixed(self) -> str:
+        return next((side.unfixed for side in self.inputs if side.unfixed), "outer joins")
+
     def estimated(self, below: Sequence[Estimated], sampling: Sampling) -> Estimated:
         """Sampled rows with their matches; of a side that may be missing, a sample lacks some matches."""
         sides = {"left": (below[1],), "right": (below[0],)}.get(self.kind, tuple(below))

@@ -13,7 +13,7 @@ from penstock.engine.operators import project
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread
 from penstock.plan.estimates import Estimated, Sampling
-from penstock.plan.facts import Named, Origins, origins_of, reads
+from penstock.plan.facts import Named, NotNull, Origins, origins_of, reads
 from penstock.plan.logical.operator import Logical, Needed, PerRow, StreamRows, UniqueKey
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ class Project(PerRow):
     def with_names(self, names: Sequence[str]) -> Logical:
         return replace(self, columns=tuple(zip(names, (e for _, e in self.columns), strict=True)))
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         below = {e.name for name, e in self.columns if isinstance(e, Column) and name in shown}
-        return self.input.determines_life(below)
+        if certain is not None:
+            certain = {e.name for name, e in self.columns if isinstance(e, Column) and name in certain}
+        return self.input.determines_life(below, certain)
 
     @property
     def origins(self) -> Origins:

@@ -15,7 +15,7 @@ from penstock.engine.synopses.sorted_rows import SortKey
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread, SpreadError, TwoPhases
 from penstock.plan.estimates import Estimated, SampleError, Sampling
-from penstock.plan.facts import Named
+from penstock.plan.facts import Named, NotNull
 from penstock.plan.logical.operator import Needed, Unary, grows_if
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class Rank(Unary):
         raise SampleError(what, "use MAXIMIZE RESULTS, or leave SAMPLE out")
 
     @property
+    def unfixed(self) -> str:
+        return "LIMIT and ranks"
+
+    @property
     def _of_windows(self) -> bool:
         """Whether the rows of a group enter and leave together, since its columns say when."""
         return self.input.pattern is Pattern.EXPIRING and self.input.determines_life(self.groups)
@@ -70,7 +74,7 @@ class Rank(Unary):
     def longest_life(self) -> int | None:
         return self.input.longest_life if self._of_windows else None
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         return self._of_windows and self.input.determines_life(set(shown) - {self.shown})
 
     @property

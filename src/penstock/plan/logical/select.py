@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.operators import select
 from penstock.expression import Column, Expression
 from penstock.plan.estimates import Estimated, Sampling
-from penstock.plan.facts import conjunction, for_host, reads
+from penstock.plan.facts import NotNull, conjunction, for_host, not_null, reads, with_equal
 from penstock.plan.logical.operator import Logical, Needed, PerRow, StreamRows, UniqueKey
 from penstock.plan.logical.sources import FilteredByHost
 
@@ -26,6 +26,10 @@ class Select(PerRow):
 
     def describe(self) -> str:
         return f"Select {conjunction_text(self.conjuncts)}"
+
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
+        certain = None if certain is None else {*certain, *not_null(self.conjuncts)}
+        return self.input.determines_life(with_equal(shown, self.conjuncts), certain)
 
     @property
     def unique_keys(self) -> tuple[UniqueKey, ...]:

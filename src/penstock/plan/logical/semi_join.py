@@ -38,6 +38,10 @@ class SemiJoin(Binary, AnyJoin):
         return f"{'Antijoin' if self.anti else 'Semijoin'} {conjunction_text(self.conjuncts)}"
 
     @property
+    def unfixed(self) -> str:
+        return "IN, EXISTS and semijoins"
+
+    @property
     def pattern(self) -> Pattern:
         """A row leaves with its last match; in an antijoin, when the first match arrives."""
         right = self.right.is_static if self.anti else self.right.only_grows

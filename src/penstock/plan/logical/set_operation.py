@@ -62,6 +62,14 @@ class SetOperation(Logical):
         return grows_if(first.only_grows and grow)
 
     @property
+    def unfixed(self) -> str:
+        """UNION ALL of windows whose rows leave in the same way passes rows on."""
+        if self.kind != "union" or not self.all:
+            return self.kind.upper() + (" ALL" if self.all else "")
+        mixed = "" if self.pattern is self.parts[0].pattern else "UNION ALL of bounded and unbounded windows"
+        return next((part.unfixed for part in self.parts if part.unfixed), mixed)
+
+    @property
     def is_momentary(self) -> bool:
         momentary = [part.is_momentary for part in self.parts]
         return {"union": all, "except": lambda m: m[0], "intersect": any}[self.kind](momentary)

@@ -16,7 +16,7 @@ from penstock.engine.element import Pattern
 from penstock.engine.operators import identify, select, stamp
 from penstock.expression import Column, Expression
 from penstock.plan.distribution import Distribution, Spread
-from penstock.plan.facts import Origins
+from penstock.plan.facts import NotNull, Origins
 from penstock.plan.logical.operator import Leaf, Logical, Needed, StaticLeaf, UniqueKey, rewrite, walk
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class RelationSource(Source):
         return f"Relation {self.called(self.definition.name)}"
 
     @property
+    def unfixed(self) -> str:
+        """Its rows may leave and enter again."""
+        return f"relation '{self.definition.name}'"
+
+    @property
     def unique_keys(self) -> tuple[UniqueKey, ...]:
         key = self.definition.options.constraints.primary_key
         return ((tuple(f"{self.alias}.{c}" for c in key), False),) if key else ()
@@ -132,7 +137,7 @@ class TableSource(FilteredByHost, StaticLeaf):
     def describe(self) -> str:
         return f"Table {self.called(self.definition.name)}"
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         """A row that a refresh replaces leaves; what is not shown of the new one may be all that differs."""
         return set(self.schema.names) <= set(shown)
 

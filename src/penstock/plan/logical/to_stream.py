@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock.constraint import UNUSED, Use
 from penstock.engine.element import Pattern
 from penstock.engine.operators import d_stream, i_stream, r_stream
 from penstock.expression import Column
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import CLUSTER, WEIGHT, Estimated, Sampling
-from penstock.plan.logical.operator import Logical, Needed, Unary
+from penstock.plan.logical.operator import Logical, Needed, Unary, leaves
 from penstock.plan.logical.project import Project, renamed
+from penstock.plan.logical.sources import Exchange, Source
 from penstock.schema import TimeDomain
 
 if TYPE_CHECKING:
@@ -25,19 +27,25 @@ if TYPE_CHECKING:
 class ToStream(Unary):
     """relation-to-stream: ``kind`` is ``"istream"``, ``"dstream"`` or ``"rstream"``.
 
-    ``every`` is the period of RSTREAM's clock in ticks, if the query has EVERY.
+    ``every`` is the period of RSTREAM's clock in ticks, if the query has EVERY. ``all``: ISTREAM ALL, every
+    row that enters. ``use``: how the query exploits constraints; declared keys tell equal rows apart.
     """
 
     kind: str
     every: int | None = None
+    all: bool = False
+    use: Use = UNUSED
 
     is_stream = True
 
     def describe(self) -> str:
-        return self.kind.capitalize() + (f" every {self.every}" if self.every else "")
+        return self.kind.capitalize() + " all" * self.all + (f" every {self.every}" if self.every else "")
 
     def with_names(self, names: Sequence[str]) -> Logical:
         return replace(self, input=renamed(self.input, names))
+
+    def using(self, use: Use) -> Logical:
+        return replace(self, use=use)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -64,7 +72,7 @@ class ToStream(Unary):
         enter and leave together.
         """
         return self.kind == "rstream" or (
-            self.kind == "istream" and (self._only_enters or self._distinct_lives)
+            self.kind == "istream" and (self.all or self._only_enters or self._distinct_lives)
         )
 
     @property
@@ -73,7 +81,28 @@ class ToStream(Unary):
 
     @property
     def _distinct_lives(self) -> bool:
-        return self.input.determines_life(self.schema.names)
+        certain = frozenset[str]() if self.use.how == "declared" else None
+        return self.input.determines_life(self.schema.names, certain)
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether its rows come in the order of time: all are of one stream, which has no disorder."""
+        streams = {s.definition.name: s for s in leaves(self.input) if isinstance(s, Source)}
+        if any(isinstance(leaf, Exchange) for leaf in leaves(self.input)) or len(streams) != 1:
+            return False
+        (stream,) = streams.values()
+        options = stream.definition.options
+        return options.arrival or (options.skew == 0 and not options.adaptive)
+
+    @property
+    def _how_at_once(self) -> str:
+        """What to write for results to be shown as they are found, if that can be done."""
+        if self.input.unfixed or self.input.pattern is not Pattern.EXPIRING:
+            return ""
+        stamps = [w.stamp for w in self.input.windows]
+        timed = all(stamps) and not any(leaf.is_static for leaf in leaves(self.input))
+        select = [f"select {' and '.join(dict.fromkeys(stamps))}"] if timed else []
+        return " or ".join([*select, "write ISTREAM ALL"])
 
     def spread(self, below: Sequence[Spread], distribution: Distribution) -> Spread:
         if below[0].keys is None and not self.shows_at_once:
@@ -97,11 +126,18 @@ class ToStream(Unary):
         below = context.exact(self.input)
         match self.kind:
             case "istream":
-                apart = self._distinct_lives or not below.corrects
-                return i_stream.IStream(below if apart else context.changing(below), self._distinct_lives)
+                return self._built_istream(context, below)
             case "dstream":
                 return d_stream.DStream(context.changing(below))
         if self.every is None and self.input.is_momentary and below.pattern is Pattern.EXPIRING:
             return r_stream.RStream(below, momentary=True)
         every = self.every or (None if self.reads_instants(context.time) else 1)
         return r_stream.RStream(context.changing(below), every, time=context.time)
+
+    def _built_istream(self, context: Builder, below: Node) -> Node:
+        """Corrections of ends matter only where equal rows may cancel."""
+        if self.all or self._distinct_lives:
+            return i_stream.IStream(below, distinct=True)
+        if below.corrects:
+            return i_stream.IStream(context.changing(below), hint=self._how_at_once)
+        return i_stream.IStream(below, in_order=self._in_order, hint=self._how_at_once)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.engine.evaluate import evaluate
 from penstock.expression import Expression
+from penstock.plan.facts import NotNull
 from penstock.plan.logical.operator import Needed, StaticLeaf
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Values(StaticLeaf):
     def describe(self) -> str:
         return f"Values {', '.join('(' + ', '.join(map(str, row)) + ')' for row in self.rows)}"
 
-    def determines_life(self, shown: Collection[str]) -> bool:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
         return True
 
     def build(self, context: Builder, needed: Needed) -> Node:

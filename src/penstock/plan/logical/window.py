@@ -11,7 +11,7 @@ from penstock.engine.operators import select, seq_window, tie_order
 from penstock.expression import Column, Expression, columns
 from penstock.plan.distribution import Distribution, Spread, SpreadError
 from penstock.plan.estimates import Estimated, SampleError, Sampling
-from penstock.plan.facts import for_host, reads
+from penstock.plan.facts import NotNull, for_host, not_null, reads
 from penstock.plan.logical.operator import Logical, Needed, StreamRows, Unary, UniqueKey
 from penstock.plan.logical.select import Select
 from penstock.plan.logical.sources import StreamSource
@@ -110,11 +110,26 @@ class Window(Unary):
         names = tuple(self.schema.names)
         return replace(rows, node=replace(self, input=rows.node, keep=keep), names=names)
 
-    def determines_life(self, shown: Collection[str]) -> bool:
-        source = self.source
-        if source is None or source.definition.options.timestamp is None or self.spec.by_rows:
+    def determines_life(self, shown: Collection[str], certain: NotNull = None) -> bool:
+        if self.source is None or self.spec.by_rows:
             return False
-        return f"{source.alias}.{source.definition.options.timestamp}" in shown
+        if certain is None:
+            return self.stamp in shown
+        _, passed = self.input.filtered
+        told = set(shown) & {*certain, *not_null((*passed, *self.keep))}
+        keys = (set(columns) for columns, lasting in self.unique_keys if lasting)
+        return self.stamp in shown or any(key <= told for key in keys)
+
+    @property
+    def stamp(self) -> str:
+        """Its column with the timestamps of a registered stream's rows; "" if there is none."""
+        column = self.source.definition.options.timestamp if self.source else None
+        return f"{self.source.alias}.{column}" if self.source and column is not None else ""
+
+    @property
+    def unfixed(self) -> str:
+        """Each row of a time window enters once; that of a row window may do so by the rows beside it."""
+        return self.spec.text if self.spec.by_rows else ""
 
     @property
     def unique_keys(self) -> tuple[UniqueKey, ...]:
