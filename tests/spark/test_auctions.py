@@ -22,7 +22,7 @@ WORKLOAD = AuctionWorkload(rate=60, slice_seconds=60)
 SLICES = 5
 BUDGET = WORKLOAD.open_at_once // 10
 QUERY = f"""
-    SELECT ISTREAM(Auctions.seller, Bids.price)
+    SELECT ISTREAM ALL(Auctions.seller, Bids.price)
     FROM   Auctions [RANGE {WORKLOAD.open_seconds} SECONDS], Bids [NOW]
     WHERE  Auctions.auction = Bids.auction
     WITHIN MEMORY {BUDGET} ROWS MAXIMIZE RESULTS

@@ -47,7 +47,7 @@ ps = penstock.connect(builder.getOrCreate(), 2)
 for name in "AB":
     ps.sql(f"CREATE STREAM {name} (t BIGINT, k BIGINT) TIMESTAMP BY t FROM PARQUET '{root}/{name}'")
 ps.sql("SET penstock.memory = '64 KB'")
-df = ps.sql("SELECT ISTREAM(A.k) FROM A [RANGE 50], B [RANGE 50] WHERE A.k = B.k MAXIMIZE RESULTS")
+df = ps.sql("SELECT ISTREAM ALL(A.k) FROM A [RANGE 50], B [RANGE 50] WHERE A.k = B.k MAXIMIZE RESULTS")
 query = df.writeStream.format("noop").option("checkpointLocation", f"{root}/checkpoint").start()
 query.processAllAvailable()
 found = ps.metrics()

@@ -73,7 +73,7 @@ def results(spark: Any, tmp_path: Path, declared: str, query: str) -> tuple[list
         ps.close()
 
 
-JOIN = "SELECT ISTREAM(R.k, R.v, S.v AS sv) FROM R, S WHERE R.k = S.k"
+JOIN = "SELECT ISTREAM ALL(R.k, R.v, S.v AS sv) FROM R, S WHERE R.k = S.k"
 
 
 def test_the_advice_on_heavy_keys_splits_them(spark: Any, tmp_path: Path, caplog: Any) -> None:

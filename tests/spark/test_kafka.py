@@ -180,7 +180,7 @@ def test_a_join_of_two_topics_over_restarts(
         name: [(t, {"k": t * step % 7, "v": f"{name}{t}"}) for t in range(60)]
         for name, step in (("L", 3), ("R", 5))
     }
-    cql = "SELECT ISTREAM(L.k, L.v, R.v AS w) FROM L [RANGE 9], R [RANGE 9] WHERE L.k = R.k"
+    cql = "SELECT ISTREAM ALL(L.k, L.v, R.v AS w) FROM L [RANGE 9], R [RANGE 9] WHERE L.k = R.k"
     for name in rows:
         declare(session, cluster, name, maxOffsetsPerTrigger=30)
     for part in (slice(0, 40), slice(40, 60)):

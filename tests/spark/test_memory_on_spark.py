@@ -28,7 +28,7 @@ def session(spark: Any) -> Iterator[Session]:
 
 
 def test_the_same_rows_are_kept_as_without_spark(spark: Any) -> None:
-    text = f"SELECT ISTREAM(A.a, B.b) {JOIN} WITHIN MEMORY 90 ROWS MAXIMIZE RESULTS"
+    text = f"SELECT ISTREAM ALL(A.a, B.b) {JOIN} WITHIN MEMORY 90 ROWS MAXIMIZE RESULTS"
     engine, on_spark = (
         penstock.evaluate(text, INPUTS, on=on, partitions=2, batches=2) for on in ("engine", "spark")
     )
@@ -61,7 +61,7 @@ def test_queries_share_the_memory_of_a_session(session: Session, tmp_path: Path)
     queries = []
     for weight in (1, 3):
         session.sql(f"SET penstock.weight = {weight}")
-        df = session.sql(f"SELECT ISTREAM(A.a, B.b) {JOIN} MAXIMIZE RESULTS")
+        df = session.sql(f"SELECT ISTREAM ALL(A.a, B.b) {JOIN} MAXIMIZE RESULTS")
         queries.append(df.writeStream.format("noop").start())
     try:
         for query in queries:

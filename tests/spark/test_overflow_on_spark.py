@@ -19,7 +19,7 @@ from penstock.measurement import Property
 pytestmark = pytest.mark.spark
 
 ROWS = 3000
-QUERY = "SELECT ISTREAM(A.k, A.s, B.s AS r) FROM A [RANGE 5000], B [RANGE 5000] WHERE A.k = B.k"
+QUERY = "SELECT ISTREAM ALL(A.k, A.s, B.s AS r) FROM A [RANGE 5000], B [RANGE 5000] WHERE A.k = B.k"
 
 
 def write(root: Path, number: int) -> None:

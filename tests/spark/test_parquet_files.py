@@ -114,7 +114,7 @@ def test_equal_texts_go_to_equal_partitions_and_others_to_all(texts: list[str | 
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int32()), ("ts", TIMESTAMP)])
 DDL = "k STRING, v INT, ts TIMESTAMP"
-JOIN = "SELECT ISTREAM(A.k, A.v, B.v AS w) FROM A [RANGE 3 SECONDS], B [RANGE 2 SECONDS] WHERE A.k = B.k"
+JOIN = "SELECT ISTREAM ALL(A.k, A.v, B.v AS w) FROM A [RANGE 3 SECONDS], B [RANGE 2 SECONDS] WHERE A.k = B.k"
 
 
 def write(directory: Path, seconds: range) -> None:

@@ -38,7 +38,7 @@ def test_rows_come_out_as_they_went_in(spark: Any, tmp_path: Path) -> None:
         session.sql(f"CREATE STREAM {name} ({columns}) TIMESTAMP BY t FROM PARQUET '{place}'")
     found: dict[str, list[Any]] = {}
     for key in ("x", "s"):
-        df = session.sql(f"SELECT ISTREAM(L.s) FROM L [RANGE 9], R [RANGE 9] WHERE L.{key} = R.{key}")
+        df = session.sql(f"SELECT ISTREAM ALL(L.s) FROM L [RANGE 9], R [RANGE 9] WHERE L.{key} = R.{key}")
         rows: list[Any] = []
         shown = df.selectExpr("length(s) AS n", "md5(CAST(s AS BINARY)) AS sum")
         writer = shown.writeStream.foreachBatch(lambda batch, _, rows=rows: rows.extend(batch.collect()))

@@ -18,7 +18,7 @@ from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
 
-QUERY = "SELECT ISTREAM(L.k, L.v, R.v AS w) FROM L [RANGE 6], R [RANGE 6] WHERE L.k = R.k"
+QUERY = "SELECT ISTREAM ALL(L.k, L.v, R.v AS w) FROM L [RANGE 6], R [RANGE 6] WHERE L.k = R.k"
 ROW = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
 
 

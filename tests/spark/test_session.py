@@ -234,9 +234,9 @@ def test_a_new_session_of_one_spark_is_limited_by_what_its_engines_hold(spark: A
         place = write(tmp_path / name, t=[0 for _ in rows], k=[n % 3 for n in rows])
         session.sql(f"CREATE STREAM {name} (t BIGINT, k BIGINT) TIMESTAMP BY t FROM PARQUET '{place}'")
     session.sql("SET penstock.engine_memory = 50 MB")
-    small = session.sql("SELECT ISTREAM(A.k) FROM A [RANGE 9], B [RANGE 9] WHERE A.k = B.k")
+    small = session.sql("SELECT ISTREAM ALL(A.k) FROM A [RANGE 9], B [RANGE 9] WHERE A.k = B.k")
     assert len(run(small)) == 300
-    large = session.sql("SELECT ISTREAM(C.k) FROM C [RANGE 9], D [RANGE 9] WHERE C.k = D.k")
+    large = session.sql("SELECT ISTREAM ALL(C.k) FROM C [RANGE 9], D [RANGE 9] WHERE C.k = D.k")
     told = "stage 1, partition 0 needs more memory than penstock.engine_memory = 50 MB allows"
     with pytest.raises(StreamingQueryException, match=told) as raised:
         run(large)

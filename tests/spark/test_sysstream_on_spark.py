@@ -56,7 +56,7 @@ def selectivity(files: list[Path]) -> float:
 
 def test_a_query_over_a_running_join(session: Session, spark: SparkSession, tmp_path: Path) -> None:
     published = tmp_path / "sys"
-    join = "SELECT ISTREAM(R.a, R.t) FROM R [NOW], S [NOW] WHERE R.a = S.a"
+    join = "SELECT ISTREAM ALL(R.a, R.t) FROM R [NOW], S [NOW] WHERE R.a = S.a"
     session.sql(f"CREATE SINK joined TO NOOP; INSERT INTO joined {join}")
     add(tmp_path, 1, 10)
     session.query("joined").processAllAvailable()

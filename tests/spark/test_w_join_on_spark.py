@@ -14,7 +14,7 @@ from penstock.schema import TimeDomain
 pytestmark = pytest.mark.spark
 SPAN = "SET penstock.batch_span = '100 SECONDS'; "
 QUERIES = {
-    "by hash": "SELECT ISTREAM(A.v, B.v AS w) FROM A, B, C WINDOW 4 WHERE A.k = B.k AND B.k = C.k",
+    "by hash": "SELECT ISTREAM ALL(A.v, B.v AS w) FROM A, B, C WINDOW 4 WHERE A.k = B.k AND B.k = C.k",
     "by time": SPAN
     + "SELECT A.v, B.v AS w FROM A, B, C WINDOW (A, B) 2 AND DWINDOW (B, C) 3 WHERE A.k < C.k",
     "by time, grouped": SPAN

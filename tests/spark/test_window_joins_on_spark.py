@@ -12,7 +12,7 @@ import penstock
 pytestmark = pytest.mark.spark
 
 WITHIN = (
-    "SELECT ISTREAM(A.n, B.n AS m) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k "
+    "SELECT ISTREAM ALL(A.n, B.n AS m) FROM A [RANGE 5], B [RANGE 5] WHERE A.k = B.k "
     "WITHIN RATE 12 PER SECOND AT LEAST 2 EACH AND MEMORY 80 ROWS"
 )
 
