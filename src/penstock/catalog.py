@@ -58,6 +58,8 @@ class Input:
     kind: str = "stream"
     source: Any = field(default=None, compare=False)
     ties: pa.Schema | None = field(default=None, compare=False)
+    producers: int = field(default=0, compare=False)
+    """How many producers of its rows report their progress: the partitions of a query. 0: none does."""
 
     @staticmethod
     def over(

@@ -94,3 +94,21 @@ def test_late_rows_are_not_the_first() -> None:
     partition.step([arrival("S", [5], [5])])
     partition.step([arrival("S", [3], [3])])
     assert shown(partition.step([arrival("S", [9], [9])])) == [(4, 1, 0), (5, -1, 0), (5, 1, 1)]
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_the_rows_of_a_query_wait_for_its_progress_alone(rebuilt: bool) -> None:
+    """Rows that are ahead of it do not move the time, so that none behind them is late."""
+    (statement,) = parse("SELECT ISTREAM(COUNT(*) AS n) FROM S [RANGE 3]")
+    plan = compile(bind(statement, {"S": Input("S", ROW, InputOptions(), producers=2)}))
+    partition, found = Partition(plan.stages[0].stage), []
+    steps = [([5, 2], 0, 2), ([3], 1, 4), ([4], 0, 4), ([], 0, 11), ([], 1, 10)]
+    for stamps, producer, progress in steps:
+        given = [arrival("S", stamps, stamps)] if stamps else []
+        out = partition.step([*given, Arrival("S", producer, progress=progress)])
+        columns = out.only.batch
+        found += zip(columns.column(TS).to_pylist(), columns.column("n").to_pylist(), strict=True)
+        if rebuilt:
+            partition.rebuild()
+    assert found == [(2, 1), (3, 2), (4, 3), (5, 4), (6, 3), (7, 2), (8, 1), (9, 0)]
+    assert not seen(partition, Property.LATE)

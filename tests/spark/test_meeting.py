@@ -113,6 +113,53 @@ def test_job_groups_and_threads_of_users_change_nothing(spark: Any, streams: Str
     assert not streams.session.metrics()
 
 
+INNER = "SELECT ISTREAM(k, v) FROM A [RANGE 3] WHERE v < 20"
+OUTER = "SELECT ISTREAM(COUNT(*) AS n, MAX(v) AS m) FROM X [RANGE 4]"
+
+
+@pytest.mark.spark
+def test_a_union_has_the_rows_of_both_queries(streams: Streams) -> None:
+    sql = streams.session.sql
+    assert streams.run(sql(COUNTS).union(sql(SUMS))) == sorted(
+        streams.expected(COUNTS) + streams.expected(SUMS)
+    )
+    counts = sql(COUNTS)
+    assert streams.run(counts.union(counts)) == sorted(streams.expected(COUNTS) * 2)
+
+
+@pytest.mark.spark
+def test_a_query_over_a_querys_dataframe_has_its_progress(streams: Streams) -> None:
+    """The inner query has no rows any more long before its time ends; the outer one counts them out."""
+    inner, session = streams.session.sql(INNER), streams.session
+    rows = [(t, {"k": k, "v": v}) for t, k, v in streams.expected(INNER)]
+    assert rows[-1][0] + 10 < streams.rows["A"][-1][0]
+    wanted = penstock.evaluate(OUTER, {"X": rows}, until=streams.rows["A"][-1][0])
+    expected = sorted((ts, *row.values()) for ts, _, row in wanted if ts < streams.rows["A"][-1][0])
+    assert expected[-1][1:] == (0, None)
+    session.create_stream("X", inner, timestamp="ts")
+    query = session.sql(OUTER)
+    assert streams.run(query) == expected
+    assert streams.run(query) == expected  # a second query of it has an inner one of its own
+    some = inner.where(inner.v < 100).select("*", (inner.v + 1).alias("w")).drop("w", "k")
+    session.create_stream("X", some.withColumnRenamed("ts", "at"), timestamp="at", replace=True)
+    assert streams.run(session.sql(OUTER)) == expected
+    # An inner query of which the rows are not known has none but the rows' own time.
+    session.create_stream("X", inner.dropDuplicates(), timestamp="ts", replace=True)
+    assert streams.run(session.sql(OUTER)) == [r for r in expected if r[0] < rows[-1][0]]
+
+
+@pytest.mark.spark
+def test_a_finite_run_ends_an_inner_query_first(streams: Streams) -> None:
+    session = streams.session
+    session.sql("SET penstock.at_end = 'complete'")
+    session.create_stream("X", session.sql(SUMS), timestamp="ts")
+    total = "SELECT ISTREAM(SUM(n) AS s) FROM X [RANGE 2]"
+    rows = [(ts, row) for ts, _, row in penstock.evaluate(SUMS, streams.rows)]
+    expected = sorted((ts, *row.values()) for ts, _, row in penstock.evaluate(total, {"X": rows}))
+    assert expected[-1][0] == streams.rows["A"][-1][0]
+    assert streams.run(session.sql(total)) == expected
+
+
 def registry(**readings: EngineId) -> Registry:
     """A registry whose engines have each published one property: their name."""
     published = {

@@ -15,7 +15,7 @@ from penstock.expression import Column
 from penstock.routing import Axis, Route, own_column
 from penstock.spark.map_side.packer import KEEP, Packer, Packers, Split
 from penstock.spark.wire import blob
-from penstock.spark.wire.record import Envelope
+from penstock.spark.wire.record import PRODUCER, PROGRESS, Envelope
 
 NO_COPIES = pa.schema([])
 STAMP = pa.timestamp("us", tz="UTC")
@@ -153,3 +153,27 @@ def test_rows_without_time_or_sign_are_refused() -> None:
             packer,
             pa.record_batch([pa.array([1, 2], pa.int64()), pa.array([1, None], pa.int8())], schema=schema),
         )
+
+
+def test_reports_of_progress_go_to_every_partition_beside_the_rows() -> None:
+    """Rows of a query that another reads; its partitions 0 and 1 are read in one task."""
+    schema = pa.schema([(TS, pa.int64()), ("S.k", pa.int64())])
+    packer = Packer("S", "S", schema, NO_COPIES, (Split(("S.k",)),), split(2), (10, 11))
+    wide = pa.schema([*schema, (PRODUCER, pa.int32()), (PROGRESS, pa.int64())])
+    rows = [
+        (1, 7, None, None),
+        (2, 7, None, None),
+        (None, None, 0, 5),
+        (9, 8, None, None),
+        (None, None, 1, 4),
+    ]
+    columns = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), wide, strict=True)]
+    out = all_packed(
+        Packers(((packer, (0, 1)),), reports=2), pa.RecordBatch.from_arrays(columns, schema=wide)
+    )
+    reports = [(key, e.producer, e.progress) for key, e, _ in out if e.progress is not None]
+    assert reports == [(10, 0, 5), (11, 0, 5), (10, 1, 4), (11, 1, 4)]
+    assert {(e.min_ts, e.max_ts, e.total) for _, e, _ in out if e.progress is None} == {(1, 9, 3)}
+    assert len({(key, *e.place) for key, e, _ in out}) == len(out)
+    only = pa.RecordBatch.from_arrays([c.slice(2, 1) for c in columns], schema=wide)
+    assert [e.rows for _, e, _ in all_packed(Packers(((packer, (0, 1)),), reports=2), only)] == [0] * 4

@@ -1,9 +1,10 @@
 """The input manager: orders arrivals, computes the query's time, and counts late rows.
 
 A source's future rows are no older than its largest timestamp so far minus its skew; the upstream partitions
-of an exchange report their progress themselves. The query's time is the least of its inputs' progress. An
-input declared ``IDLE AFTER x`` that falls more than x behind the furthest one is taken to be silent and
-follows at that distance; everything is in stream time, so a replay sees the same.
+of an exchange, and those of a query whose rows a source has, report their progress themselves. The query's
+time is the least of its inputs' progress. An input declared ``IDLE AFTER x`` that falls more than x behind
+the furthest one is taken to be silent and follows at that distance; everything is in stream time, so a replay
+sees the same.
 
 Rows older than the query's time are late: they are counted and returned separately.
 
@@ -225,9 +226,10 @@ class InputManager(Stateful):
         return min(progress.values(), default=int(FOREVER))
 
     def _progress_of(self, i: StageInput) -> int:
-        if i.kind == "exchange":
+        reporting = i.upstream if i.kind == "exchange" else i.producers
+        if reporting:
             reports = self.progress.upstream.get(i.name, {})
-            return min(reports.values()) if len(reports) == i.upstream else int(BEFORE_TIME)
+            return min(reports.values()) if len(reports) == reporting else int(BEFORE_TIME)
         highest = self.progress.highest.get(i.name)
         return int(BEFORE_TIME) if highest is None else highest - self._bound(i)
 

@@ -46,6 +46,8 @@ class StageInput:
     the rows of a batch one timestamp, later than those of all batches before; ``skew`` is then -1.
     ``stream``: the stream whose rows it has, which may come by several inputs. ``ties``: columns that order
     rows of equal timestamps, some of them beside the schema; None: rows keep the order of their arrival.
+    ``producers``: of a source, how many report their progress, as the partitions of an exchange do; its rows
+    then need no ``skew``.
     """
 
     name: str
@@ -61,6 +63,7 @@ class StageInput:
     stamped: bool = False
     stream: str = ""
     ties: pa.Schema | None = field(default=None, compare=False)
+    producers: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -282,7 +282,7 @@ def stream_input(schema: pa.Schema, source: SourceInput) -> StageInput:
     order = (-1 if options.arrival else options.skew, options.idle_after)
     made = StageInput(source.name, schema, "source", *order, key=key)
     made = replace(made, adaptive=options.adaptive, stamped=options.arrival, stream=source.stream.name)
-    return replace(made, ties=source.ties)
+    return replace(made, ties=source.ties, producers=source.stream.producers)
 
 
 def _shown(node: Node, names: Sequence[str]) -> Node:

@@ -83,9 +83,13 @@ class Directory:
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
+        self._jvm, self._spark = jvm, spark
         self._path = jvm.org.apache.hadoop.fs.Path(location)
         self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+    def below(self, name: str) -> Directory:
+        """A directory in it, which need not exist."""
+        return Directory(self._spark, f"{self._path}/{name}")
 
     def _below(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)

@@ -83,9 +83,14 @@ class CommandStream:
             self._deliver(replace(command, payload=payload({})) if void else command)
         self._last = max(self._last, self._folded)
 
-    def started(self, query: StreamingQuery) -> None:
-        """After a start: commands for this query are accepted from now on."""
+    def started(self, query: StreamingQuery, named: bool = True) -> None:
+        """After a start: commands for this query are accepted from now on.
+
+        ``named``: those that name the query are for this stream, and not for that of a query which reads it.
+        """
         self._query = query
+        if not named:
+            return
         for run_id in [r for r, stream in _streams.items() if not stream.runs]:
             del _streams[run_id]
         _streams[str(query.runId)] = self

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import Accumulator, cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.catalog import Input
 from penstock.cql.syntax.duration import ticks
@@ -21,9 +22,9 @@ from penstock.schema import TimeDomain
 from penstock.settings import Settings
 from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import fingerprint
-from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.exchange import partition_keys
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.parts import Parts
 from penstock.spark.driver.query_frame import QueryFrame, Starts
 from penstock.spark.driver.started import Described
 from penstock.spark.driver.tables import QueryTables, read
@@ -32,6 +33,7 @@ from penstock.spark.relay.processor import Finish, Published, Relay
 from penstock.spark.relay.result import Forward, Rows
 from penstock.spark.resident.late_rows import Declared, LateRows
 from penstock.spark.resident.program import Downstream, Program
+from penstock.spark.wire.record import PRODUCER, PROGRESS
 
 
 def dataframe(
@@ -49,15 +51,17 @@ def dataframe(
     first = plan.stages[0]
     tables = {i.name: read(i) for i in first.inputs if isinstance(i, TableInput)}
     relays = _relays(plan, fingerprints, settings or Settings(), measurements, tables, engine)
-    schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result_schema(plan))]
+    result = Rows(result_schema(plan), plan.kind)
+    schemas = [exchange.BLOBS] * (len(relays) - 1) + [from_arrow_schema(result.schema)]
 
-    def build(commands: CommandStream, identity: str) -> DataFrame:
-        df = commands.rows(relays[0].keys)
+    def build(parts: Parts, reports: bool) -> DataFrame:
+        df = parts.commands.rows(relays[0].keys)
         for planned, relay, schema in zip(plan.stages, relays, schemas, strict=True):
-            sources = _sources(planned)
-            blobs = exchange.pack(sources, relay.keys).unionAll(df) if sources else df
-            own = relay.of_plan(identity)
-            df = blobs.groupBy("partition").transformWithStateInPandas(own, schema, "Append", "None")
+            sources, own, shown = _sources(planned), relay.of_plan(parts.plan), schema
+            if reports and relay is relays[-1]:
+                own, shown = own.returning(replace(result, reports=True)), with_reports(result.schema)
+            blobs = exchange.pack(sources, relay.keys, parts.read).unionAll(df) if sources else df
+            df = blobs.groupBy("partition").transformWithStateInPandas(own, shown, "Append", "None")
         return df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
@@ -133,6 +137,12 @@ def late_schema(stream: Input) -> pa.Schema:
     if options.change and options.change not in schema.names:
         schema = schema.append(pa.field(options.change, pa.string()))
     return schema
+
+
+def with_reports(schema: pa.Schema) -> StructType:
+    """The columns of rows among which are reports of progress."""
+    wide = [pa.field(PRODUCER, pa.int32()), pa.field(PROGRESS, pa.int64())]
+    return from_arrow_schema(pa.schema([*schema, *wide]))
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:

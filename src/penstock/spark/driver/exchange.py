@@ -9,10 +9,10 @@ are sent to partitions by the hash of columns that are there anyway.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -23,25 +23,39 @@ from penstock.engine.stage import SIGN, TS
 from penstock.plan.physical import SourceInput
 from penstock.plan.sharing import renamed
 from penstock.routing import Axis
-from penstock.spark.driver.sources import InputFrame
 from penstock.spark.map_side import parquet_files
 from penstock.spark.map_side.catalyst import quote, to_spark_sql
 from penstock.spark.map_side.packer import KEEP, PART, Packer, Packers, Split
 from penstock.spark.map_side.parquet_files import ParquetPacker, ParquetPackers
 from penstock.spark.settings import FILE_TASKS_PER_CORE
+from penstock.spark.wire.record import PRODUCER, PROGRESS
+
+if TYPE_CHECKING:
+    from penstock.spark.driver.sources import InputFrame
 
 BLOBS = "partition INT, envelope STRING, blob BINARY"
 """The rows that move between map side and stages."""
 
 
-def pack(sources: Sequence[SourceInput], keys: Sequence[int]) -> DataFrame:
-    """The rows of streams and relations as blobs for the partitions that have these keys."""
+def _own_rows(source: InputFrame) -> DataFrame:
+    return source.df
+
+
+def pack(
+    sources: Sequence[SourceInput],
+    keys: Sequence[int],
+    read: Callable[[InputFrame], DataFrame] = _own_rows,
+) -> DataFrame:
+    """The rows of streams and relations as blobs for the partitions that have these keys.
+
+    ``read`` returns the rows of an input that another query returns with that query's progress.
+    """
     parts, files, packers = [], list[DataFrame](), list[ParquetPacker]()
     for own in _by_stream(sources):
         for source in own:
             filter = source.filter and renamed(source.filter, partial(_own_name, source.alias))
             source.stream.source.read_by(filter)
-        scan, df = Scan.of(own, keys), own[0].stream.source.df
+        scan, df = Scan.of(own, keys), read(own[0].stream.source)
         paths = parquet_files.paths(df) if scan.plain else None
         if paths is None:
             parts.append(df.select(*scan.columns).mapInArrow(scan.packers.run, BLOBS))
@@ -59,9 +73,9 @@ def _own_name(alias: str, column: str) -> str:
 
 def _by_stream(sources: Sequence[SourceInput]) -> list[list[SourceInput]]:
     """The inputs that read the same DataFrame, so that it is scanned once."""
-    found: dict[int, list[SourceInput]] = {}
+    found: dict[tuple[int, int], list[SourceInput]] = {}
     for source in sources:
-        found.setdefault(id(source.stream.source.df), []).append(source)
+        found.setdefault((id(source.stream.source.df), source.stream.producers), []).append(source)
     return list(found.values())
 
 
@@ -97,7 +111,12 @@ class Scan:
                     columns.append(sent.columns[key[0]].alias(f"c{len(columns)}"))
                     fields += plain[number : number + 1]
             packers.append((sent.packer(source, keys), tuple(places[key] for key in same)))
-        return Scan(columns, Packers(tuple(packers)), tuple(fields) if len(fields) == len(columns) else ())
+        all_plain, reports = len(fields) == len(columns), None
+        if sources[0].stream.producers:
+            report, reports, all_plain = F.col(PROGRESS), len(columns), False
+            columns = [F.when(report.isNull(), c).alias(f"c{n}") for n, c in enumerate(columns)]
+            columns += [F.col(PRODUCER), report]
+        return Scan(columns, Packers(tuple(packers), reports=reports), tuple(fields) if all_plain else ())
 
 
 def _same(source: SourceInput, name: str) -> tuple[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,18 +25,22 @@ from penstock.spark.driver.commands import CommandStream
 _log = logging.getLogger("penstock")
 
 
-def end(query: StreamingQuery, commands: CommandStream, ticks: int) -> None:
-    """End a query that has just started once it has processed its input."""
+def end(query: StreamingQuery, commands: Sequence[CommandStream], ticks: int) -> None:
+    """End a query that has just started once it has processed its input.
+
+    ``commands`` are those of its inner queries and its own, each before that of what reads its rows.
+    """
     name = f"penstock-end-{query.runId}"
     threading.Thread(target=_end, args=(query, commands, ticks), name=name, daemon=True).start()
 
 
-def _end(query: StreamingQuery, commands: CommandStream, ticks: int) -> None:
+def _end(query: StreamingQuery, commands: Sequence[CommandStream], ticks: int) -> None:
     try:
         query.processAllAvailable()
-        if END not in commands.kinds:
-            commands.append(END, {"ticks": ticks})
-            query.processAllAvailable()
+        for stream in commands:
+            if END not in stream.kinds:
+                stream.append(END, {"ticks": ticks})
+                query.processAllAvailable()
     except (PySparkException, PenstockError) as error:
         if query.isActive:
             _log.error("the run cannot be ended: %s", error)

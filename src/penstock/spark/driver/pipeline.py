@@ -39,11 +39,11 @@ from penstock.plan.pipeline import PipelinePlan, plan_pipeline, resumed
 from penstock.settings import Settings
 from penstock.spark.driver import commands, exchange, tables
 from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprint
-from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.dataframe import shown_schema, ticks_at_end
 from penstock.spark.driver.failures import told_by_spark
 from penstock.spark.driver.insert import trigger_options
 from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.parts import Parts
 from penstock.spark.driver.pipeline_sinks import PipelineSinks
 from penstock.spark.driver.pipeline_tables import PipelineTables
 from penstock.spark.driver.query_frame import QueryFrame, Starts
@@ -337,11 +337,12 @@ class Pipeline:
         prints = [fingerprint(planned, number) for number, planned in enumerate(plan.stages)]
         relays = [self._relay(plan, number, own) for number, own in enumerate(prints)]
 
-        def build(stream: CommandStream, identity: str) -> DataFrame:
-            df = exchange.pack(plan.sources, relays[0].keys).unionAll(stream.rows(relays[0].keys))
+        def build(parts: Parts, _: bool) -> DataFrame:
+            df = exchange.pack(plan.sources, relays[0].keys, parts.read)
+            df = df.unionAll(parts.commands.rows(relays[0].keys))
             for relay in relays:
                 schema = PUBLISHED if relay is relays[-1] else exchange.BLOBS
-                own = relay.of_plan(identity)
+                own = relay.of_plan(parts.plan)
                 df = df.groupBy("partition").transformWithStateInPandas(own, schema, "Append", "None")
             return df
 

@@ -15,29 +15,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
-from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.finite_run import end
+from penstock.spark.driver.inner import Followed, under_attributes
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import check_output, file_output, table_output
+from penstock.spark.driver.parts import Parts
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.started import Described, StartedQueries
 from penstock.spark.driver.tables import QueryTables
 from penstock.spark.process import quiet_workers
 from penstock.spark.relay.fingerprint import Fingerprint
-from penstock.spark.resident.directory import new_plan
+from penstock.spark.wire.record import PRODUCER, PROGRESS
 
 _log = logging.getLogger("penstock")
 _LOCATION = "checkpointlocation"
 
 
-Build = Callable[[CommandStream, str], DataFrame]
-"""Makes a DataFrame with a command stream and the identity of its plan."""
+Build = Callable[[Parts, bool], DataFrame]
+"""Makes a DataFrame with its parts; with reports of its progress, if another query reads them."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +57,58 @@ class Starts:
     described: Described | None = None
 
 
-class QueryFrame(ClassicDataFrame):
+class QueryFrame(Followed):
     """The streaming DataFrame of a query; its writer checks the checkpoint and opens the command stream.
 
-    ``build`` makes the DataFrame with a command stream and an identity of its plan; each writer, as each
-    query, has its own of both.
+    ``build`` makes the DataFrame with its parts; each writer, as each query, has parts of its own.
     """
 
     def __init__(self, spark: SparkSession, build: Build, starts: Starts) -> None:
-        self._commands: CommandStream | None = CommandStream(spark)
-        self._build, self._starts, self._plan = build, starts, new_plan()
+        parts = Parts(spark, starts.tables)
+        self._parts: Parts | None = parts
+        self._build, self._starts = build, starts
         with quiet_workers(spark.sparkContext.environment):
-            df = build(self._commands, self._plan)
+            df = build(parts, False)
         super().__init__(df._jdf, spark)
+        self.origin = _Origin(self, build, starts)
 
     @property
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
-        if self._commands is None:
+        if self._parts is None:
             again = replace(self._starts, tables=self._starts.tables.for_another_query())
             return QueryFrame(self.sparkSession, self._build, again).writeStream
-        commands, self._commands = self._commands, None
-        return _Writer(self, commands, self._starts, self._plan)
+        parts, self._parts = self._parts, None
+        return _Writer(self, parts, self._starts)
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """A query for other queries over its DataFrame."""
+
+    df: DataFrame
+    build: Build
+    starts: Starts
+
+    @property
+    def partitions(self) -> int:
+        return self.starts.fingerprints[-1].partitions
+
+    @property
+    def tables(self) -> QueryTables:
+        return self.starts.tables
+
+    def with_reports(self, parts: Parts) -> DataFrame:
+        with quiet_workers(parts.spark.sparkContext.environment):
+            return under_attributes(self.build(parts, True), self.df, (PRODUCER, PROGRESS))
 
 
 class _Writer(DataStreamWriter):
     """Spark's writer, which also records the checkpoint's location."""
 
-    def __init__(self, df: DataFrame, commands: CommandStream, starts: Starts, plan: str) -> None:
+    def __init__(self, df: DataFrame, parts: Parts, starts: Starts) -> None:
         super().__init__(df)
-        self._commands, self._starts, self._plan = commands, starts, plan
+        self._parts, self._commands, self._starts = parts, parts.commands, starts
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._location: str | None = None
         self._name: str | None = None
@@ -128,13 +150,11 @@ class _Writer(DataStreamWriter):
     def _started(self, query: StreamingQuery, again: Callable[[], StreamingQuery]) -> StreamingQuery:
         for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
-        Registry.of(self._spark.sparkContext).started(str(query.id), self._plan)
-        self._commands.started(query)
-        self._starts.tables.started()
+        self._parts.started(query)
         if self._starts.memory is not None:
             self._shared.started(self._commands, self._starts.memory)
         if self._starts.ended is not None:
-            end(query, self._commands, self._starts.ended)
+            end(query, [p.commands for p in self._parts.all()], self._starts.ended)
         if self._starts.described is not None:
             StartedQueries.of(self._spark.sparkContext).add(query, self._starts.described, again)
         return query
@@ -158,8 +178,7 @@ class _Writer(DataStreamWriter):
             check_output(self._spark, output, directory)
         if directory is not None:
             new = check_or_create(directory, self._starts.fingerprints)
-        self._commands.open(directory, new)
-        self._starts.tables.open(self._commands, directory, new)
+        self._parts.open(directory, new)
         if self._starts.memory is not None:
             self._shared.open(self._commands, self._starts.memory)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.expression import Expression
 from penstock.schema import TIMESTAMP
 from penstock.spark.driver.file_columns import check_columns
 from penstock.spark.driver.file_options import check_options, report_options
+from penstock.spark.driver.inner import InnerQuery, inner_of
 from penstock.spark.driver.ties import ties_of
 from penstock.spark.map_side import messages
 from penstock.spark.map_side.bad_rows import CORRUPT, marked_files, with_corrupt, without_bad_rows
@@ -37,6 +38,8 @@ class InputFrame:
     ticks: Any = None
     sign: Any = None
     ties: Mapping[str, Column] = field(default_factory=dict)
+    inner: InnerQuery | None = None
+    """The query whose rows these are, if it can report its progress."""
 
     def read_by(self, filter: Expression | None) -> None:
         """A query reads the rows that pass a filter, in the stream's own names; only SysStream cares."""
@@ -84,10 +87,12 @@ def _input(kind: str, name: str, df: DataFrame, schema: pa.Schema, options: Inpu
     sign = None if options.change is None else signs(options.change)
     if sign is not None and options.change is not None:
         needed[options.change] = sign if options.heartbeat is None else _or_heartbeat(sign, options.heartbeat)
+    inner = inner_of(df, options.timestamp) if options.bad_rows == "error" else None
     df = without_bad_rows(kind, name, df, needed, options.bad_rows)
     # The rows of a relation's log are changes, which happen in the order in which they come.
     ties, beside = (None, {}) if kind == "relation" else ties_of(df, schema, options)
-    return Input.over(schema, name, kind, options, InputFrame(df, time, sign, beside), ties)
+    made = Input.over(schema, name, kind, options, InputFrame(df, time, sign, beside, inner), ties)
+    return made if inner is None else replace(made, producers=inner.producers)
 
 
 def _or_heartbeat(sign: Column, heartbeat: str) -> Column:

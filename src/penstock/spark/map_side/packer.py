@@ -6,7 +6,7 @@ other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +74,12 @@ class Packer:
     def pack(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         """The blobs of some rows, or of a task without any; every partition gets one."""
         yield from self._blobs(None if rows is None else self._typed(rows), producer, piece)
+
+    def report(self, progress: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
+        """The progress of producers, for every partition; as a piece of its own before their rows."""
+        for producer, reached in progress.items():
+            for key in self.keys:
+                yield _row(key, Envelope(self.input, producer, -1, progress=reached), pa.py_buffer(b""))
 
     def _blobs(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         if rows is None:
@@ -170,6 +176,8 @@ class Packers:
 
     packers: tuple[tuple[Packer, tuple[int, ...]], ...]
     limit: int = BLOB_BYTES
+    reports: int | None = None
+    """The first of the two columns by which the query whose rows these are reports its progress."""
 
     @property
     def stream(self) -> str:
@@ -184,13 +192,24 @@ class Packers:
         producer = context.partitionId() if context else 0
         piece = 0
         for chunk in _chunks(batches, self.limit):
-            for packer, columns in self.packers:
+            if self.reports is not None:
+                reports, chunk = self._apart(chunk, self.reports)
+                for packer, _ in self.packers:
+                    yield from packer.report(reports)
+            for packer, columns in self.packers if chunk.num_rows else ():
                 yield from packer.pack(chunk.select(columns), producer, piece)
-            piece += 1
+            piece += 1 if chunk.num_rows else 0
         if not piece:
             for packer, _ in self.packers:
                 yield from packer.pack(None, producer, 0)
         freeze_loaded_objects()
+
+    def _apart(self, rows: pa.RecordBatch, first: int) -> tuple[dict[int, int], pa.RecordBatch]:
+        """The progress by producer, and the rows that report none."""
+        progress = rows.column(first + 1)
+        found = rows.filter(progress.is_valid())
+        reported = zip(found.column(first).to_pylist(), found.column(first + 1).to_pylist(), strict=True)
+        return dict(reported), rows.filter(progress.is_null())
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

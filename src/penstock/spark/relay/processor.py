@@ -112,6 +112,12 @@ class Relay(StatefulProcessor):
         relay.plan = plan
         return relay
 
+    def returning(self, finish: Finish) -> Relay:
+        """The same stage whose results take another form."""
+        relay = copy(self)
+        relay._finish = cloudpickle.dumps(finish)
+        return relay
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A worker may be killed with its task from the moment at which the processor was unpickled."""
         quiet_worker()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from penstock.engine.command import Command
 from penstock.spark.settings import RESULT_FRAME_ROWS
 from penstock.spark.wire.protocol import Message
-from penstock.spark.wire.record import command_to_json
+from penstock.spark.wire.record import PRODUCER, PROGRESS, command_to_json
 from penstock.spark.wire.results import Piece, Results, placed, shown
 
 if TYPE_CHECKING:
@@ -57,20 +57,37 @@ class Rows:
 
     schema: pa.Schema
     kind: str
+    reports: bool = False
 
     def __call__(
         self, result: Message | None, commands: Sequence[Command], notices: Sequence[str] = ()
     ) -> Iterator[pd.DataFrame]:
-        """Arrow columns wrapped as pandas ones: pyspark converts them back without a copy."""
-        import pandas as pd
-
+        """The rows; with ``reports`` also one of the partition's progress, in columns of its own."""
         assert result is not None
         with pa.ipc.open_stream(result.body) as reader:
             batch = reader.read_next_batch()
         for start in range(0, batch.num_rows, RESULT_FRAME_ROWS):
             columns = shown(batch.slice(start, RESULT_FRAME_ROWS), self.schema, self.kind)
-            arrays = {n: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for n, c in columns.items()}
-            yield pd.DataFrame(arrays, copy=False)
+            yield _frame({**columns, **(_report(len(columns["ts"]), None, None) if self.reports else {})})
+        if self.reports:
+            empty = {f.name: pa.nulls(1, f.type) for f in self.schema}
+            yield _frame({**empty, **_report(1, *result.head["places"])})
+
+
+def _frame(columns: Mapping[str, pa.Array]) -> pd.DataFrame:
+    """Arrow columns wrapped as pandas ones: pyspark converts them back without a copy."""
+    import pandas as pd
+
+    arrays = {n: pd.arrays.ArrowExtensionArray(pa.chunked_array([c])) for n, c in columns.items()}
+    return pd.DataFrame(arrays, copy=False)
+
+
+def _report(rows: int, partition: int | None, progress: int | None) -> dict[str, pa.Array]:
+    """The columns of rows that say how far a partition is."""
+    return {
+        PRODUCER: pa.array([partition] * rows, pa.int32()),
+        PROGRESS: pa.array([progress] * rows, pa.int64()),
+    }
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,10 @@ class Destination(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of the only root, for Spark: a plain IPC stream."""
+    """The result of the only root, for Spark: a plain IPC stream. The relay gets partition and progress."""
 
     def __call__(self, output: StepOutput, partition: int) -> tuple[Any, list[Any]]:
-        return None, [_ipc(output.only.batch, _PLAIN)]
+        return (partition, output.only.progress), [_ipc(output.only.batch, _PLAIN)]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ _FRAME = struct.Struct("<4sI")
 
 Bytes = bytes | memoryview
 
+PRODUCER, PROGRESS = "__producer", "__progress"
+"""The columns of a row that reports a query's progress to another one: partition and ticks."""
+
 
 @dataclass(frozen=True, order=True)
 class Envelope:

@@ -1,0 +1,72 @@
+"""What one use of a query's DataFrame has of its own: command stream, plan identity, those of inner queries.
+
+An *inner* query is one over whose DataFrame a stream of the query is made. Both run in one Spark query, and
+the inner one has a command stream, too; what it stores is in ``inner/<number>`` of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.driver.commands import CommandStream
+from penstock.spark.driver.measurements import Registry
+from penstock.spark.driver.tables import QueryTables
+from penstock.spark.resident.directory import new_plan
+
+if TYPE_CHECKING:
+    from penstock.spark.driver.sources import InputFrame
+
+FOLDER = "inner"
+"""The folder of a checkpoint that holds what inner queries store."""
+
+
+class Parts:
+    """The parts of one use of a query's DataFrame, made with it."""
+
+    def __init__(self, spark: SparkSession, tables: QueryTables) -> None:
+        self.spark, self.tables = spark, tables
+        self.commands, self.plan = CommandStream(spark), new_plan()
+        self.inner: list[Parts] = []
+
+    def read(self, source: InputFrame) -> DataFrame:
+        """The rows of a stream; with the progress of the query that returns them, if one does."""
+        if source.inner is None:
+            return source.df
+        parts = Parts(self.spark, source.inner.tables.for_another_query())
+        self.inner.append(parts)
+        return source.inner.frame(parts)
+
+    def open(self, directory: Directory | None, new: bool) -> None:
+        """Before a start: deliver stored commands, and what has changed of the tables."""
+        self.commands.open(directory, new)
+        self.tables.open(self.commands, directory, new)
+        for number, parts in enumerate(self.inner):
+            parts.open(None if directory is None else directory.below(f"{FOLDER}/{number}"), new)
+
+    def started(self, query: StreamingQuery) -> None:
+        """After a start: commands are taken from now on, and tables are refreshed."""
+        registry = Registry.of(self.spark.sparkContext)
+        for parts in self.all():
+            registry.started(str(query.id), parts.plan)
+            parts.commands.started(query, named=parts is self)
+            parts.tables.started()
+
+    def all(self) -> Iterator[Parts]:
+        """These and those of the inner queries, which come before what reads them."""
+        for parts in self.inner:
+            yield from parts.all()
+        yield self
+
+
+class Inner(Protocol):
+    """A query whose rows a stream of another has, and with them its progress."""
+
+    tables: QueryTables
+
+    def frame(self, parts: Parts) -> DataFrame:
+        """The rows, and rows of ``PRODUCER`` and ``PROGRESS``."""
