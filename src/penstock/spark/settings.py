@@ -12,6 +12,8 @@ SYSSTREAM_KEEP_S = 3600.0
 """Seconds that publications on SysStream are kept; looked at 60 times in that time."""
 CONSOLE_ROWS = 1000
 """Rows of a batch that the console sink prints."""
+LOG_KEPT_S = 7 * 24 * 3600.0
+"""Seconds for which Spark's log is kept of a program that was killed: it may tell why."""
 STOP_POLL_S = 0.05
 """Seconds between two looks at whether the batch of a query that is to stop has ended."""
 OPTION_SIMILARITY = 0.8
@@ -76,6 +78,9 @@ LAST_STEP_BYTES = 8 << 20
 """Bytes of the last step's answers that an engine keeps in memory, to give them again; more are in a file."""
 ENGINE_IDLE_S = 300.0
 """Seconds without a call after which an engine ends."""
+STOPPED_MARK_S = 60.0
+"""Seconds for which a query is marked as stopped: its tasks, which are interrupted at once, look for another
+engine for less than this."""
 HOST_START_S = 120.0
 """Seconds that a host may take to start: the first one on a machine compiles the kernels."""
 SHOWN_LOG_CHARS = 2000

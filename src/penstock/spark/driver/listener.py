@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 from penstock import sysstream
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
+from penstock.spark.driver.callbacks import calling_port, close_connection
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import own_output
 from penstock.spark.driver.shared_memory import SharedMemory
@@ -47,6 +48,7 @@ class EndEngines(StreamingQueryListener):
         self._registry, self._shared = Registry.of(context), SharedMemory.of(context)
         self.publishers = Publishers.of(context)
         self.runs: dict[str, str] = {}
+        self._ports: dict[str, int | None] = {}
         self._warned: dict[Place, str] = {}
         self._held_back: dict[tuple[str, str], float] = {}
         self._looked = 0.0
@@ -62,7 +64,9 @@ class EndEngines(StreamingQueryListener):
         # A run may have been too short to be looked at before, and rows came late since the last look.
         self._say(self._advice([run_id]), again=True)
         self.publishers.ended(run_id)
-        query_id = self.runs.pop(run_id, "")
+        query_id, port = self.runs.pop(run_id, ""), self._ports.pop(run_id, None)
+        if port is not None:
+            close_connection(port)
         with self._registry.lock:  # the next run of the query waits, and may then have engines
             plans = self._registry.end(query_id, run_id)
             if plans is not None:
@@ -75,7 +79,7 @@ class EndEngines(StreamingQueryListener):
         Spark calls this before the run's first batch, and waits for it. It tells of the end of the run before
         at any time.
         """
-        self.runs[str(event.runId)] = str(event.id)
+        self.runs[str(event.runId)], self._ports[str(event.runId)] = str(event.id), calling_port()
         with self._registry.lock:
             self._registry.begin(str(event.id), str(event.runId))
             connection.admit_query(self._root, str(event.id))

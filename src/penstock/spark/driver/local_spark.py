@@ -11,8 +11,9 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.errors import CatalogError, EngineError
+from penstock.spark.resident.directory import Process
+from penstock.spark.settings import LOG_KEPT_S
 
+_PREFIX = "penstock-spark-"
 _STREAMING = "spark.sql.streaming"
 
 NEEDED = {
@@ -131,7 +135,7 @@ def spark_log() -> Path | None:
     given = os.environ.get(LOG_VARIABLE)
     if given:
         return None if given == "-" else Path(given)
-    handle, name = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
+    handle, name = tempfile.mkstemp(prefix=_own_prefix(), suffix=".log")
     os.close(handle)
     atexit.register(Path(name).unlink, missing_ok=True)
     return Path(name)
@@ -161,7 +165,8 @@ def _home_without_archives() -> Iterator[None]:
     if "SPARK_HOME" in os.environ or not (installed / "jars").is_dir():
         yield
         return
-    home = Path(tempfile.mkdtemp(prefix="penstock-spark-"))
+    _remove_left_behind()
+    home = Path(tempfile.mkdtemp(prefix=_own_prefix()))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for part in installed.iterdir():
         if part.is_dir() and part.name != "python":
@@ -172,6 +177,26 @@ def _home_without_archives() -> Iterator[None]:
         yield
     finally:
         del os.environ["SPARK_HOME"]
+
+
+def _own_prefix() -> str:
+    """The beginning of the names of this process's files in the temporary directory."""
+    own = Process.of(os.getpid())
+    return f"{_PREFIX}{own.pid}-{own.started}-"
+
+
+def _remove_left_behind() -> None:
+    """Remove the files of processes that were killed; logs only after some days: they may tell why."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        pid, _, rest = path.name.removeprefix(_PREFIX).partition("-")
+        started = rest.partition("-")[0]
+        if not (pid.isdigit() and started.isdigit()) or Process(int(pid), started).alive:
+            continue
+        with suppress(OSError):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif time.time() - path.stat().st_mtime > LOG_KEPT_S:
+                path.unlink()
 
 
 def check_spark(spark: object) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from penstock.errors import EngineError
 from penstock.spark.resident.directory import EngineId, ResidentDirectory, cannot_start
-from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S, SHOWN_LOG_CHARS
+from penstock.spark.settings import ENGINE_IDLE_S, HOST_START_S, SHOWN_LOG_CHARS, STOPPED_MARK_S
 from penstock.spark.wire.protocol import Kind, Message, receive, send
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -49,6 +50,7 @@ def quit_query(root: Path, query_id: str, plans: Collection[str] = ()) -> None:
     for home in ResidentDirectory.all(root):
         with suppress(FileNotFoundError):
             home.over(query_id).touch()
+            _forget_stopped(home)
         sock = _try_connect(home.host_socket)
         if sock is not None:
             with sock, suppress(ConnectionError):
@@ -60,6 +62,14 @@ def admit_query(root: Path, query_id: str) -> None:
     """Let a query that starts have engines, though it was stopped before."""
     for home in ResidentDirectory.all(root):
         home.over(query_id).unlink(missing_ok=True)
+
+
+def _forget_stopped(home: ResidentDirectory) -> None:
+    """Remove the marks of queries that were stopped so long ago that none of their tasks works any more."""
+    for mark in home.marks():
+        with suppress(FileNotFoundError):
+            if time.time() - mark.stat().st_mtime > STOPPED_MARK_S:
+                mark.unlink()
 
 
 def prestart(home: ResidentDirectory) -> threading.Thread:

@@ -134,6 +134,10 @@ class ResidentDirectory:
         """The file that marks a query as stopped: no engine of it is started until it is started again."""
         return self.path / f"{_short(query_id)}.over"
 
+    def marks(self) -> list[Path]:
+        """The marks of all stopped queries."""
+        return list(self.path.glob("*.over"))
+
     def socket(self, engine: EngineId) -> Path:
         """The socket of an engine."""
         return self.query(engine.query_id) / f"{engine.plan}s{engine.stage}p{engine.partition}.sock"
