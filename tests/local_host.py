@@ -402,5 +402,7 @@ def _exchanged(planned: PlannedStage, outputs: list[StepOutput], number: int) ->
 
 def changes_of_batch(batch: pa.RecordBatch, names: list[str]) -> list[Change]:
     stamps, signs = batch.column(TS).to_pylist(), batch.column(SIGN).to_pylist()
+    order = list(zip(stamps, signs, strict=True))
+    assert -1 not in signs or order == sorted(order), f"- does not come before + in an instant: {order}"
     rows = batch.select(names).to_pylist() if names else [{}] * batch.num_rows
     return [(ts, "+" if s > 0 else "-", row) for ts, s, row in zip(stamps, signs, rows, strict=True)]

@@ -119,7 +119,7 @@ def evaluate(
     functions: Mapping[str, Function] | None = None,
     constraints: Mapping[str, str] | None = None,
 ) -> list[Change]:
-    """All changes of a query's result over finite inputs, ordered by time, net per instant.
+    """All changes of a query's result over finite inputs, ordered by time, net per instant, - before +.
 
     CREATE VIEW, CREATE STREAM ... AS and SET may stand before the query, with ``;`` between. An input is a
     stream of ``(ts, row)``, a relation of ``(ts, "+" or "-", row)`` or a static table of rows; ``schemas``
@@ -199,7 +199,12 @@ def _run(plan: PhysicalPlan, finite: Finite, until: int | None, batches: int) ->
     for warning in violated(measured(m for of in local.engines for e in of for m in e.measure())).values():
         _log.warning("%s", warning)
     found = (change for batch in parts for change in changes(batch, plan.schema.names))
-    return sorted((c for c in found if c[0] <= end), key=lambda c: c[0])
+    return in_order(c for c in found if c[0] <= end)
+
+
+def in_order(found: Iterable[Change]) -> list[Change]:
+    """Changes by their instants, in each of which what leaves comes before what enters."""
+    return sorted(found, key=lambda change: (change[0], change[1] == "+"))
 
 
 def changes(batch: pa.RecordBatch, names: Sequence[str]) -> Iterable[Change]:

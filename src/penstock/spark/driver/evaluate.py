@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.catalog import Catalog, FunctionDef, Input, TableDef
 from penstock.engine.stage import SIGN, TS
-from penstock.evaluation import Change, Finite, own_columns, plan_of
+from penstock.evaluation import Change, Finite, in_order, own_columns, plan_of
 from penstock.plan.physical import PhysicalPlan
 from penstock.schema import TIMESTAMP
 from penstock.spark.driver import dataframe
@@ -49,7 +49,7 @@ def run(
             return []
         _write(finite, root, end, batches)
         rows = _collect(dataframe.dataframe(plan), root)
-    return sorted((c for c in _changes(rows, plan) if c[0] <= end), key=lambda c: c[0])
+    return in_order(c for c in _changes(rows, plan) if c[0] <= end)
 
 
 def _catalog(finite: Finite, root: Path, spark: SparkSession) -> Catalog:
