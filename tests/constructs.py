@@ -50,6 +50,8 @@ FORMS = {
     "a difference of times": r"\([\w.]+\.[mnz]\w* - [\w.]+\.[mnz]",
     "(a, b) IN (SELECT": r"\([\w.]+, [\w.]+\) (NOT )?IN \(SELECT",
     "(a, b) IN ((": r"\([\w.]+, [\w.]+\) (NOT )?IN \(\(",
+    "an aggregate by time of rows with partners": r"(FIRST|LAST|COLLECT_LIST|STRING_AGG)\((?!DISTINCT)[^;]*"
+    r"(SEMI JOIN|ANTI JOIN|EXISTS|IN \(SELECT)(?![^;]*GROUP BY)",
     "a list in an order": r"(COLLECT_LIST|STRING_AGG)\([^()]*ORDER BY",
     "an aggregate of one's own": r"\bown_\w+\(",
     "COUNT(DISTINCT a, b)": r"COUNT\(DISTINCT [^()]+, ",

@@ -153,6 +153,8 @@ class Frame:
     """Whether only FROM items are in it, which are those of the query around."""
     aliases: list[str] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
+    partners: set[str] = field(default_factory=set)
+    """The aliases of semijoins' and antijoins' other sides, which are no parts of rows."""
     begins: int = 0
     """The first of them that is of the present SELECT, after UNION and its kin."""
     in_where: bool = False
@@ -234,7 +236,7 @@ class Scanner:
             self.frames[-1].times += frame.times
             return
         for place in frame.times:
-            parts = [f"{alias}.{HIDDEN}" for alias in frame.aliases]
+            parts = [f"{alias}.{HIDDEN}" for alias in frame.aliases if alias not in frame.partners]
             self.out[place] = parts[0] if len(parts) == 1 else f"GREATEST({', '.join(parts)})"
 
     def _plain(self, word: str) -> bool:
@@ -286,6 +288,9 @@ class Scanner:
 
     def _place(self, item: Item, alias: str) -> None:
         frame = next(f for f in reversed(self.frames) if not f.joins)
+        *_, side, kind, join = ["", "", "", *(w.upper() for w in self.out[-3:])]
+        if kind in ("SEMI", "ANTI") and join == "JOIN":
+            frame.partners.add(frame.aliases[-1] if side == "RIGHT" else alias)
         frame.aliases.append(alias)
         frame.items.append(len(self.items))
         self.out.append(f"{{{len(self.items)}}} AS {alias}")

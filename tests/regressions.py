@@ -109,6 +109,12 @@ REGRESSIONS: dict[str, Case] = {
         {"S": "k INT", "T": "k INT, r INT"},
         constraints={"T": "CLUSTERED BY (r) WITHIN 1 ROWS"},
     ),
+    "partitions are not chosen by the timestamps that an aggregate reads": Case(
+        "SELECT FIRST(r0.s) AS c0, LAST(r0.s) AS c1 FROM S [RANGE 6] AS r0 "
+        "WHERE r0.b IN (SELECT r1.a FROM D AS r1)",
+        {"S": [(t, {"s": f"x{t}", "b": t % 3}) for t in range(9)], "D": [{"a": 0}, {"a": 1}, {"a": 1}]},
+        {"S": "s STRING, b INT", "D": "a INT"},
+    ),
     "an estimate of infinite values from a sample of all rows is exact": Case(
         "SELECT SUM(r0.y) AS c0, AVG(r0.y) AS c1 FROM T [RANGE 2] AS r0, T [RANGE 2] AS r1 "
         "WHERE r0.a = r1.a GROUP BY r0.a WITHIN MEMORY 900 ROWS SAMPLE UNIFORM",

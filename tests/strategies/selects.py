@@ -18,7 +18,18 @@ from strategies.data import (
     STRING,
     TIMES,
 )
-from strategies.expressions import condition, constant, exact, length, moment, number, of_type, test, text
+from strategies.expressions import (
+    condition,
+    constant,
+    exact,
+    length,
+    link,
+    moment,
+    number,
+    of_type,
+    test,
+    text,
+)
 from strategies.scope import Context, Scope
 
 Columns = dict[str, str]
@@ -87,6 +98,8 @@ def _side(ctx: Context, depth: int, types: tuple[str, ...]) -> str:
 def select(ctx: Context, depth: int, types: tuple[str, ...] | None = None, static: bool = False) -> Select:
     """A SELECT; ``types``: what its columns must be."""
     outermost, ctx.outermost = ctx.outermost, False
+    if types is None and ctx.leaves > 1 and ctx.chance(25):
+        return _of_rows_with_partners(ctx, lists=outermost)
     within = ""
     if ctx.leaves > 1 and ctx.chance(12):
         found, within = budgets.from_clause(ctx)
@@ -293,6 +306,26 @@ def _of_rows(ctx: Context, scope: Scope, timed: bool, lists: bool) -> Typed:
     call = f"{call} FILTER (WHERE {condition(ctx, scope)})" if filtered else call
     digits = 1 if call.startswith("APPROX_PERCENTILE") else 6 if call.startswith(ROUNDED) else None
     return call if digits is None else f"ROUND({call}, {digits})", type_
+
+
+def _of_rows_with_partners(ctx: Context, lists: bool) -> Select:
+    """Aggregates without GROUP BY, also by time, of a stream's rows that have a partner, or have none."""
+    part, other = sources.named(ctx, ctx.pick(*"STU")), sources.named(ctx, ctx.pick(*"DDDSTU"))
+    pair, negated = link(ctx, part.scope, other.scope, ()), ctx.pick("", "", "NOT ")
+    form = ctx.pick("in", "in", "exists", "join")
+    if form == "join":
+        tail = f" {'ANTI' if negated else 'SEMI'} JOIN {other.text} ON {pair}"
+    elif form == "exists":
+        tail = f" WHERE {negated}EXISTS (SELECT 1 FROM {other.text} WHERE {pair})"
+    else:
+        tail = (
+            f" WHERE {part.items[0].alias}.a {negated}IN (SELECT {other.items[0].alias}.a FROM {other.text})"
+        )
+    items = [_of_rows(ctx, part.scope, timed=True, lists=lists) for _ in range(ctx.pick(1, 2))]
+    if ctx.chance(3):
+        tail += f" HAVING {_having(ctx, part.scope, Scope(), 0)}"
+    shown = ", ".join(f"{text} AS c{n}" for n, (text, _) in enumerate(items))
+    return Select(shown, f" FROM {part.text}{tail}", {f"c{n}": t for n, (_, t) in enumerate(items)})
 
 
 def _having(ctx: Context, scope: Scope, keys: Scope, depth: int) -> str:

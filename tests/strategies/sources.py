@@ -45,7 +45,7 @@ class From:
     def timed(self) -> bool:
         """Whether its rows have a time: the latest of their parts'."""
         parts = {i.timed for i in self.items}
-        return True in parts and False not in parts and "SEMI" not in self.text and "ANTI" not in self.text
+        return True in parts and False not in parts
 
 
 def from_clause(ctx: Context, depth: int, most: int = 4, static: bool = False) -> From:

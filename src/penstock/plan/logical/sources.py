@@ -82,6 +82,11 @@ class StreamSource(FilteredByHost, Source):
     def describe(self) -> str:
         return f"Stream {self.called(self.definition.name)}"
 
+    @property
+    def origins(self) -> Origins:
+        """Without the timestamps as a column: the host that splits the stream does not have it."""
+        return {name: o for name, o in super().origins.items() if name != self.stamp_column}
+
     def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
         return replace(self, stamp=True), (Column(self.stamp_column, pa.int64()),)
 
