@@ -12,8 +12,9 @@ The definition, with each rounding:
 - A car has stopped while its last four reports have the same xway, direction, lane, segment and position.
   An accident is in a segment while two cars have stopped at one place of it, as of the end of each
   second.
-- The toll is 2 (cars - 50)^2 if LAV < 40, cars(m - 1) > 50 and at no second of minute m - 1 there was an
-  accident in the segment or the next four downstream; else 0. It is told with the first report from a
+- In minute m an accident counts that was detected before the minute began and not cleared before then.
+- The toll is 2 (cars - 50)^2 if LAV < 40, cars(m - 1) > 50 and no accident counts in the segment or the next
+  four downstream; else 0. It is told with the first report from a
   segment, unless from lane 4, and charged with the first report from another segment. A car that reports
   from lane 4 of the segment exits there: it is not charged, and its next report begins a new trip.
 - Told with an accident ahead: the segment of the nearest one.
@@ -92,7 +93,7 @@ class _Road:
         lav, toll = self._toll(minute, here)
         self._told[vid] = toll
         self.answers["tolls"].append((time, vid, math.floor(lav), toll))
-        accident = self._ahead(minute - 1, here)
+        accident = self._ahead(minute, here)
         if accident is not None:
             self.answers["accidents"].append((time, vid, accident))
 
@@ -101,7 +102,7 @@ class _Road:
         if lav is None:
             return 0, 0
         cars = self._traffic.cars(minute - 1, here)
-        free = lav >= 40 or cars <= 50 or self._ahead(minute - 1, here) is not None
+        free = lav >= 40 or cars <= 50 or self._ahead(minute, here) is not None
         return lav, 0 if free else 2 * (cars - 50) ** 2
 
     def _ahead(self, minute: int, here: Segment) -> int | None:
@@ -144,7 +145,7 @@ def _mean(values: list[float]) -> float | None:
 
 
 class _Accidents:
-    """``minutes``: by minute the segments that had an accident at some second of it."""
+    """``minutes``: by minute the segments with an accident as it began, before its first second's reports."""
 
     def __init__(self) -> None:
         self.minutes: dict[int, set[Segment]] = defaultdict(set)
@@ -172,10 +173,9 @@ class _Accidents:
         self._noted = time
 
     def advance(self, time: int) -> None:
-        """Nothing changed since the second that was noted, up to this one."""
-        if self._now:
-            for minute in range(self._noted // 60 + 1, (time - 1) // 60 + 2):
-                self.minutes[minute] |= self._now
+        """Nothing changed since the second that was noted: minutes that began since have what it had."""
+        for minute in range(self._noted // 60 + 2, time // 60 + 2):
+            self.minutes[minute] = self._now
         self._stopped = defaultdict(set, {place: cars for place, cars in self._stopped.items() if cars})
 
 

@@ -117,17 +117,25 @@ def test_downstream_is_down_for_the_other_direction():
     assert both([*crash, *cars], "accidents") == [(121, 300, 9), (121, 301, 9)]
 
 
-def test_an_accident_is_over_the_minute_after_one_of_the_cars_moved():
-    """The car moves at 130, in the third minute: the fourth minute still hears of it, the fifth does not."""
+def test_an_accident_is_over_with_the_minute_in_which_one_of_the_cars_moved():
+    """The car moves at 130, in the third minute, which hears of it to its end; the fourth does not."""
     moved = [report(130, 201, 10, 9)]
     cars = [report(t, 300 + t, 50, 8) for t in (119, 121, 179, 180, 239, 240)]
     told = [time for time, _, _ in both([*CRASH, *moved, *cars], "accidents")]
-    assert told == [121, 179, 180, 239]
+    assert told == [121, 179]
 
 
-def test_an_accident_that_ends_with_the_minute_is_not_in_the_next():
-    moved, cars = [report(120, 201, 10, 9)], [report(t, 300 + t, 50, 8) for t in (121, 180)]
-    assert [time for time, _, _ in both([*CRASH, *moved, *cars], "accidents")] == [121]
+@pytest.mark.parametrize(("moves", "told"), [(119, []), (120, [120, 121, 179])])
+def test_an_accident_that_is_cleared_as_the_minute_begins(moves: int, told: list[int]):
+    moved, cars = [report(moves, 201, 10, 9)], [report(t, 300 + t, 50, 8) for t in (119, 120, 121, 179, 180)]
+    assert [time for time, _, _ in both([*CRASH, *moved, *cars], "accidents")] == told
+
+
+@pytest.mark.parametrize(("late", "told"), [(19, [120, 179, 180]), (20, [180])])
+def test_an_accident_that_is_detected_as_the_minute_begins(late: int, told: list[int]):
+    crash = [[row[0], row[1] + (late if row[2] == 201 else 0), *row[2:]] for row in CRASH]
+    cars = [report(t, 300 + t, 50, 8) for t in (119, 120, 179, 180)]
+    assert [time for time, _, _ in both([*crash, *cars], "accidents")] == told
 
 
 def test_the_nearest_of_two_accidents_is_told():
