@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.synopses.accumulators import accumulator
 from penstock.engine.synopses.accumulators.base import Segments
 from penstock.engine.synopses.accumulators.doubles import DOUBLES
 from penstock.errors import DataError
@@ -66,7 +68,7 @@ def test_doubles(seed: int, partitions: int) -> None:
     for held, (total, mean, variance, of_all, deviation) in zip(windows(values, 4), shown, strict=True):
         exact, n = [Fraction(v) for v in held], len(held)
         assert total == nearest(sum(exact, Fraction(0)))
-        assert mean == total / n
+        assert mean == nearest(sum(exact, Fraction(0)) / n)
         off = sum((v - sum(exact, Fraction(0)) / n) ** 2 for v in exact)
         assert math.isclose(of_all, nearest(off / n), rel_tol=1e-13, abs_tol=1e-320)
         if n > 1:
@@ -199,3 +201,62 @@ def test_at_the_limits(expression: str, value: Any) -> None:
         return
     with pytest.raises(DataError, match=value):
         penstock.evaluate(query, {"S": [(1, {"v": 1.5})]})
+
+
+def averaged(values: list[float], kind: pa.DataType) -> float:
+    of, count = accumulator("avg", [kind], pa.float64(), False), len(values)
+    of.room_for(1)
+    segments = Segments(np.array([0, count]), np.zeros(1, np.int64), np.ones(count, np.int8))
+    return float(of.update(segments, pa.array(values, kind))[1][0].as_py())
+
+
+def test_an_average_is_rounded_once() -> None:
+    draw = random.Random(7)
+    assert averaged([1.7e308, 1.7e308], pa.float64()) == 1.7e308
+    edges = (5e-324, 1e-323, -5e-324, 2.0**-1022, 1.7e308, -1.7e308, 1.0)
+    for n in range(300):
+        count, far = draw.randint(1, 9), draw.choice((0, 300, -1060))
+        some = [math.ldexp(draw.uniform(-1, 1), far + draw.randint(-60, 60)) for _ in range(count)]
+        values = some if n % 3 else [draw.choice(edges) for _ in range(count)]
+        assert averaged(values, pa.float64()) == nearest(sum(map(Fraction, values)) / count)
+        whole = [draw.randint(-(2**63), 2**63 - 1) for _ in range(count)]
+        assert averaged(whole, pa.int64()) == sum(whole) / count
+
+
+def test_between_equal_values_is_that_value() -> None:
+    rows = [(t, {"v": 3.0}) for t in (1, 2)]
+    query = "SELECT ISTREAM(PERCENTILE(v, 0.3) AS p, MEDIAN(v) AS m) FROM S"
+    assert penstock.evaluate(query, {"S": rows}) == [(1, "+", {"p": 3.0, "m": 3.0})]
+
+
+ZEROS = [
+    (1, {"k": -0.0, "v": 1}),
+    (2, {"k": 0.0, "v": 1}),
+    (3, {"k": math.nan, "v": 1}),
+    (4, {"k": math.nan, "v": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, COUNT(*) AS n FROM S GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM S GROUP BY ROLLUP (k) HAVING k IS NOT NULL",
+        "SELECT ISTREAM(k, COUNT(*) AS n) FROM S [TUMBLE 10] GROUP BY k, window_end",
+        "SELECT DISTINCT k, 2 AS n FROM S",
+        "SELECT k, 2 AS n FROM S UNION SELECT k, 2 AS n FROM S",
+        "SELECT k, 2 AS n FROM S INTERSECT SELECT k, 2 AS n FROM S",
+        "SELECT k, 2 AS n FROM S EXCEPT SELECT 7.0D AS k, 2 AS n FROM S",
+        "SELECT k, v + 1 AS n FROM S QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) = 1",
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_there_is_one_zero_and_one_nan(query: str, partitions: int, turned: bool) -> None:
+    kept = [row for _, row in (reversed(ZEROS) if turned else ZEROS)]
+    rows = {"S": list(enumerate(kept))}
+    found = penstock.evaluate(query, rows, schemas={"S": "k DOUBLE, v INT"}, partitions=partitions, until=20)
+    shown = Counter[str]()
+    for _, op, row in found:
+        shown[repr(tuple(row.values()))] += 1 if op == "+" else -1
+    assert +shown == {"(0.0, 2)": 1, "(nan, 2)": 1}

@@ -302,14 +302,63 @@ def value(
         return 0.0
     if kind >= VARIANCE:
         return _spread(row, squares, first, held, special, kind)
-    total = rounded(row, first)
     if special[0] > 0 or (special[1] > 0 and special[2] > 0):
-        total = np.nan
-    elif special[1] > 0:
-        total = np.inf
-    elif special[2] > 0:
-        total = -np.inf
-    return total / held if kind == AVERAGE else total
+        return np.nan
+    if special[1] > 0:
+        return np.inf
+    if special[2] > 0:
+        return -np.inf
+    return _average(row, first, held) if kind == AVERAGE else rounded(row, first)
+
+
+@njit
+def _average(row: np.ndarray, first: int, held: int) -> float:
+    """The double nearest to the exact sum over the count, also where the sum is no double.
+
+    A long division by digits of 32 bits, until 64 bits of the quotient are known and whether more follow.
+    """
+    negative, lowest, top = row[-1] < 0, 0, len(row) - 1
+    while lowest < len(row) and row[lowest] == 0:
+        lowest += 1
+    if lowest == len(row):
+        return 0.0
+    while _word(row, top, lowest, negative) == _ZERO:
+        top -= 1
+    lead, rest, bits, at, sticky = _ZERO, _ZERO, 0, 2 * top + 2, False
+    while bits < 64:
+        at -= 1
+        word = _word(row, at >> 1, lowest, negative) if at >= 0 else _ZERO
+        digit, rest = _digit_of_quotient(
+            rest, word >> np.uint64(32) if at & 1 else word & _LOW, np.uint64(held)
+        )
+        taken = min(64 - bits, 32) if bits else _length(digit) if digit else 0
+        if taken:
+            left = np.uint64(32 - taken) if bits else _ZERO
+            lead = (lead << np.uint64(taken)) | (digit >> left)
+            sticky = digit & ((_ONE << left) - _ONE) != _ZERO
+            lead_at = 32 * at + np.int64(left)
+            bits += taken
+    below = np.uint64(row[at >> 1]) & _LOW if at > 0 and at & 1 else _ZERO
+    sticky = sticky or rest != _ZERO or below != _ZERO or lowest < at >> 1
+    number = _nearest(lead, sticky, lead_at + 64 * max(first, 0) + _UNIT)
+    return -number if negative else number
+
+
+@njit(inline="always")
+def _digit_of_quotient(rest: np.uint64, digit: np.uint64, by: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """The next 32 bits of a long division, and what is left."""
+    if by <= _LOW:
+        total = (rest << np.uint64(32)) | digit
+        found = total // by
+        return found, total - found * by
+    found = _ZERO  # by single bits, so that nothing overflows
+    for bit in range(31, -1, -1):
+        rest = (rest << _ONE) | ((digit >> np.uint64(bit)) & _ONE)
+        found <<= _ONE
+        if rest >= by:
+            rest -= by
+            found |= _ONE
+    return found, rest
 
 
 @njit
@@ -442,19 +491,29 @@ def rounded(row: np.ndarray, first: int) -> float:
     # The leading 64 bits, and whether anything is below them.
     sticky = lowest < top - 1
     if top > 0:
-        below = _word(row, top - 1, lowest, negative)
+        under = _word(row, top - 1, lowest, negative)
         if bits < 64:
-            lead = (lead << np.uint64(64 - bits)) | (below >> np.uint64(bits))
-            below <<= np.uint64(64 - bits)
-        sticky = sticky or below != _ZERO
+            lead = (lead << np.uint64(64 - bits)) | (under >> np.uint64(bits))
+            under <<= np.uint64(64 - bits)
+        sticky = sticky or under != _ZERO
     else:
         lead <<= np.uint64(64 - bits) if bits < 64 else _ZERO
     exponent = 64 * (top + max(first, 0)) + bits - 64 + _UNIT
-    rest, integer, half = lead & np.uint64(0x7FF), lead >> np.uint64(11), np.uint64(0x400)
+    number = _nearest(lead, sticky, exponent)
+    return -number if negative else number
+
+
+@njit
+def _nearest(lead: np.uint64, sticky: bool, exponent: int) -> float:
+    """The double nearest to 64 bits, the first of them set, times 2^exponent; ``sticky``: and a bit more."""
+    drop = max(11, _UNIT - exponent)  # a number below the least normal one has fewer bits
+    if drop > 64:
+        return 0.0
+    half = _ONE << np.uint64(drop - 1)
+    rest, integer = (lead, _ZERO) if drop == 64 else (lead & (half + (half - _ONE)), lead >> np.uint64(drop))
     if rest > half or (rest == half and (sticky or integer & _ONE)):
         integer += _ONE
-    number = math.ldexp(float(integer), int(exponent + 11))
-    return -number if negative else number
+    return math.ldexp(float(integer), int(exponent + drop))
 
 
 @njit

@@ -18,7 +18,7 @@ from penstock.engine.kernels import directory as kernel
 from penstock.engine.operator import Clock, Growth, Operator, StartContext
 from penstock.engine.operators.aggregate import Aggregate
 from penstock.engine.synopses.accumulators import Segments, accumulator
-from penstock.engine.synopses.directory import Directory
+from penstock.engine.synopses.directory import Directory, one_zero
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _WindowAggregate(Operator):
         order = kernel.grouped(numbers, bounds)
         segments = Segments(bounds, np.arange(len(groups)), np.ones(len(chunk), np.int8))
         first = order[bounds[:-1]]
-        columns = [*(k.take(first) for k in keys), *self._values(chunk, order, segments)]
+        columns = [*(one_zero(k.take(first)) for k in keys), *self._values(chunk, order, segments)]
         assert chunk.end is not None
         made = batch_of(columns, self._schema, len(first))
         return Chunk.of(chunk.ts[first], made, end=chunk.end[first]).in_order()

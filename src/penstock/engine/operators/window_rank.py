@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.engine.element import Chunk, Int64s, Pattern, batch_of
 from penstock.engine.operator import Clock, Growth, Operator, StartContext
 from penstock.engine.operators.rank import Rank
-from penstock.engine.synopses.directory import Directory
+from penstock.engine.synopses.directory import Directory, one_zero
 from penstock.engine.synopses.sorted_rows import SortKey, sort_codes
 
 
@@ -97,7 +97,9 @@ class _WindowRank(Operator):
         rows, ranks = self._within(order, node.kind, node.skip)
         columns = chunk.take(rows)
         shown = [pa.array(ranks + 1, pa.int32())] if node.shown is not None else []
-        made = batch_of([*columns.columns.columns, *shown], self._schema, len(rows))
+        # Of rows that are equal but for the sign of a zero any may be first.
+        values = map(one_zero, columns.columns.columns)
+        made = batch_of([*values, *shown], self._schema, len(rows))
         assert columns.end is not None
         return Chunk.of(columns.ts, made, end=columns.end).in_order()
 

@@ -1,7 +1,8 @@
 """A directory of distinct rows: each gets a small number (a group, a partition, a value of a relation).
 
 Rows are found by their hash and then compared on the real columns, so a collision costs a second look-up and
-never a wrong result. Equality is that of GROUP BY: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
+never a wrong result. Equality is that of GROUP BY: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0. What
+is kept of equal rows is 0.0, as in Spark, whichever came first.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ class Directory(Stateful):
         """The numbers of the rows from ``start`` on, as far as there is room for the new ones."""
         numbers, firsts = kernel.assign(self._heads, self._entries, self._count, hashes[start:])
         if len(firsts):
-            for column, array in zip(self._columns, columns, strict=True):
-                column.append(self._count, array.take(pa.array(firsts + start)))
+            for place, (column, array) in enumerate(zip(self._columns, columns, strict=True)):
+                new = array.take(pa.array(firsts + start))
+                column.append(self._count, one_zero(new) if place < self._keys else new)
             self._count += len(firsts)
         return numbers
 
@@ -120,6 +122,11 @@ class Directory(Stateful):
 
     def nbytes(self) -> int:
         return int(self._heads.nbytes + self._entries.nbytes) + sum(c.nbytes() for c in self._columns)
+
+
+def one_zero(array: pa.Array) -> pa.Array:
+    """The array with 0.0 in place of -0.0."""
+    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Bools:

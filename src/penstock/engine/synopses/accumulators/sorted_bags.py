@@ -171,7 +171,8 @@ class Percentile(Ordered):
         high = self._values(rows, np.ascontiguousarray(places[:, 1]))
         a, b = (np.asarray(x.fill_null(0.0)) for x in (low, high))
         with np.errstate(invalid="ignore"):
-            values = np.where(parts > 0, (1.0 - parts) * a + parts * b, a)
+            # Between equal values is nothing, though arithmetic of doubles may say otherwise.
+            values = np.where((parts > 0) & (a != b), (1.0 - parts) * a + parts * b, a)
         return pa.array(values, mask=~validity(low))
 
 

@@ -15,6 +15,10 @@ from penstock.errors import DataError
 from penstock.schema import sql_name
 
 
+_EXACT = 1 << 53
+"""The largest whole number up to which all are doubles."""
+
+
 class Count(Accumulator):
     """COUNT(*), and COUNT(x, ...) of the rows in which none is NULL."""
 
@@ -71,10 +75,11 @@ class WholeAverage(WholeSum):
         valid = counts > 0
         if pa.types.is_decimal(self.result) or pa.types.is_duration(self.result):
             return self._exactly(totals, counts)
-        wide = totals[:, 1].astype(np.float64) * 2.0**64 + totals[:, 0].view(np.uint64)
-        small = (totals[:, 0] >> 63) == totals[:, 1]
-        sums = np.where(small, totals[:, 0].astype(np.float64), wide)
-        return masked(sums / np.maximum(counts, 1), valid, self.result)
+        low, high = totals[:, 0], totals[:, 1]
+        shown = low / np.maximum(counts, 1)
+        for row in np.flatnonzero((high != low >> 63) | (np.abs(low) > _EXACT)):
+            shown[row] = _integer(totals[row]) / max(int(counts[row]), 1)  # Python rounds once
+        return masked(shown, valid, self.result)
 
     def _exactly(self, totals: np.ndarray, counts: Int64s) -> pa.Array:
         """Quotients rounded half up, as Spark rounds them."""
@@ -82,12 +87,16 @@ class WholeAverage(WholeSum):
         factor = 10 ** (self.result.scale - self.arguments[0].scale) if decimal else 1
         shown = np.zeros((len(totals), exact_sums.WIDE), np.int64)
         for row in np.flatnonzero(counts > 0):
-            total = int.from_bytes(totals[row].tobytes(), "little", signed=True) * factor
+            total = _integer(totals[row]) * factor
             count = int(counts[row])
             rounded = (2 * abs(total) + count) // (2 * count)
             number = rounded if total >= 0 else -rounded
             shown[row] = np.frombuffer(number.to_bytes(8 * exact_sums.WIDE, "little", signed=True), np.int64)
         return _number("an AVG", shown, counts > 0, self.result)
+
+
+def _integer(words: Int64s) -> int:
+    return int.from_bytes(words.tobytes(), "little", signed=True)
 
 
 def _words(column: pa.Array) -> tuple[Int64s, Int64s]:
