@@ -151,6 +151,8 @@ class Frame:
     in_with: bool = False
     joins: bool = False
     """Whether only FROM items are in it, which are those of the query around."""
+    partner: bool = False
+    """Whether these are the other side of a semijoin or antijoin."""
     aliases: list[str] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
     partners: set[str] = field(default_factory=set)
@@ -283,18 +285,27 @@ class Scanner:
             return False
         self.out.append("(")
         joins = not _is_query(inside)
-        self.frames.append(Frame(in_from=joins, joins=joins))
+        self.frames.append(Frame(in_from=joins, joins=joins, partner=joins and self._semijoin(1) is not None))
         return joins
 
     def _place(self, item: Item, alias: str) -> None:
-        frame = next(f for f in reversed(self.frames) if not f.joins)
-        *_, side, kind, join = ["", "", "", *(w.upper() for w in self.out[-3:])]
-        if kind in ("SEMI", "ANTI") and join == "JOIN":
-            frame.partners.add(frame.aliases[-1] if side == "RIGHT" else alias)
+        at = next(n for n in reversed(range(len(self.frames))) if not self.frames[n].joins)
+        frame, semijoin = self.frames[at], self._semijoin()
+        if semijoin == "RIGHT":
+            frame.partners.add(frame.aliases[-1])
+        elif semijoin is not None or any(f.partner for f in self.frames[at:]):
+            frame.partners.add(alias)
         frame.aliases.append(alias)
         frame.items.append(len(self.items))
         self.out.append(f"{{{len(self.items)}}} AS {alias}")
         self.items.append(item)
+
+    def _semijoin(self, back: int = 0) -> str | None:
+        """The side of the semijoin or antijoin whose other side comes next, so many words back; or None."""
+        words = [w.upper() for w in self.out[: len(self.out) - back][-3:]]
+        if words[-1:] != ["JOIN"] or words[-2:-1] not in (["SEMI"], ["ANTI"]):
+            return None
+        return "RIGHT" if words[0] == "RIGHT" else "LEFT"
 
     def _alias(self, name: str) -> tuple[str, str]:
         """The alias and window after a FROM item."""

@@ -14,7 +14,6 @@ from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Va
 from penstock.errors import DataError
 from penstock.schema import sql_name
 
-
 _EXACT = 1 << 53
 """The largest whole number up to which all are doubles."""
 
