@@ -308,7 +308,7 @@ class _Drawing:
             yield from (PlanEdge(node.id, r, "stub") for r in node.readers)
 
     def _exchange_edges(self) -> Iterator[PlanEdge]:
-        """From the root of a stage to the source of the next that has its elements, of each query by itself."""
+        """From the root of a stage to the source of the next that has its elements, query by query."""
         for e, source, target in self._feeds:
             if e.stage == 1 or not source.partition("/")[2].startswith("input/"):
                 continue
