@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException, StreamingQueryException
 
 import penstock
 from penstock.spark.driver import local_spark
+from penstock.spark.driver.failures import told_by_spark, why
 from penstock.spark.driver.file_options import check_options
+from penstock.spark.driver.jvm import told, watch
 from penstock.spark.driver.session import Session
 
 COLUMNS = "(k BIGINT, t BIGINT) TIMESTAMP BY t"
@@ -53,6 +58,183 @@ def test_a_failure_is_a_sentence(stream: Session, tmp_path: Path) -> None:
     assert raised.value.trace.startswith("[STREAM_FAILED]")
     assert str(query.exception()) == sentence
     assert stream.explain(query) == f"the query failed: {sentence}"
+
+
+SPARKS = "pyspark.errors.exceptions.captured"
+BATCH = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \\
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink. \\
+Reason: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/v/lib/python3.11/site-packages/py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+  File "/home/me/program.py", line 12, in write
+    save(batch)
+  File "/home/me/program.py", line 7, in save
+    table["missing"]
+    ~~~~~^^^^^^^^^^^
+{said}
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Logical Plan:
+~WriteToMicroBatchDataSourceV1 ForeachBatchSink
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("KeyError: 'missing'", "line 7: KeyError: 'missing'"),
+        ("ValueError: two\nlines", "line 7: ValueError: two lines"),
+        ("KeyboardInterrupt", "line 7: KeyboardInterrupt"),
+        (
+            f"{SPARKS}.AnalysisException: [A_B.C] No column `x`. SQLSTATE: 42703; line 1;\n'Project ['x]",
+            "line 7: AnalysisException: No column `x`.",
+        ),
+        (
+            f"{SPARKS}.PythonException: An exception was thrown from the Python worker:\nTraceback (most "
+            'recent call last):\n  File "/home/me/udf.py", line 3, in f\n    x.y\nTypeError: no',
+            "udf.py, line 3: TypeError: no",
+        ),
+    ],
+)
+def test_the_users_own_exception_and_line_are_told(said: str, sentence: str) -> None:
+    told = why(RuntimeError(BATCH.replace("\\\n", "").replace("{said}", said)))
+    assert told.startswith("the function that gets each batch failed at /home/me/") and told.endswith(
+        sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "lacks the package for s3a://; add .*hadoop-aws",
+        ),
+        ('No FileSystem for scheme "foo"', "no file system foo://"),
+        ("Destination exists and is not a directory: /a/b", "^/a/b is a file; name a directory$"),
+        (
+            "Mkdirs failed to create file:/proc/x (exists=false",
+            "^/proc/x cannot be written; name a directory",
+        ),
+        ("/a/.x.new (Permission denied)", "^/a/.x.new cannot be written"),
+        (
+            "file:///a/1.parquet is not a Parquet file. Expected",
+            "^/a/1.parquet is not a Parquet file; put a good",
+        ),
+        ("Option 'basePath' must be a directory SQLSTATE: XXKST", "is a file; name the directory"),
+        ("Python worker failed to connect back.", "the machine is overloaded; stop what else runs"),
+        ("[X_Y] It failed.  SQLSTATE: KD001", "^It failed.$"),
+    ],
+)
+def test_what_spark_refuses_is_a_sentence_with_what_to_do(text: str, sentence: str) -> None:
+    with (
+        pytest.raises(penstock.CatalogError, match=r"^table 't' cannot be read: "),
+        told("table 't' cannot be read"),
+    ):
+        raise PySparkException(text)
+    assert re.search(
+        sentence, why(RuntimeError(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {text}"))
+    )
+
+
+def test_a_jvm_that_has_ended_is_told_in_a_sentence() -> None:
+    """Whatever is asked of it: py4j raises what its sockets do, or returns an error without a word."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    answers: list[Any] = [ConnectionRefusedError(111, "refused"), Py4JNetworkError("gone"), "x", "x", "yv"]
+
+    def send(command: str) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    client = SimpleNamespace(send_command=send, address="127.0.0.1", port=port)
+    for _ in range(2):
+        watch(SimpleNamespace(_gateway_client=client))
+    for _ in range(2):
+        with pytest.raises(
+            penstock.PenstockError, match="JVM has ended: .*; start the program again"
+        ) as raised:
+            client.send_command("c")
+        assert isinstance(raised.value, Py4JNetworkError)
+    assert client.send_command("c") == "x", "an error of a JVM that answers is py4j's to raise"
+    listening.close()
+    with pytest.raises(penstock.PenstockError, match="JVM has ended"):
+        client.send_command("c")
+    assert client.send_command("c") == "yv"
+
+
+def test_an_exception_that_cannot_be_referred_to_weakly_ends_a_query_as_itself() -> None:
+    @told_by_spark
+    def batch() -> None:
+        open("/nonexistent/file").close()
+
+    with pytest.raises(FileNotFoundError):
+        batch()
+
+
+def test_a_function_that_gets_arrays_is_told_so() -> None:
+    """Also where it does not work on single values either; and the whole reason is told, in one line."""
+
+    def total(v: Any) -> Any:
+        return sum(v)
+
+    def several(v: Any) -> Any:
+        raise ValueError("one\n  two")
+
+    functions = {"total": (total, "INT"), "several": (several, "INT")}
+    arrays = (
+        r"unsupported operand type\(s\) for \+: 'int' and '.*'; a function gets Arrow arrays .* scalar=True"
+    )
+    for name, told_so in (("total", arrays), ("several", "ValueError: one two$")):
+        with pytest.raises(penstock.PenstockError, match=told_so):
+            penstock.evaluate(f"SELECT {name}(v) FROM S [NOW]", {"S": [(1, {"v": 1})]}, functions=functions)
+
+
+@pytest.mark.spark
+def test_a_function_that_fails_on_a_batch_is_told_with_its_line(stream: Session, tmp_path: Path) -> None:
+    def failing(batch: Any, number: int) -> None:
+        (tmp_path / "none" / str(number)).read_text()
+
+    line = f"{__file__}, line {failing.__code__.co_firstlineno + 1}: FileNotFoundError: "
+    stream.create_sink("out", failing, checkpoint=str(tmp_path / "c"))
+    stream.sql("INSERT INTO out SELECT k FROM S [RANGE 5]")
+    with pytest.raises(penstock.QueryFailed, match="that gets each batch failed at ") as raised:
+        stream.query("out").processAllAvailable()
+    assert line in str(raised.value) and f"{type(raised.value).__name__}" == "QueryFailed"
+    assert line in str(stream.query("out").exception())
+
+
+@pytest.mark.spark
+def test_places_that_are_none_are_told_before_a_query_starts(stream: Session, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("{}")
+    query = "SELECT k FROM S [RANGE 5]"
+    for place, why_not in ((file, "it is a file"), (file / "x", "file is a file; name a directory")):
+        with pytest.raises(
+            penstock.CatalogError, match=f"the checkpoint {place} cannot be used: .*{why_not}"
+        ):
+            started(stream, query, place)
+    with pytest.raises(
+        penstock.CatalogError, match="stream 'F' cannot be read from .*file: it is a file; name"
+    ):
+        stream.sql(f"CREATE STREAM F {COLUMNS} FROM JSON '{file}'")
+    with pytest.raises(
+        penstock.CatalogError, match="'A' cannot be read from s3a://b/x: Spark lacks the package"
+    ):
+        stream.sql(f"CREATE STREAM A {COLUMNS} FROM PARQUET 's3a://b/x'")
+    with pytest.raises(penstock.CatalogError, match="sink 'O' cannot be written: .*Spark lacks the package"):
+        stream.sql(f"CREATE SINK O TO PARQUET 's3a://b/x'; INSERT INTO O {query}")
+    frame: Any = stream.sql(query)
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(penstock.CatalogError, match="the query cannot be started: Spark lacks the package"):
+        writer.start("s3a://b/x")
+    (tmp_path / "S" / "1.parquet").write_text('{"k": 1, "t": 1}')
+    with pytest.raises(
+        penstock.QueryFailed, match=f"{tmp_path}/S/1.parquet is not a Parquet file; put a good"
+    ):
+        started(stream, query, tmp_path / "d").processAllAvailable()
 
 
 @pytest.mark.spark
@@ -100,6 +282,12 @@ def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(penstock.CatalogError, match="a Spark Connect session cannot run Penstock's engines"):
         penstock.connect(remote)  # type: ignore[arg-type]
+    with monkeypatch.context() as active:
+        active.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        with pytest.raises(
+            penstock.CatalogError, match="a Spark Connect session cannot .*, which is active here"
+        ):
+            penstock.connect()
     with pytest.raises(penstock.CatalogError, match="connect takes a SparkSession, not 'local'"):
         penstock.connect("local")  # type: ignore[arg-type]
     old = SimpleNamespace(version="3.5.1")

@@ -21,6 +21,13 @@ _FOR_VALUES = (
     "register it with scalar=True, in evaluate (function, 'INT', True)"
 )
 
+_ARRAYS = (
+    "a function gets Arrow arrays and returns a value per row: use pyarrow.compute in it, or register it "
+    "with scalar=True to get single values"
+)
+_OF_ARRAYS = (TypeError, AttributeError, pa.ArrowNotImplementedError)
+"""What code that was written for single values raises where it gets arrays."""
+
 
 def call_user_function(call: PythonCall, args: Sequence[pa.Array], length: int) -> pa.Array:
     """The checked result of a user's function.
@@ -58,10 +65,12 @@ def _as_declared(call: PythonCall, array: pa.Array) -> pa.Array:
 
 def _failure(call: PythonCall, args: Sequence[pa.Array], error: Exception) -> Exception:
     """An exception of the function with its place; about its data unless it was written for single values."""
-    sentence = f"function {call.function} failed{_place(call, error)}: {type(error).__name__}: {error}"
+    said = " ".join(str(error).split())  # an error of an engine is one line
+    sentence = f"function {call.function} failed{_place(call, error)}: {type(error).__name__}: {said}"
     if _is_for_values(call, args):
         return CatalogError(f"{sentence}; {_FOR_VALUES}")
-    return DataError(sentence)
+    by_arrays = not isinstance(call.implementation, RowByRow) and isinstance(error, _OF_ARRAYS)
+    return DataError(f"{sentence}; {_ARRAYS}" if by_arrays else sentence)
 
 
 def _place(call: PythonCall, error: Exception) -> str:

@@ -23,7 +23,7 @@ from penstock.server.settings import FOLLOW_IDLE_S, FOLLOWED_BATCHES, KEPT_RUNS,
 from penstock.server.views import ColumnView, InputView, SettingView
 from penstock.spark.driver.commands import settings_of
 from penstock.spark.driver.dataframe import result_schema
-from penstock.spark.driver.failures import sentence
+from penstock.spark.driver.failures import why
 from penstock.spark.driver.insert import trigger_options
 from penstock.spark.driver.knobs import KNOBS, OF_PIPELINES, value_of
 from penstock.spark.driver.started import Started, StartedQueries
@@ -296,7 +296,7 @@ def only_query(text: str) -> cql.SelectStatement:
 
 
 def _plain(failure: BaseException | None) -> str:
-    return "" if failure is None else sentence(failure).removeprefix("the query failed: ")
+    return "" if failure is None else why(failure)
 
 
 def _input(d: Definition, catalog: Catalog) -> InputView:

@@ -14,6 +14,8 @@ CONSOLE_ROWS = 1000
 """Rows of a batch that the console sink prints."""
 LOG_KEPT_S = 7 * 24 * 3600.0
 """Seconds for which Spark's log is kept of a program that was killed: it may tell why."""
+JVM_ANSWERS_S = 2.0
+"""Seconds for a connection to the JVM after an error, to find out whether it has ended."""
 STOP_POLL_S = 0.05
 """Seconds between two looks at whether the batch of a query that is to stop has ended."""
 OPTION_SIMILARITY = 0.8

@@ -21,6 +21,7 @@ from penstock.catalog import Input
 from penstock.errors import CatalogError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
+from penstock.spark.driver.jvm import told
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
 from penstock.spark.relay.state_log import FORMAT, check_format
 
@@ -84,8 +85,12 @@ class Directory:
     def __init__(self, spark: SparkSession, location: str) -> None:
         jvm: Any = spark.sparkContext._jvm
         self._jvm, self._spark = jvm, spark
-        self._path = jvm.org.apache.hadoop.fs.Path(location)
-        self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        self._told = f"the checkpoint {location} cannot be used"
+        with told(self._told):
+            self._path = jvm.org.apache.hadoop.fs.Path(location)
+            self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+            if self._files.exists(self._path) and not self._files.getFileStatus(self._path).isDirectory():
+                raise CatalogError(f"{self._told}: it is a file; name a directory")
 
     def below(self, name: str) -> Directory:
         """A directory in it, which need not exist."""
@@ -119,7 +124,8 @@ class Directory:
         """Write a file atomically."""
         path = self._below(name)
         fresh = self._jvm.org.apache.hadoop.fs.Path(path.getParent(), f".{path.getName()}.new")
-        stream = self._files.create(fresh, True)
+        with told(self._told):
+            stream = self._files.create(fresh, True)
         try:
             stream.write(text.encode())
         finally:

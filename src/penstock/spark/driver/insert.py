@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.catalog import SinkDef
 from penstock.errors import CatalogError
 from penstock.settings import Settings
+from penstock.spark.driver.jvm import Refused, reason
 from penstock.spark.map_side import kafka
 from penstock.spark.settings import CONSOLE_ROWS
 
@@ -60,6 +61,8 @@ def start(df: DataFrame, sink: SinkDef, settings: Settings) -> StreamingQuery:
         return own.start()
     except (PySparkException, Py4JJavaError) as error:
         raise CatalogError(f"sink {sink.name!r} cannot be written: {_reason(error)}") from None
+    except Refused as error:
+        raise CatalogError(f"sink {sink.name!r} cannot be written: {error}") from None
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:
@@ -68,7 +71,7 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
         return "it needs a checkpoint; add CHECKPOINT 'directory', or SET penstock.checkpoint = 'directory'"
     if "[DATA_SOURCE_NOT_FOUND]" in text:
         return "Spark has no such format; check its spelling, or add the package that brings it"
-    return text.splitlines()[0]
+    return reason(error)
 
 
 def writer(df: DataFrame, sink: SinkDef, settings: Settings) -> DataStreamWriter:

@@ -23,8 +23,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from penstock.errors import CatalogError, EngineError
+from penstock.spark.driver.jvm import JvmEnded, watch
 from penstock.spark.resident.directory import Process
 from penstock.spark.settings import LOG_KEPT_S
 
@@ -82,11 +84,15 @@ LOG_VARIABLE = "PENSTOCK_SPARK_LOG"
 _NO_JAVA = re.compile("JAVA_HOME is not set|java: (command )?not found|/java: No such|UnsupportedClassVer")
 """What Spark's scripts and an old Java write."""
 
+_CONNECT = "a Spark Connect session cannot run Penstock's engines"
+
 LOCAL = {**NEEDED, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
 
 
 def local_spark() -> SparkSession:
     """The active session, or a new local one."""
+    if is_remote():
+        raise CatalogError(f"{_CONNECT}, which is active here; run the program without it (SPARK_REMOTE)")
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -117,9 +123,11 @@ def started(settings: Mapping[str, str], log: Path | None) -> SparkSession:
                 options = {"stderr": out, "start_new_session": True}
                 SparkContext._ensure_initialized(gateway=launch_gateway(conf, options))
             _set_properties(UNCHECKED)
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError) as error:
-        raise EngineError(_not_started(error, log)) from None
+        raise error if isinstance(error, JvmEnded) else EngineError(_not_started(error, log)) from None
+    watch(SparkContext._gateway)
+    return session
 
 
 def _set_properties(properties: Mapping[str, str]) -> None:
@@ -203,8 +211,7 @@ def check_spark(spark: object) -> None:
     """Reject what is no session of the Spark that Penstock runs on."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise CatalogError(
-            "a Spark Connect session cannot run Penstock's engines; make one in this process, with "
-            "SparkSession.builder.master(...).getOrCreate()"
+            f"{_CONNECT}; make one in this process, with SparkSession.builder.master(...).getOrCreate()"
         )
     if not isinstance(spark, SparkSession):
         raise CatalogError(f"connect takes a SparkSession, not {spark!r}")

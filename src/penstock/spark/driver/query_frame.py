@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
 from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.inner import Followed, under_attributes
+from penstock.spark.driver.jvm import told
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import check_output, file_output, table_output
 from penstock.spark.driver.parts import Parts
@@ -139,8 +141,10 @@ class _Writer(DataStreamWriter):
     def start(self, path: str | None = None, *args: Any, **given: Any) -> StreamingQuery:
         options = {key.lower(): value for key, value in given.items()}
         output = path or options.get("path") or file_output(self._jwrite)
-        self._check(_named(args, given), given, output)
-        return self._started(super().start(path, *args, **given), lambda: self.start(path, *args, **given))
+        with told("the query cannot be started", Py4JJavaError):  # Spark's own exceptions stay
+            self._check(_named(args, given), given, output)
+            query = super().start(path, *args, **given)
+        return self._started(query, lambda: self.start(path, *args, **given))
 
     def toTable(self, tableName: str, *args: Any, **given: Any) -> StreamingQuery:
         self._check(_named(args, given), given, table_output(self._spark, tableName))

@@ -28,7 +28,8 @@ from penstock.plan.physical import PhysicalPlan
 from penstock.spark.driver import dataframe, insert, knobs
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.definitions import Definitions
-from penstock.spark.driver.failures import sentence
+from penstock.spark.driver.failures import why
+from penstock.spark.driver.jvm import watch
 from penstock.spark.driver.listener import EndEngines
 from penstock.spark.driver.local_spark import NEEDED, check_spark, is_local, local_spark, use_this_python
 from penstock.spark.driver.measurements import Registry
@@ -65,6 +66,7 @@ def connect(
     """
     if spark is not None:
         check_spark(spark)
+        watch(spark.sparkContext._gateway)
     spark = spark or local_spark()
     if shuffle_partitions is not None:
         check_count("shuffle_partitions", shuffle_partitions)
@@ -187,7 +189,7 @@ class Session(Definitions):
             raise CatalogError(f"explain takes the text of a query or a running query, not {query!r}")
         failure = query.exception()
         if failure is not None:
-            return f"the query failed: {sentence(failure).removeprefix('the query failed: ')}"
+            return f"the query failed: {why(failure)}"
         found = self._measured(query)
         if not found and not query.isActive:
             return "the query has ended, and its engines with it; explain its text, or a query that runs"

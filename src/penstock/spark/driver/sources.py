@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock import cql
 from penstock.catalog import Input, InputOptions, TableDef
@@ -21,6 +22,7 @@ from penstock.schema import TIMESTAMP
 from penstock.spark.driver.file_columns import check_columns
 from penstock.spark.driver.file_options import check_options, report_options
 from penstock.spark.driver.inner import InnerQuery, inner_of
+from penstock.spark.driver.jvm import told
 from penstock.spark.driver.ties import ties_of
 from penstock.spark.map_side import messages
 from penstock.spark.map_side.bad_rows import CORRUPT, marked_files, with_corrupt, without_bad_rows
@@ -146,6 +148,8 @@ def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> 
     check_options(source.format, source.options, what)
     if source.path:
         check_columns(source.format, source.path, schema.names, source.options, what)
+    if isinstance(reader, DataStreamReader) and Path(source.path or "").is_file():
+        raise CatalogError(f"{what} cannot be read from {source.path}: it is a file; name its directory")
     # Times without a zone are in UTC, whatever the session's zone is.
     zone = {"timeZone": "UTC"} if source.format in ("json", "csv") else {}
     reader = reader.format(source.format).options(**{**zone, **source.options})
@@ -155,13 +159,14 @@ def _read(reader: Any, source: cql.SourceSpec, schema: pa.Schema, what: str) -> 
         reader = reader.schema(with_corrupt(declared)).option("columnNameOfCorruptRecord", CORRUPT)
     elif source.format != "rate":
         reader = reader.schema(declared)
-    try:
-        df: DataFrame = reader.load(source.path) if source.path else reader.load()
-    except (AnalysisException, PySparkException) as error:
-        first = str(error).splitlines()[0]
-        if error.getCondition() == "PATH_NOT_FOUND":
-            first = f"there is no such path; a relative one is below {Path.cwd()}"
-        raise CatalogError(f"{what} cannot be read from {source.path or source.format}: {first}") from None
+    with told(f"{what} cannot be read from {source.path or source.format}"):
+        try:
+            df: DataFrame = reader.load(source.path) if source.path else reader.load()
+        except PySparkException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                first = f"there is no such path; a relative one is below {Path.cwd()}"
+                raise CatalogError(f"{what} cannot be read from {source.path}: {first}") from None
+            raise
     return marked_files(df, declared, source.format, source.options) if marked else df
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from penstock.engine.command import TABLES
@@ -35,7 +36,7 @@ from penstock.plan.physical import TableInput
 from penstock.spark.driver import exchange
 from penstock.spark.driver.checkpoint import Directory
 from penstock.spark.driver.commands import CommandStream, stored
-from penstock.spark.driver.failures import sentence
+from penstock.spark.driver.failures import why
 
 _log = logging.getLogger("penstock")
 FILE = "tables.json"
@@ -48,8 +49,8 @@ def read(source: TableInput) -> pa.Table:
     df._jdf.queryExecution().analyzed().refresh()  # lists files anew
     try:
         rows = exchange.project(source.columns, source.filter, source.alias, df).toArrow()
-    except PySparkException as error:
-        raise DataError(f"table {source.table.name!r} cannot be read: {sentence(error)}") from None
+    except (PySparkException, Py4JJavaError) as error:
+        raise DataError(f"table {source.table.name!r} cannot be read: {why(error)}") from None
     # The first column only keeps the number of rows if no other column is needed.
     shown = zip(source.columns, rows.columns[1:], strict=True)
     named = {name: column.cast(e.type) for (name, e), column in shown}
@@ -138,7 +139,7 @@ class QueryTables:
                 except Exception as error:  # noqa: BLE001
                     # Files that are replaced while they are read fail in many ways; the next read may not.
                     if self.runs:
-                        _log.warning("table %r cannot be read: %s; it stays as it was", name, sentence(error))
+                        _log.warning("table %r cannot be read: %s; it stays as it was", name, why(error))
 
 
 _running: list[QueryTables] = []
