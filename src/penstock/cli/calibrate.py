@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from penstock.cli.output import Terminal
 from penstock.cost.calibrate import Measurement, errors, fit, invalidation, measure
 from penstock.cost.calibrate_w_join import Looking
 from penstock.cost.calibrate_w_join import measured as measured_w_join
@@ -21,7 +22,7 @@ def calibrate(
     out: Path | None, windows: Sequence[int] = CALIBRATED_WINDOWS, runs: int = CALIBRATION_RUNS
 ) -> None:
     """Measure, fit, store and show."""
-    console = Console()
+    console = Terminal()
     measured = _measured(console, windows, runs)
     weights = fit(measured)
     path = save(weights, out)

@@ -11,9 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from penstock.cli import view
+from penstock.cli.output import Terminal
 from penstock.cli.session import Stop, local_session, stoppable, user_error
 from penstock.cli.settings import DEMO_FILE_S, DEMO_FIRST_BATCH_S, DEMO_ROUTE_S, DEMO_SPEED, POLL_S
 from penstock.errors import EngineError
@@ -87,7 +86,7 @@ class Demo:
 
 def run_demo(seconds: float, rate: int) -> bool:
     """Run the demo; False if it was interrupted."""
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     with stoppable() as stop, tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
         root, workload = Path(directory), packets(rate)
         feed = Feed(workload, root, DEMO_FILE_S)

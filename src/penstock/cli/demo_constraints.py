@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from penstock.cli.demo import QUERY
+from penstock.cli.output import Terminal
 from penstock.cli.session import local_session
 from penstock.cli.settings import DEMO_SLICE_ROWS, DEMO_TIMES_LESS
 from penstock.measurement import Kind, Property
@@ -46,7 +47,7 @@ class Outcome:
 
 def run_constraints_demo(seconds: int) -> bool:
     """Run the demo over so many seconds of packets; whether both runs returned the same."""
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
         root, hops = Path(directory), Hops()
         count = max(seconds // hops.slice_seconds, 2)

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli.output import READER_GONE, written
 from penstock.errors import PenstockError
 from penstock.server.settings import PORT
 
@@ -39,9 +40,12 @@ class Sink(StrEnum):
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Penstock's own errors in one line on standard error, without a traceback."""
+    """Penstock's own errors in one line on standard error, without a traceback; none if its reader left."""
     try:
-        yield
+        with written():
+            yield
+    except BrokenPipeError:
+        raise typer.Exit(READER_GONE) from None
     except PenstockError as error:
         typer.echo(f"penstock: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(USER_ERROR) from None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import cql
 from penstock.catalog import SinkDef
+from penstock.cli.output import Printed
 from penstock.cli.script import queries_of, read
 from penstock.cli.session import Stop, local_session, stoppable, user_error
 from penstock.cli.settings import POLL_S, PROGRESS_S, STOP_S
@@ -94,7 +95,11 @@ def run_file(program: Program) -> Stop:
     with stoppable() as stop, local_session() as session:
         _log.info("%s: Spark %s started", program.paths[-1], session.spark.version)
         session.settings = program.settings()
-        Running(*(([], []) if stop.is_set() else _started(program, session))).wait(stop)
+        printed = Printed(session.spark.sparkContext._jvm)
+        try:
+            Running(*(([], []) if stop.is_set() else _started(program, session)), printed).wait(stop)
+        finally:
+            printed.end()
     return stop
 
 
@@ -118,17 +123,34 @@ def _started(program: Program, session: Session) -> tuple[list[StreamingQuery], 
 
 
 @dataclass
+class Seen:
+    """What the log knows of a query: its last batch with rows, its last report, when that was first seen."""
+
+    since: float
+    batch: int = -1
+    last: list[Any] = field(default_factory=list)
+
+
+@dataclass
 class Running:
-    """The queries and pipelines of a program, and the last batch of each in the log."""
+    """The queries and pipelines of a program, and what the log has of each; ``printed``: what sinks print."""
 
     inserts: Sequence[StreamingQuery]
-    pipelines: Sequence[Pipeline] = ()
-    reported: dict[str, int] = field(default_factory=dict)
+    pipelines: Sequence[Pipeline]
+    printed: Printed
+    seen: dict[str, Seen] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def queries(self) -> list[StreamingQuery]:
-        """The Spark queries."""
+        """The Spark queries, but for those of the sinks of pipelines."""
         return [*self.inserts, *(p.query for p in self.pipelines if p.query is not None)]
+
+    def _named(self) -> Iterator[tuple[str, StreamingQuery]]:
+        """All queries, each with its name in the log."""
+        yield from ((query.name, query) for query in self.queries)
+        for pipeline in self.pipelines:
+            yield from ((f"{pipeline.name}.{name}, its sink", q) for name, q in pipeline.sink_queries())
 
     def wait(self, stop: Stop) -> None:
         """Wait until all have ended, one has failed, or there is a signal to stop."""
@@ -140,6 +162,7 @@ class Running:
         try:
             while any(q.isActive for q in self.queries) and not stop.wait(POLL_S):
                 self._raise_failure()
+                self.printed.check()
                 if time.monotonic() - looked >= PROGRESS_S:
                     looked = time.monotonic()
                     self._log_progress()
@@ -147,7 +170,8 @@ class Running:
             if stop.is_set():
                 _log.info("stopping after the batches under way; a second signal stops at once")
         finally:
-            whole = stop_after_batch(self.queries, STOP_S, lambda: stop.signals > 1)
+            hurried = lambda: stop.signals > 1 or self.printed.failed  # noqa: E731
+            whole = stop_after_batch(self.queries, STOP_S, hurried)
             for pipeline in self.pipelines:
                 # Of one that has ended by itself, sinks still write what is published.
                 pipeline.stop() if stop.is_set() else pipeline.awaitTermination()
@@ -164,13 +188,24 @@ class Running:
                 raise error
 
     def _log_progress(self) -> None:
-        """A line about each query that has had batches since the last one."""
-        for query in self.queries:
-            last = self.reported.get(query.name, -1)
-            new = [p for p in query.recentProgress if p["batchId"] > last and p["numInputRows"]]
+        """A line about each query that has had batches since the last one, or has one under way."""
+        now = time.monotonic()
+        for name, query in self._named():
+            seen = self.seen.setdefault(name, Seen(self.began))
+            reports = query.recentProgress
+            new = [p for p in reports if p["batchId"] > seen.batch and p["numInputRows"]]
             if new:
-                self.reported[query.name] = new[-1]["batchId"]
-                _log.info("%s: %s", query.name, progress(new))
+                seen.batch = new[-1]["batchId"]
+                _log.info("%s: %s", name, progress(new))
+            elif reports[-1:] == seen.last and _is_in_batch(query):
+                _log.info("%s: a batch is under way for %.0f s", name, now - seen.since)
+            if reports[-1:] != seen.last:
+                seen.last, seen.since = reports[-1:], now
+
+
+def _is_in_batch(query: StreamingQuery) -> bool:
+    status = query.status
+    return query.isActive and bool(status["isTriggerActive"] and status["isDataAvailable"])
 
 
 def progress(batches: Sequence[Any]) -> str:

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import cql
+from penstock.cli.output import Terminal
 from penstock.cli.session import local_session
 from penstock.cli.settings import SHELL_ROWS, WATCH_S
 from penstock.cli.shell_client import Client
@@ -65,7 +66,7 @@ class Shell:
 
     def __init__(self, client: Client, console: Console | None = None) -> None:
         self.client = client
-        self.console = console or Console()
+        self.console = console or Terminal()
         self._numbers = itertools.count(1)
 
     def run(self) -> None:

@@ -272,7 +272,8 @@ class Pipeline:
         if not self._runs:
             return lines
         run_id = str(self._running().runId)
-        return f"{lines}\n{explain_running(Registry.of(self._spark.sparkContext).latest(run_id))}"
+        registry = Registry.of(self._spark.sparkContext)
+        return f"{lines}\n{explain_running(registry.latest(run_id), registry.length)}"
 
     def picture(self) -> str:
         """The plan as a picture (SVG): streams on the left, queries on the right, what is shared once."""
@@ -348,7 +349,9 @@ class Pipeline:
 
         ended = ticks_at_end(self._settings(), plan.time)
         return QueryFrame(
-            self._spark, build, Starts(tuple(prints), tables.QueryTables((), (), {}), ended=ended)
+            self._spark,
+            build,
+            Starts(tuple(prints), tables.QueryTables((), (), {}), ended=ended, time=plan.time),
         )
 
     def _relay(self, plan: PipelinePlan, number: int, own: Fingerprint) -> Relay:
@@ -397,6 +400,10 @@ class Pipeline:
         if self._query is not None:
             self._query.stop()
         self._sinks.running.stop()
+
+    def sink_queries(self) -> list[tuple[str, StreamingQuery]]:
+        """The Spark queries of sinks, each with the name of the query whose results it writes."""
+        return self._sinks.running.queries()
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end, as of a Spark query; then the sinks write what is published, and end."""

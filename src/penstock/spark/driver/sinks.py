@@ -92,6 +92,14 @@ class Line:
             self._end_first()
 
     @property
+    def query(self) -> tuple[str, StreamingQuery] | None:
+        """The Spark query, with the name of the query whose results it writes."""
+        with self._lock:
+            if self._query is None or not self._parts:
+                return None
+            return self._parts[0].results.query, self._query
+
+    @property
     def runs(self) -> bool:
         return self._query is not None and self._query.isActive
 
@@ -203,6 +211,10 @@ class Sinks:
         """Start those that do not run."""
         for line in list(self._lines.values()):
             line.start()
+
+    def queries(self) -> list[tuple[str, StreamingQuery]]:
+        """The Spark queries of those that were started, each with the query whose results it writes."""
+        return [found for line in list(self._lines.values()) if (found := line.query) is not None]
 
     def process_all_available(self) -> None:
         """Wait until they have written all results that are published."""
