@@ -88,6 +88,9 @@ class InProcess:
                     found += measured(engine.measure(), f"run-{name}", stage, partition, int(self.time * 1e6))
         return Measurements(found)
 
+    def length(self, run: str, ticks: int) -> str:
+        return TimeDomain().length(ticks)
+
     def inputs(self) -> list[InputView]:
         return [
             InputView(n, "stream", tuple(ColumnView(f.name, str(f.type)) for f in t.schema if f.name != TS))

@@ -91,3 +91,15 @@ def test_lengths_of_time_are_in_units_whatever_a_tick_is(explain, time):
     assert "rows of C come at most 5 MINUTES after those of B that they join" in output
     assert "B is clustered by pid within 3 SECONDS" in output
     assert "000000" not in output and " ticks" not in output
+
+
+def test_of_several_queries_each_plan_has_its_name(explain):
+    several = SCRIPT + (
+        "CREATE SINK out TO CONSOLE; INSERT INTO out SELECT pid FROM C [NOW];"
+        "CREATE PIPELINE p (C); REGISTER QUERY counts AS SELECT COUNT(*) AS n FROM C [RANGE 1 MINUTE]"
+    )
+    shown = explain(several).stdout
+    assert [line for line in shown.splitlines() if line.startswith("query ")] == [
+        "query    1", "query    into out", "query    counts",
+    ]  # fmt: skip
+    assert explain(SCRIPT).stdout.startswith("result ")

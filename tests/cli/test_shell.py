@@ -100,9 +100,7 @@ def test_statements_and_commands_are_told_apart() -> None:
 
 
 def test_a_server_asks_the_shell_for_its_token(server: Server) -> None:
-    with pytest.raises(
-        PenstockError, match="needs its token: .* takes it from PENSTOCK_TOKEN"
-    ):
+    with pytest.raises(PenstockError, match="needs its token: .* takes it from PENSTOCK_TOKEN"):
         Client(server.url)
     assert Client(server.url, server.access.token).get("/api/server")["allow_ddl"]
 

@@ -43,7 +43,7 @@ def test_filters_and_their_decisions() -> None:
     found = engine_after(FILTERS, 40_000)
     slow = Measurements(m._replace(value=1.5) if m.property is Property.CPU_SECONDS else m for m in found)
     first, operator, order, costs, decision, source = explain_running(slow).splitlines()
-    assert source == "input S: out of order by up to 0 ticks; declared 0"
+    assert source == "input S: out of order by up to 0 ticks; declared 0 ticks"
     assert first.startswith("stage 1, partition 0: ") and first.endswith(" MB of state")
     assert operator.startswith("  select (S.a + 0) < 90 AND (S.b + 0) < 10: 40,000 in, ")
     assert operator.endswith(" out")
@@ -78,13 +78,26 @@ def test_disorder_is_told_beside_its_bound() -> None:
     engine.step([Arrival("T", 0, None, 5, 18)])
     text = explain_running(measured(decode(encode(engine.measure()))))
     assert (
-        "input S: out of order by up to 8 ticks; auto 10; 0 ticks behind the furthest input, at most 0"
+        "input S: out of order by up to 8 ticks; auto 10 ticks; 0 ticks behind the furthest input, at most 0"
         in text
     )
     assert (
-        "input T: out of order by up to 0 ticks; declared 0; 2 ticks behind the furthest input, at most 16"
+        "input T: out of order by up to 0 ticks; declared 0 ticks; 2 ticks behind the furthest input, at most"
         in text
     )
+    told = explain_running(measured(decode(encode(engine.measure()))), lambda _, n: TimeDomain().length(n))
+    assert "input S: out of order by up to 8 SECONDS; auto 10 SECONDS; 0 SECONDS behind" in told
+
+
+def test_a_silent_input_is_told() -> None:
+    """A join whose second stream has sent nothing: nothing goes in, nothing comes out."""
+    query = "SELECT COUNT(*) FROM S [RANGE 5], T [RANGE 5] WHERE S.a = T.a"
+    engine = Engine(compile(bind(query, {"S": STREAM, "T": replace(STREAM, name="T")})).stages[0].stage)
+    columns = {f.name: pa.array([1, 2]) for f in engine.stage.inputs[0].schema}
+    batch = pa.RecordBatch.from_pydict({TS: pa.array([1, 2]), **columns})
+    engine.step([Arrival("S", 0, batch, 1, 2)])
+    text = explain_running(measured(decode(encode(engine.measure()))))
+    assert "waiting: 2 rows wait for 'T', which holds the results back until it sends" in text
 
 
 def test_joins_name_their_inputs() -> None:

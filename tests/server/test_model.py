@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from server_backends import JOIN, InProcess
 
 from penstock.errors import CatalogError, CQLError
+from penstock.measurement import Property
 from penstock.server.backend import Batch
-from penstock.server.findings import Silence
+from penstock.server.findings import Silence, findings
 from penstock.server.history import Series
 from penstock.server.model import Model
+from penstock.server.pages.plan import not_measured
 from penstock.server.settings import COARSE_S, COARSE_STEP_S, FINE_S
+from penstock.server.views import QueryView
 from penstock.streamon.advice import held_back
 
 
@@ -138,3 +141,50 @@ def test_no_input_is_silent_while_a_long_batch_runs(model: Model, monkeypatch: p
     monkeypatch.setattr(time, "monotonic", lambda: now + 30)
     assert silence.of("run-q", found, Batch(1, 0.0, 1.0))
     assert not silence.of("run-q", found, Batch(1, 0.0, 20.0))
+
+
+def test_lateness_has_the_time_of_the_batch(model: Model) -> None:
+    """Results are seen when their batch has ended, however soon the engines had them."""
+    engines = max(m.value for m in model.measurements("q").of(Property.LATENCY))
+    late = model.query("q").lateness
+    assert late is not None and 0.4 < late <= 0.5 + engines
+
+
+def test_a_query_that_keeps_up_is_held_back_by_nothing(model: Model) -> None:
+    plan, found = model.plan("q"), model.measurements("q")
+    hot = {("1/mjoin.7", 0): 0.99}
+    for seconds, ended, kinds in (
+        (0.5, time.time(), {"idle"}),
+        (5.0, time.time() - 3600, {"idle"}),
+        (5.0, time.time(), {"operator"}),
+    ):
+        told = {f.kind for f in findings(found, plan, hot, Batch(1, ended, seconds), {})}
+        assert told == kinds
+
+
+def test_a_query_of_a_pipeline_has_its_own_rows_and_state() -> None:
+    """Two queries of one Spark query, one of which reads one stream and keeps little."""
+    backend = InProcess()
+    backend.register("p", JOIN)
+    model = Model(backend)
+    for _ in range(3):
+        backend.step()
+        model.sample()
+    (run,) = backend.runs()
+    whole = model.query("p")
+    member = replace(run, key="p.small", name="small", kind="member", pipeline="p", root="small")
+    small = {"1/input/C", "1/seq-window.1"}
+    kept = model._plan("p", None)
+    ours = tuple(replace(n, queries=("small",) if n.id in small else ("other",)) for n in kept.nodes)
+    model._plans["p", None] = model.version, replace(kept, nodes=ours)
+    shown = model._query(member)
+    assert 0 < shown.rows_in < whole.rows_in and shown.state_bytes < whole.state_bytes
+    assert shown.batch_seconds == whole.batch_seconds
+
+
+def test_why_nothing_is_measured_is_told_by_state() -> None:
+    running = QueryView("q", "q", "query", "running")
+    assert "its inputs have no rows yet" in not_measured(running)
+    assert "not been measured" in not_measured(replace(running, batch=1))
+    assert "It failed before" in not_measured(replace(running, state="failed"))
+    assert "It is stopped, and" in not_measured(replace(running, state="stopped"))

@@ -89,5 +89,5 @@ def test_an_input_that_holds_results_back() -> None:
 
     found = held_back(Measurements([*engine(0, 1_000), *engine(1, 24)]))
     assert found[("r", "B")][0] == 7
-    assert found[("r", "B")][1].startswith("1,024 rows wait for 'B', which sends nothing new and holds")
+    assert found[("r", "B")][1].startswith("1,024 rows wait for 'B', which holds the results back until")
     assert not held_back(engine(0, 0))

@@ -61,7 +61,13 @@ def _read(path: Path) -> str:
 def explain_files(paths: Sequence[Path], partitions: int) -> str:
     """The plan of each query of some files."""
     queries = queries_of(paths)
-    return "\n\n".join(explain(compile(q.query, partitions, q.settings)) for q in queries)
+    plans = [explain(compile(q.query, partitions, q.settings)) for q in queries]
+    if len(queries) > 1:
+        plans = [
+            f"query    {q.named(n)}\n{plan}"
+            for n, (q, plan) in enumerate(zip(queries, plans, strict=True), 1)
+        ]
+    return "\n\n".join(plans)
 
 
 def draw_files(paths: Sequence[Path], partitions: int, to: Path) -> list[Path]:
@@ -89,6 +95,11 @@ class BoundQuery:
     settings: Settings
     sink: SinkDef | None = None
     name: str = ""
+
+    def named(self, number: int) -> str:
+        """What tells it from the others of its file: its name, its sink, or its number."""
+        into = f"into {self.sink.name}" if self.sink is not None else ""
+        return " ".join(filter(None, (self.name, into))) or str(number)
 
 
 def queries_of(paths: Sequence[Path]) -> list[BoundQuery]:

@@ -155,7 +155,7 @@ def _way(plan: PipelinePlan, name: str, root: logical.Logical, two_stages: bool)
         if is_there(root, way, there):
             return way
     possible = list(allowed(root, plan.time, plan.partitions, {}, two_stages=False))
-    wanted = "; ".join(f"{stream} {routed(r)}" for stream, r in by_stream(root, possible[0]))
+    wanted = "; ".join(f"{stream} {routed(r, plan.time)}" for stream, r in by_stream(root, possible[0]))
     has = ", ".join(i.name for i in plan.sources)
     by_two = allowed(root, plan.time, plan.partitions, there, two_stages=True)
     more = any(is_there(root, w, there) for w in by_two) and plan.second is None
@@ -190,7 +190,7 @@ def _lines(plan: PipelinePlan, queries: Mapping[str, Admitted]) -> Iterator[str]
     for source in plan.sources:
         readers = [name for name, q in queries.items() if source.name in q.plan.streams]
         read = f"read by {_some(readers)}" if readers else "read by no query"
-        yield f"spark    {source.name}: {routed(source.route)}; {read}"
+        yield f"spark    {source.name}: {routed(source.route, plan.time)}; {read}"
     users: dict[Any, dict[str, None]] = {}
     for name, query in queries.items():
         clock = clock_of(plan, query)

@@ -25,6 +25,7 @@ from penstock.plan.growth import growing
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.settings import WINDOW_ROWS
 from penstock.routing import Axis, Route
+from penstock.schema import TimeDomain
 
 
 def explain(plan: PhysicalPlan, costs: bool = True) -> str:
@@ -109,7 +110,7 @@ def described_input(incoming: SourceInput | TableInput | ExchangeInput, partitio
     if incoming.filter is not None:
         parts.append(f"filter {incoming.filter} in Catalyst")
     if isinstance(incoming, SourceInput):
-        parts.append(routed(incoming.route))
+        parts.append(routed(incoming.route, incoming.stream.options.time))
     else:
         every = incoming.table.refresh_every
         again = "at every start" if every is None else f"every {every:g} seconds"
@@ -117,13 +118,13 @@ def described_input(incoming: SourceInput | TableInput | ExchangeInput, partitio
     return "; ".join(parts)
 
 
-def routed(route: Route) -> str:
+def routed(route: Route, time: TimeDomain | None = None) -> str:
     """Where a stream's rows go: the hash that chooses, the copies made of a row, the places sent to all."""
     if route.partitions == 1:
         return "to one partition"
     if not route.own:
         return f"broadcast to {route.partitions} partitions"
-    axes = [f"{a.share} {_chosen(a)}" for a in route.own]
+    axes = [f"{a.share} {_chosen(a, time)}" for a in route.own]
     if len(route.axes) == 1:
         many, _, how = axes[0].partition(" ")
         text = f"to {many} partitions {how}"
@@ -133,12 +134,13 @@ def routed(route: Route) -> str:
     return text + copies + (", places of all rows to all" if route.places is not None else "")
 
 
-def _chosen(axis: Axis) -> str:
+def _chosen(axis: Axis, time: TimeDomain | None) -> str:
     """What chooses a row's coordinate."""
     if axis.by_row:
         return "by row"
     if axis.slice is not None:
-        return f"by time, in slices of {axis.slice} ticks, and to the slices up to {axis.age} ticks before"
+        length, age = (f"{n} ticks" if time is None else time.length(n) for n in (axis.slice, axis.age))
+        return f"by time, in slices of {length}, and to the slices up to {age} before"
     keys = ", ".join(map(str, axis.keys))
     if axis.by_source:
         return f"as the source has them by {keys}"

@@ -20,7 +20,7 @@ from statistics import fmean
 
 from penstock.measurement import Kind, Measurements, Property, name_of, parent_of
 from penstock.plan.settings import CURVE_BARS, SHOWN_DECISIONS, SHOWN_OVERHEAD_FROM_S, SHOWN_QUERIES
-from penstock.streamon.advice import late, skew, violated
+from penstock.streamon.advice import Length, held_back, in_ticks, late, skew, violated
 from penstock.streamon.framework import PROCESSING
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -34,11 +34,12 @@ _SHARES = (
 NOTHING = "no engine of this query has finished a step yet"
 
 
-def explain_running(found: Measurements) -> str:
-    """The engines of a query, as they were after their last step."""
+def explain_running(found: Measurements, length: Length = in_ticks) -> str:
+    """The engines of a query, as they were after their last step; ``length`` writes lengths of its time."""
     lines = [line for place, engine in found.by_engine().items() for line in _engine(*place[1:], engine)]
-    lines += _inputs(found)
-    lines += [f"late: {sentence}" for sentence in late(found).values()]
+    lines += _inputs(found, length)
+    lines += [f"waiting: {sentence}" for _, sentence in held_back(found).values()]
+    lines += [f"late: {sentence}" for sentence in late(found, length).values()]
     lines += [f"constraint: {sentence}" for sentence in violated(found).values()]
     lines += [f"skew: {input.advice}" for input in skew(found) if input.advice]
     return "\n".join(lines) or NOTHING
@@ -73,19 +74,22 @@ def _shared(engine: Measurements) -> Iterator[str]:
             yield f"  {kind} {what} of {names}: {size:,.2f} MB, {alone:,.2f} MB without sharing"
 
 
-def _inputs(found: Measurements) -> Iterator[str]:
+def _inputs(found: Measurements, length: Length) -> Iterator[str]:
     """What was seen of the order of each stream, beside what is declared; all partitions see the same."""
-    first = next((own for (_, stage, _), own in found.by_engine().items() if stage == 1), Measurements())
+    engines = found.by_engine().items()
+    query, first = next(((q, own) for (q, stage, _), own in engines if stage == 1), ("", Measurements()))
     for entity, own in first.of_kind(Kind.INPUT).by_entity().items():
         if not own.has(Property.DISORDER_BOUND):
             continue
         bound, how = own.value(Property.DISORDER_BOUND), own.text(Property.DISORDER_BOUND)
-        seen = [f"out of order by up to {own.value(Property.DISORDER):,.0f} ticks", f"{how} {bound:,.0f}"]
+        most, allowed = (length(query, int(n)) for n in (own.value(Property.DISORDER), bound))
+        seen = [f"out of order by up to {most}", f"{how} {allowed}"]
         if how == "arrival":
             seen = ["stamped on arrival"]
         if own.has(Property.BEHIND):
-            now, most = own.value(Property.BEHIND), own.value(Property.MOST_BEHIND)
-            seen.append(f"{now:,.0f} ticks behind the furthest input, at most {most:,.0f}")
+            behind = (own.value(Property.BEHIND), own.value(Property.MOST_BEHIND))
+            now, ever = (length(query, int(n)) for n in behind)
+            seen.append(f"{now} behind the furthest input, at most {ever}")
         yield f"input {name_of(entity)}: {'; '.join(seen)}"
 
 

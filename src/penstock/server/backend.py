@@ -67,6 +67,9 @@ class Backend(Protocol):
     def measurements(self) -> Measurements:
         """The latest of all engines."""
 
+    def length(self, run: str, ticks: int) -> str:
+        """A length of a run's time, as CQL writes it."""
+
     def inputs(self) -> Sequence[InputView]:
         """What is registered."""
 

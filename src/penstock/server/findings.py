@@ -8,9 +8,21 @@ from collections.abc import Iterator, Mapping
 from penstock.measurement import Kind, Measurements, Property
 from penstock.server.backend import Batch
 from penstock.server.plans import node_id
-from penstock.server.settings import BUSY, HOST_SHARE, HOST_WEIGHT, LATE_WEIGHT, SILENT_S, UNEVEN_STEPS
+from penstock.server.settings import (
+    BUSY,
+    HOST_SHARE,
+    HOST_WEIGHT,
+    LATE_WEIGHT,
+    LONG_BATCH_S,
+    SILENT_S,
+    STALE_S,
+    UNEVEN_STEPS,
+)
 from penstock.server.views import Finding, Kept, PlanView
-from penstock.streamon.advice import held_back, late, skew
+from penstock.streamon.advice import Length, held_back, in_ticks, late, skew
+
+WAITING = node_id(1, "engine")
+"""Where rows are kept that wait for their time."""
 
 
 def findings(
@@ -19,21 +31,32 @@ def findings(
     busy: Mapping[tuple[str, int], float],
     batch: Batch | None,
     silent: Mapping[str, str],
+    length: Length = in_ticks,
 ) -> list[Finding]:
-    """What holds a query back, the most important first. ``silent``: a sentence per input that is."""
-    every = [
-        *_silent(silent),
-        *_operators(plan, busy),
-        *_partitions(found),
-        *_queues(plan, found),
-        *_host(found, batch),
-        *_late(found),
-    ]
-    if not any(f.kind in ("source", "operator", "partition", "spark", "queue") for f in every) and found:
+    """What holds a query back, the most important first. ``silent``: a sentence per input that is.
+
+    Something is always the slowest part; it is blamed only if batches take long.
+    """
+    every = [*_silent(silent), *_advised(found), *_late(found, length)]
+    if _is_held_back(batch):
+        every += [
+            *_operators(plan, busy),
+            *_slow_partitions(found),
+            *_queues(plan, found),
+            *_host(found, batch),
+        ]
+    if all(f.kind == "late" for f in every) and found:
         every.append(
-            Finding("idle", 0.0, "Nothing holds the query back: its engines wait for input most of the time.")
+            Finding("idle", 0.0, "Nothing holds the query back: its batches keep up with its input.")
         )
     return sorted(every, key=lambda f: -f.weight)
+
+
+def _is_held_back(batch: Batch | None) -> bool:
+    """Whether a query's batches take so long that one would like to know why, and one was not long ago."""
+    if batch is None:
+        return False
+    return batch.seconds >= LONG_BATCH_S and time.time() - batch.ended < max(STALE_S, 2 * batch.seconds)
 
 
 class Silence:
@@ -83,13 +106,17 @@ def _operators(plan: PlanView, busy: Mapping[tuple[str, int], float]) -> Iterato
         )
 
 
-def _partitions(found: Measurements) -> Iterator[Finding]:
-    """A partition that gets most rows, or whose steps take longest."""
+def _advised(found: Measurements) -> Iterator[Finding]:
+    """A partition that gets most rows, for a key that can be declared."""
     for s in skew(found):
         if s.advice:
             yield Finding("partition", min(1.0, s.busiest / len(s.rows)), _sentence(s.advice),
                           f"Declare {s.declare} for {s.input}." if s.declare else "",
                           node_id(s.stage, f"input/{s.input}"))  # fmt: skip
+
+
+def _slow_partitions(found: Measurements) -> Iterator[Finding]:
+    """A partition whose steps take longest."""
     seconds: dict[int, dict[int, float]] = {}
     for m in found.of(Property.STEP_SECONDS):
         seconds.setdefault(m.stage, {})[m.partition] = m.value
@@ -134,8 +161,8 @@ def _host(found: Measurements, batch: Batch | None) -> Iterator[Finding]:
         )
 
 
-def _late(found: Measurements) -> Iterator[Finding]:
-    for (_, name), sentence in late(found).items():
+def _late(found: Measurements, length: Length) -> Iterator[Finding]:
+    for (_, name), sentence in late(found, length).items():
         yield Finding("late", LATE_WEIGHT, _sentence(sentence), node=node_id(1, f"input/{name}"))
 
 
@@ -150,7 +177,7 @@ def memory(found: Measurements, plan: PlanView) -> list[Kept]:
             kept.append(Kept(n.id, f"{n.name} {n.label}".strip(), n.rows, n.bytes, n.queries, n.parts))
     waiting = sum(m.value for m in found.of_kind(Kind.ENGINE).of(Property.WAITING))
     if waiting:
-        kept.append(Kept("1/engine", "rows that wait for their time", waiting, 0.0))
+        kept.append(Kept(WAITING, "rows that wait for their time", waiting, 0.0))
     return sorted(kept, key=lambda k: -k.bytes)
 
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from penstock.errors import CatalogError
 from penstock.measurement import Kind, Measurement, Measurements, Property
-from penstock.server.backend import Backend, Run
+from penstock.server.backend import Backend, Batch, Run
 from penstock.server.decisions import Decisions
-from penstock.server.findings import Silence, findings, memory
+from penstock.server.findings import WAITING, Silence, findings, memory
 from penstock.server.history import History
 from penstock.server.plans import plan_view, planned_measurements
 from penstock.server.settings import STALE_S
@@ -119,7 +119,23 @@ class Model(Watching):
         if not found:
             return shown
         silent = list(self._silence.of(r.run, found, r.batch).values())
-        return replace(_measured(shown, r, found), held_back=silent[0] if silent else "")
+        measured = _measured(shown, r, found)
+        if r.root:
+            measured = self._of_member(measured, r, found)
+        return replace(measured, held_back=silent[0] if silent else "")
+
+    def _of_member(self, shown: QueryView, r: Run, found: Measurements) -> QueryView:
+        """A query of a pipeline: the rows of the streams that it reads, and all state that it uses."""
+        whole = self.plan(r.pipeline)
+        own = replace(whole, nodes=tuple(n for n in whole.nodes if r.root in n.queries))
+        kept = [k for k in memory(found, own) if k.node != WAITING]
+        alive = bool(shown.rows_in)
+        return replace(
+            shown,
+            rows_in=sum(n.rate for n in own.nodes if n.kind == "source") if alive else 0.0,
+            state_rows=int(sum(k.rows for k in kept)),
+            state_bytes=int(sum(k.bytes for k in kept)),
+        )
 
     def plan(self, key: str, partition: int | None = None) -> PlanView:
         """The plan of a query, with numbers of all partitions or of one."""
@@ -168,7 +184,8 @@ class Model(Watching):
         if not found:
             return []
         silent = self._silence.of(r.run, found, r.batch)
-        return findings(found, self.plan(key), self.history.busy(r.run), r.batch, silent)
+        busy, length = self.history.busy(r.run), self.backend.length
+        return findings(found, self.plan(key), busy, r.batch, silent, length)
 
     def memory(self, key: str) -> list[Kept]:
         """Where the memory of a query is, the largest first."""
@@ -203,6 +220,14 @@ def _advice(r: Run) -> str:
     return "Correct the cause, then start it again: it resumes where its checkpoint is."
 
 
+def _outside(found: Measurements, batch: Batch | None) -> float:
+    """Seconds of a batch outside its slowest engines: results are seen when it has ended."""
+    steps: dict[int, float] = {}
+    for m in found.of(Property.STEP_SECONDS):
+        steps[m.stage] = max(m.value, steps.get(m.stage, 0.0))
+    return 0.0 if batch is None else max(0.0, batch.seconds - sum(steps.values()))
+
+
 def _measured(shown: QueryView, r: Run, found: Measurements) -> QueryView:
     last = max(m.time for m in found) / 1e6
     alive = r.state == "running" and time.time() - last < STALE_S
@@ -220,5 +245,5 @@ def _measured(shown: QueryView, r: Run, found: Measurements) -> QueryView:
         state_bytes=int(engines.total(Property.BYTES)),
         waiting_rows=int(engines.total(Property.WAITING)),
         late_rows=sum(late_rows(found).values()),
-        lateness=max(waits) if waits else None,
+        lateness=max(waits) + _outside(found, r.batch) if waits else None,
     )

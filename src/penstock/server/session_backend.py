@@ -26,6 +26,7 @@ from penstock.spark.driver.dataframe import result_schema
 from penstock.spark.driver.failures import why
 from penstock.spark.driver.insert import trigger_options
 from penstock.spark.driver.knobs import KNOBS, OF_PIPELINES, value_of
+from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.started import Started, StartedQueries
 from penstock.spark.map_side.results import QueryResults
 from penstock.spark.wire.results import Results, shown
@@ -129,6 +130,9 @@ class SessionBackend:
 
     def measurements(self) -> Measurements:
         return self._session.metrics()
+
+    def length(self, run: str, ticks: int) -> str:
+        return Registry.of(self._session.spark.sparkContext).length(run, ticks)
 
     def inputs(self) -> Sequence[InputView]:
         return [_input(d, self._session.catalog) for d in self._session.catalog.values()]

@@ -16,6 +16,8 @@ MOST_DECISIONS = 2000
 """Decisions that are kept in all, the newest of every query."""
 STALE_S = 15.0
 """Seconds after its last batch from which on a query's rates are shown as zero."""
+LONG_BATCH_S = 2.0
+"""Seconds of a batch from which on pages say which part took longest: nobody waits for a shorter one."""
 BUSY = 0.7
 """The share of its time from which on an operator, partition or engine counts as what holds a query back."""
 HOST_SHARE = 0.5

@@ -7,12 +7,20 @@ while others wait, however many there are. The measurements of all engines are s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.measurement import Kind, Measurements, Property, name_of
 from penstock.streamon.heavy_hitters import NULL
 from penstock.streamon.settings import HEAVY_PART, UNEVEN
+
+Length = Callable[[str, int], str]
+"""Writes a length of time in ticks of a query, by its run, as CQL does: the driver knows what a tick is."""
+
+
+def in_ticks(query: str, ticks: int) -> str:
+    """A length of time of a query whose unit is not known."""
+    return f"{ticks:,} ticks"
 
 
 @dataclass(frozen=True)
@@ -89,8 +97,9 @@ def held_back(found: Measurements) -> dict[tuple[str, str], tuple[float, str]]:
 def _held_back(name: str, engines: list[Measurements]) -> tuple[float, str]:
     waiting = sum(int(own.value(Property.WAITING)) for own in engines)
     return max(own.value(Property.STREAM_TIME) for own in engines), (
-        f"{waiting:,} rows wait for {name!r}, which sends nothing new and holds the results back: repair its "
-        "source, declare it with IDLE AFTER, or let it send heartbeats"
+        f"{waiting:,} row{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} for {name!r}, which holds the "
+        "results back until it sends something newer: if it is silent, repair its source, declare it with "
+        "IDLE AFTER, or let it send heartbeats"
     )
 
 
@@ -102,26 +111,26 @@ def late_rows(found: Measurements) -> dict[tuple[str, str], int]:
     return dict(counts)
 
 
-def late(found: Measurements) -> dict[tuple[str, str], str]:
+def late(found: Measurements, length: Length = in_ticks) -> dict[tuple[str, str], str]:
     """A sentence per query and input with late rows."""
     counts, seen = late_rows(found), dict[tuple[str, str], int]()
     for m in found.of(Property.DISORDER):
         seen[m.query, name_of(m.entity)] = int(m.value)
     kept = {m.query for m in found.of(Property.LATE_ROWS_KEPT) if m.value}
     return {
-        (query, name): _late(name, rows, query in kept, seen.get((query, name), 0))
+        (query, name): _late(name, rows, query in kept, length(query, seen.get((query, name), 0)))
         for (query, name), rows in sorted(counts.items())
         if rows
     }
 
 
-def _late(name: str, rows: int, kept: bool, disorder: int) -> str:
+def _late(name: str, rows: int, kept: bool, disorder: str) -> str:
     came = "row of {} came too late and was" if rows == 1 else "rows of {} came too late and were"
     others = "read such" if kept else "keep such"
     by = f"ps.late_rows({name!r})" if kept else "SET penstock.late_rows = 'directory'"
     return (
         f"{rows:,} {came.format(repr(name))} left out: declare a larger DISORDER "
-        f"(up to {disorder:,} ticks were seen) or AUTO, or {others} rows by {by}"
+        f"(up to {disorder} were seen) or AUTO, or {others} rows by {by}"
     )
 
 

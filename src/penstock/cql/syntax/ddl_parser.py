@@ -160,7 +160,8 @@ class DDLParser(PrecedenceParser):
         shown = [f"{word}S" for word in DROPPED]
         if not self._match_texts(shown):
             hint = "DESCRIBE s shows the columns of one"
-            raise error(f"SHOW takes {_any_of(tuple(shown))}", self._curr or self._prev, hint)
+            every = _any_of((*shown, "PIPELINES", "QUERIES"))
+            raise error(f"SHOW takes {every}", self._curr or self._prev, hint)
         word = self._prev.text
         if self._curr and self._curr.text.upper() in ("LIKE", "IN", "FROM"):
             hint = "filter the DataFrame that it returns"

@@ -18,7 +18,7 @@ from penstock.server.picture import count_of, size_of
 from penstock.server.picture.settings import SHOWN_BUSY
 from penstock.server.picture.values import flow_key
 from penstock.server.settings import BUSY, SHOWN_BESIDE
-from penstock.server.views import PlanEdge, PlanNode, PlanView
+from penstock.server.views import PlanEdge, PlanNode, PlanView, QueryView
 
 
 class PlanPage:
@@ -123,7 +123,7 @@ class PlanPage:
                             if finding.advice:
                                 words(finding.advice, "div", "quiet")
                 if not found:
-                    words("Not measured yet: the first batch has not ended.", "div", "quiet")
+                    words(not_measured(self._model.query(self._key)), "div", "quiet")
                 self._busy(self._plan)
             kept = self._model.memory(self._key)
             if kept:
@@ -273,3 +273,14 @@ def _value(value: float, unit: str, text: str) -> str:
         return text
     number = f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.4g}"
     return f"{number} {unit}"
+
+
+def not_measured(query: QueryView) -> str:
+    """Why nothing is known of a query's engines."""
+    if query.state == "failed":
+        return "It failed before a batch ended; the page Queries says why."
+    if query.state != "running":
+        return f"It is {query.state}, and its engines have ended with it."
+    if query.batch is None:
+        return "No batch has ended yet: the first one is under way, or its inputs have no rows yet."
+    return "Its engines have not been measured yet."

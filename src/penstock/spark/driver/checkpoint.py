@@ -21,7 +21,7 @@ from penstock.catalog import Input
 from penstock.errors import CatalogError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
-from penstock.spark.driver.jvm import told
+from penstock.spark.driver.jvm import Refused, told
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
 from penstock.spark.relay.state_log import FORMAT, check_format
 
@@ -90,7 +90,7 @@ class Directory:
             self._path = jvm.org.apache.hadoop.fs.Path(location)
             self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
             if self._files.exists(self._path) and not self._files.getFileStatus(self._path).isDirectory():
-                raise CatalogError(f"{self._told}: it is a file; name a directory")
+                raise Refused(self._told, "it is a file; name a directory")
 
     def below(self, name: str) -> Directory:
         """A directory in it, which need not exist."""

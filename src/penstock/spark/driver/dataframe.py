@@ -68,7 +68,7 @@ def dataframe(
     ended = ticks_at_end(settings or Settings(), plan.time)
     held = QueryTables(first.inputs, first.stage.inputs, tables)
     described = Described(text, plan.stages, plan.notes, settings or Settings())
-    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended, described)
+    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended, described, plan.time)
     return QueryFrame(spark, build, starts)
 
 

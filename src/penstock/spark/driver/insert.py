@@ -62,15 +62,13 @@ def start(df: DataFrame, sink: SinkDef, settings: Settings) -> StreamingQuery:
     except (PySparkException, Py4JJavaError) as error:
         raise CatalogError(f"sink {sink.name!r} cannot be written: {_reason(error)}") from None
     except Refused as error:
-        raise CatalogError(f"sink {sink.name!r} cannot be written: {error}") from None
+        raise CatalogError(f"sink {sink.name!r} cannot be written: {error.reason}") from None
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:
     text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
     if "checkpointLocation must be specified" in text:
         return "it needs a checkpoint; add CHECKPOINT 'directory', or SET penstock.checkpoint = 'directory'"
-    if "[DATA_SOURCE_NOT_FOUND]" in text:
-        return "Spark has no such format; check its spelling, or add the package that brings it"
     return reason(error)
 
 

@@ -45,6 +45,9 @@ _REASONS = {
         "{0} is not a Parquet file; put a good file in its place, under the same name, or declare the format "
         "that it has"
     ),
+    r"\[DATA_SOURCE_NOT_FOUND\]": (
+        "Spark has no such format; check its spelling, or add the package that brings it"
+    ),
     r"Python worker failed to connect back": (
         "Spark's Python workers did not start in time, since the machine is overloaded; stop what else "
         "runs on it, or use fewer partitions, and start the query again"
@@ -114,7 +117,11 @@ def _listens(address: str, port: int) -> bool:
 
 @shown_as(CatalogError)
 class Refused(CatalogError):
-    """Spark or its JVM could not do something, such as reach a file system."""
+    """Spark or its JVM could not do something, such as reach a file system; ``reason``: why."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"{what}: {reason}")
+        self.reason = reason
 
 
 @contextmanager
@@ -126,7 +133,7 @@ def told(what: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except refusals as error:
-        raise Refused(f"{what}: {reason(error)}") from None
+        raise Refused(what, reason(error)) from None
 
 
 def reason(error: BaseException) -> str:

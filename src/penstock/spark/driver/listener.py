@@ -107,7 +107,9 @@ class EndEngines(StreamingQueryListener):
         uneven = [s for s in skew(found) if s.advice and s.input != sysstream.NAME]
         unevenly = {("skew", s.query, s.input): s.advice for s in uneven}
         unevenly |= {("violated", *place): warning for place, warning in violated(found).items()}
-        return unevenly | {("late", *place): warning for place, warning in late(found).items()}
+        return unevenly | {
+            ("late", *place): warning for place, warning in late(found, self._registry.length).items()
+        }
 
     def _silent(self, runs: Iterable[str]) -> dict[Place, str]:
         """Of the inputs that hold results back and have not moved since the last look."""

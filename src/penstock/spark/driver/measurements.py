@@ -16,9 +16,10 @@ from functools import lru_cache
 from pyspark import SparkContext
 
 from penstock.measurement import Measurement, Measurements, decode, measured
+from penstock.schema import TimeDomain
 from penstock.spark.relay.processor import Latest, Published
 from penstock.spark.resident.directory import EngineId
-from penstock.streamon.advice import late_rows
+from penstock.streamon.advice import in_ticks, late_rows
 
 
 class Registry:
@@ -31,6 +32,7 @@ class Registry:
         self._started: dict[str, str] = {}
         """By plan, the query that was started from its own DataFrame."""
         self._late: dict[str, dict[str, int]] = {}
+        self._times: dict[str, TimeDomain] = {}
         self._decoded: dict[EngineId, tuple[int, str, int, Measurements]] = {}
         self.lock = threading.RLock()
 
@@ -50,6 +52,15 @@ class Registry:
         """A query was started from a plan's own DataFrame."""
         self._started[plan] = query_id
 
+    def counts(self, run_id: str, time: TimeDomain) -> None:
+        """Note the unit of time of a run, in which its lengths of time are written."""
+        self._times[run_id] = time
+
+    def length(self, run_id: str, ticks: int) -> str:
+        """A length of a run's time as CQL writes it."""
+        time = self._times.get(run_id)
+        return in_ticks(run_id, ticks) if time is None else time.length(ticks)
+
     def end(self, query_id: str, run_id: str) -> list[str] | None:
         """A run has ended: drop its measurements but for its late rows, and return the plans it was of.
 
@@ -66,6 +77,7 @@ class Registry:
 
     def _forget(self, query_id: str, run_id: str) -> None:
         self._late[run_id] = self.late_rows(run_id)
+        self._times.pop(run_id, None)
         kept = {e: own for e, own in self.accumulator.value.items() if self._query_of(e) != query_id}
         self.accumulator.value = kept
         self._decoded = {e: own for e, own in self._decoded.items() if e in kept}

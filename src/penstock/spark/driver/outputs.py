@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import CatalogError
 from penstock.spark.driver.checkpoint import Directory, query_id
+from penstock.spark.driver.jvm import Refused
 from penstock.spark.map_side import results
 
 _LOG = "_spark_metadata"
@@ -31,7 +32,7 @@ def check_output(spark: SparkSession, path: str, checkpoint: Directory | None) -
     try:
         output = Directory(spark, path)
         written = _last(output.names(_LOG))
-    except Py4JJavaError:
+    except (Py4JJavaError, Refused):
         return  # not a path of files: what it is, is for the sink to say
     if written is None:
         return

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.schema import TimeDomain
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
 from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.inner import Followed, under_attributes
@@ -49,6 +50,7 @@ class Starts:
     ``memory``: the bytes that the query shares with others, if it does. ``grows``: the state that grows
     without end, of which a start warns. ``ended``: for how many ticks time runs on after the last row of
     finite input (``SET penstock.at_end``); None if more may come. ``described``: text and plan, to be shown.
+    ``time``: the unit in which its lengths of time are written.
     """
 
     fingerprints: tuple[Fingerprint, ...]
@@ -57,6 +59,7 @@ class Starts:
     grows: tuple[str, ...] = ()
     ended: int | None = None
     described: Described | None = None
+    time: TimeDomain | None = None
 
 
 class QueryFrame(Followed):
@@ -155,6 +158,10 @@ class _Writer(DataStreamWriter):
         for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._parts.started(query)
+        Registry.of(self._spark.sparkContext).started(str(query.id), self._plan)
+        if self._starts.time is not None:
+            Registry.of(self._spark.sparkContext).counts(str(query.runId), self._starts.time)
+        self._starts.tables.started()
         if self._starts.memory is not None:
             self._shared.started(self._commands, self._starts.memory)
         if self._starts.ended is not None:

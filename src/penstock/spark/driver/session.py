@@ -193,7 +193,7 @@ class Session(Definitions):
         found = self._measured(query)
         if not found and not query.isActive:
             return "the query has ended, and its engines with it; explain its text, or a query that runs"
-        return explain_running(found)
+        return explain_running(found, self._measurements.length)
 
     def set(self, query: str | StreamingQuery | Pipeline, name: str, value: object) -> None:
         """Change a setting of a running query: its engines use it from the next batch on.
