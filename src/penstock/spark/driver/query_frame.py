@@ -158,10 +158,8 @@ class _Writer(DataStreamWriter):
         for sentence in self._starts.grows:
             _log.warning("state grows without end: %s; give the stream a window", sentence)
         self._parts.started(query)
-        Registry.of(self._spark.sparkContext).started(str(query.id), self._plan)
         if self._starts.time is not None:
             Registry.of(self._spark.sparkContext).counts(str(query.runId), self._starts.time)
-        self._starts.tables.started()
         if self._starts.memory is not None:
             self._shared.started(self._commands, self._starts.memory)
         if self._starts.ended is not None:
