@@ -114,6 +114,25 @@ def test_run_writes_parquet(here, program, tmp_path):
 
 
 @pytest.mark.apart
+@pytest.mark.long
+def test_run_ends_when_nobody_reads_what_it_prints(tmp_path):
+    """What ``penstock run F.cql | head -1`` does: the console sink writes in the JVM, which would go on."""
+    path = tmp_path / "endless.cql"
+    path.write_text(
+        "CREATE STREAM R (value BIGINT, timestamp TIMESTAMP) TIMESTAMP BY timestamp FROM RATE 100 ROWS PER "
+        "SECOND; SELECT value FROM R [NOW]"
+    )
+    log = tmp_path / "log"
+    command = [*PENSTOCK, "run", str(path), "--log", str(log)]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout.readline()
+    run.stdout.close()
+    assert run.wait(2 * PATIENCE) == 141, log.read_text()
+    with run.stderr as told:
+        assert told.read() == "" and "query-1: ended" in log.read_text()
+
+
+@pytest.mark.apart
 def test_run_is_a_program_that_sigterm_ends_after_its_batches(program, tmp_path):
     log, state = tmp_path / "log", tmp_path / "state"
     run = subprocess.Popen(

@@ -17,6 +17,7 @@ from penstock.server.model import Model
 from penstock.server.pages.plan import not_measured
 from penstock.server.settings import COARSE_S, COARSE_STEP_S, FINE_S
 from penstock.server.views import QueryView
+from penstock.spark.driver.failures import why
 from penstock.streamon.advice import held_back
 
 
@@ -114,7 +115,11 @@ def test_a_failed_query_says_why_and_what_to_do(model: Model) -> None:
     model.sample()
     query = model.query("q")
     assert (query.state, query.error) == ("failed", "a row of C has no timestamp")
-    assert query.advice and query.rows_in == 0
+    assert query.advice.startswith("Correct the cause") and query.rows_in == 0
+    model.backend.fail("q", why(RuntimeError("Python worker failed to connect back.")))  # type: ignore[attr-defined]
+    model.sample()
+    query = model.query("q")
+    assert "the machine is overloaded" in query.error and "Correct the cause" not in query.advice
 
 
 def test_what_is_gone_is_forgotten(model: Model) -> None:

@@ -217,6 +217,8 @@ def _advice(r: Run) -> str:
         return ""
     if r.kind == "member":
         return "Correct the text or the data, then register it again; the other queries go on."
+    if "start the query again" in r.error:  # it says itself what to do
+        return "It resumes where its checkpoint is."
     return "Correct the cause, then start it again: it resumes where its checkpoint is."
 
 
