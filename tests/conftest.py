@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ settings.register_profile(
 )
 status = 0
 """The exit code of this run of pytest."""
-settings.register_profile("fast", settings.get_profile("penstock"), max_examples=20)
+settings.register_profile("fast", settings.get_profile("penstock"), max_examples=15)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,30 +33,35 @@ def pytest_configure(config: pytest.Config) -> None:
 
     ``PENSTOCK_EXAMPLES`` and ``PENSTOCK_CASES`` say more.
     """
-    fast = "not slow" in config.option.markexpr
+    fast = _is_fast(config)
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "60" if fast else "600" if LONG else "120")
+    os.environ.setdefault("PENSTOCK_CASES", "40" if fast else "600" if LONG else "120")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only ``make long`` runs, unless a test is named."""
+    """Leave out what only ``make long`` or ``make test`` runs, unless a test is named."""
     if LONG or any("::" in argument for argument in config.args):
         return
     values: dict[Any, dict[str, int]] = {}
-    runs = [_runs(item, values) for item in items]
+    marks = ("share", "some") if _is_fast(config) else ("share",)
+    runs = [_runs(item, values, marks) for item in items]
     config.hook.pytest_deselected(items=[item for item, kept in zip(items, runs, strict=True) if not kept])
     items[:] = [item for item, kept in zip(items, runs, strict=True) if kept]
 
 
-def _runs(item: pytest.Item, values: dict[Any, dict[str, int]]) -> bool:
+def _is_fast(config: pytest.Config) -> bool:
+    return "not slow" in config.option.markexpr
+
+
+def _runs(item: pytest.Item, values: dict[Any, dict[str, int]], marks: Sequence[str]) -> bool:
     """Of a test marked ``share(n)`` one case in n runs; which values of one parameter depends on the others.
 
-    ``values``: the numbers of the values of each parameter of such tests.
+    ``values``: the numbers of the values of each parameter of such tests; ``marks``: which marks count.
     """
-    share = item.get_closest_marker("share")
+    share = next(filter(None, map(item.get_closest_marker, marks)), None)
     if share is None or not isinstance(item, pytest.Function):
         return item.get_closest_marker("long") is None
     total = 0
@@ -63,6 +69,18 @@ def _runs(item: pytest.Item, values: dict[Any, dict[str, int]]) -> bool:
         known = values.setdefault((item.function, name), {})
         total += known.setdefault(repr(value), len(known))
     return total % share.args[0] == 0
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What uses the tests' Spark needs a JVM: in the other half each process would start one."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often, and never what is there before the first test."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,14 +40,21 @@ def unit(module: str) -> str | None:
     return name if root == "penstock" and name and any(path.exists() for path in files(name)) else None
 
 
-def imports(path: Path) -> Iterator[str]:
+def imports(path: Path) -> list[str]:
     """Every module that a file names in an import, also those within functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    return imported(path.read_text())
+
+
+@cache
+def imported(text: str) -> list[str]:
+    """As ``imports``, of a text."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            found += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{a.name}" for a in node.names)
+            found += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+    return found
 
 
 def files(name: str) -> list[Path]:

@@ -52,6 +52,7 @@ CALL = """
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_once_for_each_content(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "own", BASE)
     assert run(CALL) == "50 1"
@@ -69,6 +70,7 @@ def test_a_kernel_is_compiled_once_for_each_content(run: Run, tmp_path: Path) ->
     assert run(CALL) == "50 0"
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_compiled_anew(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "own", BASE)
     assert run(CALL) == "50 1"
@@ -81,6 +83,7 @@ def test_a_damaged_file_is_compiled_anew(run: Run, tmp_path: Path) -> None:
     assert run(CALL) == "50 0"
 
 
+@pytest.mark.slow
 def test_types_of_one_kernel_have_files_of_their_own(run: Run, tmp_path: Path) -> None:
     """Numba numbers the files of one kernel, so that two processes may give two types one file."""
     write(tmp_path / "own", BASE)
@@ -94,6 +97,7 @@ def test_types_of_one_kernel_have_files_of_their_own(run: Run, tmp_path: Path) -
     assert run(again) == "50 35.0 20 (10+40j) 0"
 
 
+@pytest.mark.slow
 def test_without_a_home_kernels_are_in_the_temporary_directory(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "own", BASE)
     (tmp_path / "file").touch()

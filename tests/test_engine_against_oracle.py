@@ -50,6 +50,7 @@ def test_evaluate(seed: int) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 @some(0.57 / PARTS)
 @given(seeds)
+@pytest.mark.some(2)
 def test_steps_partitions_and_rebuilding(part: int, seed: int) -> None:
     hold(PARTS * seed + part, trials.hosted)
 
@@ -98,5 +99,6 @@ def test_regressions_in_steps(name: str, partitions: int) -> None:
 
 @some(0.3)
 @given(seeds)
+@pytest.mark.slow
 def test_constraints_that_hold(seed: int) -> None:
     hold(seed, trials.constrained)

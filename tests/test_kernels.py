@@ -241,6 +241,7 @@ def kernels() -> Iterator[str]:
                 yield f"{name}.{kernel}"
 
 
+@pytest.mark.slow
 def test_kernels_do_what_their_source_does(called: Called) -> None:
     run_filters()
     run_indexes()

@@ -186,6 +186,7 @@ def last(text: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.some(2)
 def test_bounds_in_cql(partitions: int) -> None:
     text = f"SELECT RSTREAM(SUM(A.a) AS s, COUNT(*) AS n, AVG(B.b) AS m) {FROM}"
     exact = last(text)
@@ -280,6 +281,7 @@ def over(place: str, within: str, seed: int = 0, **how: Any) -> dict[int, dict[s
 
 
 @pytest.mark.parametrize("place", OVER)
+@pytest.mark.some(4)
 def test_weights_pass_through_what_has_an_estimate(place: str) -> None:
     """With memory for all it is the answer; the mean of many samples is not far from it (in ``make test`` of
     every third place).

@@ -126,6 +126,7 @@ def test_results_are_those_of_the_equations(workload: Workload, within: Within, 
     assert found.value(Property.EXPECTED_RECALL) == pytest.approx(expected * KEYS / full, rel=0.05, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_papers_figure_5() -> None:
     """Rates 800 and 200, windows 100 and 200, 100 probes a second: all to A gives 200 a second."""
     feed = Feed(join(CPU, Within(rate=100)), CPU)

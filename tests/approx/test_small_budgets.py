@@ -48,6 +48,7 @@ def bag(changes: list[Any]) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("seed", range(sized(8, 16)))
+@pytest.mark.some(4)
 def test_a_part_of_the_results_and_what_was_lost(seed: int) -> None:
     text, within, rows = drawn(seed)
     schemas = {n: "k BIGINT" if n == "T" else "k BIGINT, n BIGINT" for n in rows}

@@ -47,6 +47,7 @@ def test_classes_named_in_the_text(document):
         assert name in all_names(), f"{document.name} names {name}"
 
 
+@cache
 def names_in(file: Path) -> set[str]:
     """What a file defines: ``f``, ``Class``, ``Class.member``, and members alone."""
     found = set[str]()

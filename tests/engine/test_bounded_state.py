@@ -79,6 +79,7 @@ def steps(engine: Engine, inputs: list[tuple[str, pa.Schema]]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.some(3)
 def test_state_is_bounded_by_the_windows(query: str) -> None:
     stage = compile(bind(query, CATALOG), 1).stages[0].stage
     early = 0
@@ -145,6 +146,7 @@ def test_rows_of_state_are_those_that_take_space(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", WITH_TABLES)
+@pytest.mark.some(3)
 def test_state_does_not_hold_rows_that_meet_only_tables(query: str) -> None:
     catalog = CATALOG | {n: TableDef(n, TABLE) for n in "DE"}
     stage = compile(bind(query, catalog), 1).stages[0].stage

@@ -111,6 +111,7 @@ def found(matches: tuple[np.ndarray, ...], probes: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.some(3)
 def test_against_a_sorted_list(seed: int) -> None:
     run = Run(seed)
     most, life = run.rng.choice([(3, 400), (60, 30), (700, 5)])

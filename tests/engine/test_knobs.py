@@ -98,6 +98,7 @@ def test_an_unknown_setting_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.some(4)
 def test_random_queries_with_settings_that_change(seed: int) -> None:
     choices = Choices(random=Random(90_000 + seed))
     try:

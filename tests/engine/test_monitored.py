@@ -208,6 +208,7 @@ def drawn(seed: int) -> tuple[Case, Manner]:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.some(4)
 def test_results_are_only_missed_and_the_same_however_steps_are_cut(seed: int) -> None:
     """Also in row windows, on partitions, after rebuilds; k comes from two arrivals, so it is often wrong."""
     case, manner = drawn(seed)
@@ -263,6 +264,7 @@ def test_safe_keeps_little_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.some(4)
 def test_safe_is_exact_however_it_runs(seed: int) -> None:
     case, manner = drawn(100 + seed)
     exact = run(case, replace(manner, constraints="off"))

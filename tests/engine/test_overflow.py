@@ -77,6 +77,7 @@ def changes(partition: Partition, arrivals: list[Arrival]) -> list[tuple[Any, ..
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.some(3)
 def test_results_do_not_depend_on_where_state_is(query: str, tmp_path: Path) -> None:
     kept, moved = partition_of(query, None), partition_of(query, 1, tmp_path, slice_rows=100)
     for number, arrivals in enumerate(steps(kept, 6)):

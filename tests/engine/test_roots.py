@@ -95,6 +95,7 @@ def random_steps(random: np.random.Generator, count: int) -> list[Rows]:
 
 
 @pytest.mark.parametrize("seed", range(sized(10, 25)))
+@pytest.mark.some(3)
 def test_each_root_returns_what_it_returns_alone(seed: int) -> None:
     random = np.random.default_rng(seed)
     chosen = random.choice(len(QUERIES), int(random.integers(2, 6)), replace=False)

@@ -160,6 +160,7 @@ def elements(batches: list[pa.RecordBatch]) -> list[Any]:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.some(3)
 def test_a_restored_engine_goes_on_as_it_was(query: str) -> None:
     seed = zlib.crc32(query.encode())
     expected = outputs(query, seed)
@@ -319,6 +320,7 @@ def test_only_plain_values_are_state() -> None:
             encode(wrong)
 
 
+@pytest.mark.slow
 def test_every_operator_with_state_is_among_the_queries() -> None:
     """A class whose state is saved is reached by a query above."""
     reached = {type(e.operator) for q in QUERIES.values() for e in engine_of(q).entities}

@@ -125,6 +125,7 @@ def worked(algorithm: str, clause: str, rows: Rows, where: str = "") -> _WJoin:
     return query.join
 
 
+@pytest.mark.slow
 def test_merging_passes_over_rows_without_partners() -> None:
     """Section 4.3: where a stream is slow, MW-join is mostly in mode 1."""
     slow = streams({"A": 100, "B": 100, "C": 1}, 20)
@@ -185,6 +186,7 @@ def test_a_row_is_kept_as_long_as_its_windows_say(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.some(4)
 def test_no_row_is_dropped_that_may_join_and_none_is_kept_longer(seed: int) -> None:
     """Random graphs: a row of i stays exactly while a stream j may bring a row up to d(i, j) after it."""
     die = Random(seed)

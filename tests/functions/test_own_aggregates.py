@@ -56,6 +56,7 @@ def rows(seed: int) -> list[Any]:
 
 @pytest.mark.parametrize("parts", (SUMS, WITHOUT), ids=("remove", "recompute"))
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.some(3)
 def test_is_what_an_aggregate_of_cql_is(query: str, parts: dict[str, Any]) -> None:
     for seed in range(3):
         inputs, schemas = {"S": rows(seed)}, {"S": "k STRING, v INT"}

@@ -88,6 +88,7 @@ def test_a_heavy_group_is_aggregated_in_parts() -> None:
     ],
 )
 @pytest.mark.parametrize("heavy", ["R", "S", "RS"])
+@pytest.mark.some(3)
 def test_heavy_keys_change_no_answer(query: str, heavy: str) -> None:
     catalog = declared(**{n: InputOptions(heavy=(("a", (1, 3)),)) for n in heavy})
     inputs = data(7)

@@ -314,8 +314,12 @@ def case_lists(
     text: str, package: str = "penstock.plan.logical", classes: Collection[str] = LOGICAL
 ) -> list[str]:
     """The functions, and the statements outside of functions, that tell several operators of others apart."""
+    if package.rpartition(".")[2] not in text:  # it imports nothing of the package
+        return []
     tree = ast.parse(text)
     known = names_of(tree, package, set(classes))
+    if not known:
+        return []
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     tables = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
     parts = [(getattr(p, "name", f"line {p.lineno}"), p) for p in (*functions, *tables)]
@@ -345,6 +349,8 @@ def test_nothing_takes_physical_operators_apart() -> None:
 
 def compared_by_name(text: str) -> list[str]:
     """Comparisons of the name of a type: a case list that no import shows."""
+    if "__name__" not in text:
+        return []
     compared = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Compare)]
     return [found for c in compared if ").__name__" in (found := ast.unparse(c))]
 

@@ -68,6 +68,7 @@ def test_every_partition_applies_them_in_sequence(
     assert seen(run, files) == {123}
 
 
+@pytest.mark.long  # as without Spark (test_commands_of_engines.py)
 def test_a_killed_engine_applies_them_again(
     spark: Any, session: Session, files: Files, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_restart_continues_the_sequence(spark: Any, session: Session, files: F
     assert [(c.sequence, c.payload["bytes"]) for c in kept] == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
+@pytest.mark.long  # as without Spark (test_commands_of_engines.py)
 def test_a_failed_batch_takes_the_same_again(
     spark: Any, session: Session, files: Files, tmp_path: Path
 ) -> None:
@@ -131,10 +133,3 @@ def test_what_takes_no_commands(spark: Any, session: Session, files: Files, tmp_
     assert seen(derived, files) == {0}
     with pytest.raises(CatalogError, match="takes no commands"):
         send(derived, 1)
-
-
-def test_a_checkpoint_with_a_gap_is_refused(spark: Any, tmp_path: Path) -> None:
-    directory = Directory(spark, str(tmp_path))
-    directory.write("commands/00000002.json", '{"sequence": 2, "kind": "memory", "payload": {"bytes": 1}}')
-    with pytest.raises(EngineError, match=r"numbered \[2\], not 1 to 1"):
-        commands.stored(directory)

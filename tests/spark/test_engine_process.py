@@ -86,6 +86,7 @@ def of(packages: tuple[str, ...], loaded: list[str]) -> list[str]:
     return [m for m in loaded if any(m == p or m.startswith(f"{p}.") for p in packages)]
 
 
+@pytest.mark.slow
 def test_an_engine_process_loads_no_compiler(modules: tuple[list[str], list[str]]) -> None:
     assert not of(COMPILER, modules[0])
 

@@ -87,6 +87,7 @@ def test_a_table_that_changed_between_two_runs(session: Session, tmp_path: Path)
     assert world.run(cql) == [(8, "+", "two", 2), (8, "-", "two", 1)]
 
 
+@pytest.mark.long  # as in tests/checking.py (check_versions) and the test above
 def test_rows_in_a_window_change_with_the_table(session: Session, tmp_path: Path) -> None:
     world, cql = World(tmp_path, session), "SELECT S.k, T.name FROM S [RANGE 9], T WHERE S.k = T.k"
     world.rows((1, 1), (2, 2), (3, 4))
@@ -143,6 +144,7 @@ def test_refresh_every(session: Session, tmp_path: Path) -> None:
     assert found == [(1, "one"), (3, "three")]
 
 
+@pytest.mark.long  # as without Spark (test_stored_commands.py)
 def test_many_refreshes_leave_few_files(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

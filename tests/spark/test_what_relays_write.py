@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trials
 from checking import Skip
-from local_host import Hasty, Manner
+from local_host import Manner
 from longer import longer
 from relays import Twice, run_twice
 from restless import planned_by
@@ -44,12 +44,9 @@ def test_an_engine_that_goes_on_and_one_just_rebuilt_write_the_same(
         pytest.skip("no such case")
     manner = trial.manner or Manner(trial.partitions, (0.3, 0.6))
     snapshots_too = not any(word in f"{trial.case.cql} {manner.constraints}" for word in APART)
-    try:
-        with planned_by(trial.planner, trial.joins):
-            for step, twice in run_twice(trial.case, manner):
-                same(twice, snapshots_too, f"seed {seed}, step {step}, {twice.engine_id}: {trial.case}")
-    except Hasty:
-        pytest.skip("results are shown at once")
+    with planned_by(trial.planner, trial.joins):
+        for step, twice in run_twice(trial.case, manner):
+            same(twice, snapshots_too, f"seed {seed}, step {step}, {twice.engine_id}: {trial.case}")
 
 
 def same(twice: Twice, snapshots_too: bool, where: str) -> None:

@@ -207,6 +207,7 @@ def work_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.slow
 def test_a_cache_that_pays_is_found_and_kept() -> None:
     running, plain = Running(), Running("mjoin")
     for _ in range(30):
@@ -236,6 +237,7 @@ def test_a_cache_is_not_judged_while_it_fills() -> None:
 
 
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.slow
 def test_a_cache_of_which_too_little_is_known_stays() -> None:
     """Few slices have gone through it when the next interval is over: what it was chosen for still counts."""
     running = Running(thresholds=replace(FAST, observations=16, interval=4000))
@@ -281,6 +283,7 @@ def test_profiled_and_bypassing_slices_use_no_cache() -> None:
 
 
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.slow
 def test_what_is_learned_is_paid_from_a_budget() -> None:
     """Without an allowance nothing is profiled, and no cache is found; results are the same."""
     running, plain = Running(thresholds=replace(FAST, allowance_s=-1.0, overhead_share=0.0)), Running("mjoin")
@@ -358,6 +361,7 @@ def test_explain_of_caches_and_of_why_they_changed() -> None:
     )
 
 
+@pytest.mark.slow
 def test_candidates_of_a_cyclic_join_do_not_stay_profiled() -> None:
     """Orders change all the time, so that some candidates have no observations: they are left out then."""
     spec = {"R": "ac", "S": "ab", "T": "bc"}

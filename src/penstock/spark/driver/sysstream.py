@@ -50,7 +50,7 @@ _COMMANDS = "MemoryStream["
 class SysStreamFrame:
     """The source of SysStream in a session, as ``sources.InputFrame``; it is made when a query reads it."""
 
-    sign = None
+    sign = inner = None
 
     def __init__(self, spark: SparkSession, settings: Callable[[], Settings]) -> None:
         self._spark, self._settings = spark, settings
