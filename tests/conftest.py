@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     fast = _is_fast(config)
     settings.load_profile("fast" if fast else "penstock")
-    os.environ.setdefault("PENSTOCK_CASES", "40" if fast else "600" if LONG else "120")
+    os.environ.setdefault("PENSTOCK_CASES", "30" if fast else "600" if LONG else "120")
     # No JVM of a test lives long enough to gain by the better of its compilers.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     os.environ["PENSTOCK_WEIGHTS"] = os.devnull + "/none"  # what this machine was calibrated to is not tested
@@ -61,14 +61,14 @@ def _runs(item: pytest.Item, values: dict[Any, dict[str, int]], marks: Sequence[
 
     ``values``: the numbers of the values of each parameter of such tests; ``marks``: which marks count.
     """
-    share = next(filter(None, map(item.get_closest_marker, marks)), None)
-    if share is None or not isinstance(item, pytest.Function):
+    shares = [share.args[0] for share in map(item.get_closest_marker, marks) if share is not None]
+    if not shares or not isinstance(item, pytest.Function):
         return item.get_closest_marker("long") is None
     total = 0
     for name, value in item.callspec.params.items():
         known = values.setdefault((item.function, name), {})
         total += known.setdefault(repr(value), len(known))
-    return total % share.args[0] == 0
+    return total % max(shares) == 0
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -92,6 +92,7 @@ def test_regressions(name: str) -> None:
 
 @pytest.mark.parametrize("name", regressions())
 @pytest.mark.parametrize("partitions", (1, 3))
+@pytest.mark.some(2)
 def test_regressions_in_steps(name: str, partitions: int) -> None:
     for before in ("rebuild", "snapshot, rebuild"):
         check_manner(REGRESSIONS[name], Manner(partitions, cuts=(0.3, 0.55, 0.8), before=(before,) * 5))

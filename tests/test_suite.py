@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import suite
 
 
@@ -62,7 +63,7 @@ def test_the_line_at_the_end() -> None:
     assert suite.result("make test", Counter(), 0) == "make test: no tests ran in 0 s"
 
 
-def pytest(tmp_path: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(tmp_path: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A run with a test file of its own."""
     (tmp_path / "conftest.py").write_text((Path(__file__).parent / "conftest.py").read_text())
     (tmp_path / "test_it.py").write_text(text)
@@ -80,9 +81,10 @@ def test_other(): assert {}
 """
 
 
+@pytest.mark.slow
 def test_the_exit_code_and_counts_are_told_and_no_leaks(tmp_path: Path) -> None:
     for outcome, passed, failed in (("1", 2, 0), ("0", 1, 1)):
-        found = pytest(tmp_path, HELD.format(outcome))
+        found = run_pytest(tmp_path, HELD.format(outcome))
         assert found.returncode == failed and "leaked" not in found.stdout + found.stderr, found.stderr
         counts = suite.json.loads((tmp_path / "counts").read_text())
         assert (counts["passed"], counts["failed"]) == (passed, failed)

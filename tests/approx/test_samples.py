@@ -203,6 +203,7 @@ def test_bounds_in_cql(partitions: int) -> None:
     assert 0.17 < ratio < 0.2050
 
 
+@pytest.mark.slow
 def test_bounds_in_cql_are_those_of_the_formulas() -> None:
     text = f"SELECT RSTREAM(SUM(A.a) AS s, COUNT(*) AS n, AVG(A.a) AS m) {FROM}"
     told = last(f"{text} WITHIN MEMORY 120 ROWS SAMPLE CLUSTER")
@@ -327,6 +328,7 @@ def test_having_compares_estimates_and_says_so() -> None:
     assert "HAVING or WHERE compares estimates: a row near the limit may be in the result or not" in notes
 
 
+@pytest.mark.slow
 def test_clusters_of_partitions_are_not_taken_for_one() -> None:
     """Every partition numbers its rows from 0; the variance adds up over different clusters all the same."""
     text = f"SELECT RSTREAM(COUNT(*) AS n) {FROM} {SMALL.format(rows=120)}"
@@ -337,6 +339,7 @@ def test_clusters_of_partitions_are_not_taken_for_one() -> None:
     assert widths[1] == pytest.approx(widths[0], rel=0.3)
 
 
+@pytest.mark.slow
 def test_rows_show_their_weight_and_the_seed_matters() -> None:
     text = f"SELECT ISTREAM(A.a, B.b) {FROM} WITHIN MEMORY 100 ROWS SAMPLE CLUSTER"
     one, again = (penstock.evaluate(text, ROWS) for _ in range(2))

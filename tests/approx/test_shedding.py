@@ -171,6 +171,7 @@ def test_a_budget_larger_than_the_need_loses_nothing_and_says_so(within: Within)
     assert found.value(Property.MEASURED_RECALL) == 1.0
 
 
+@pytest.mark.slow
 def test_the_measured_share_is_that_of_all_results() -> None:
     feed = Feed(join(BOTH, Within(rows=600)), BOTH)
     feed.run(60)

@@ -54,6 +54,7 @@ def _stubs(engine: Engine) -> list[Stub]:
     return join._inputs.stubs  # type: ignore[attr-defined, no-any-return]
 
 
+@pytest.mark.slow
 def test_results_are_the_same_and_lazy_frees_less_often() -> None:
     runs = {policy: joined(policy, 20) for policy in ("active", "lazy", "adaptive")}
     assert len({results for results, _, _ in runs.values()}) == 1

@@ -504,6 +504,7 @@ def test_rows_that_are_dead_on_arrival_are_not_stored(monkeypatch: pytest.Monkey
     assert [stub.store.inserted for stub in made[0]._inputs.stubs] == [60, 60]
 
 
+@pytest.mark.slow
 def test_rows_whose_match_is_still_to_come_enter() -> None:
     """A row of B waits for one of A for ten seconds, of which most pass in later steps."""
     inputs = {"A": [(t, {"k": t}) for t in range(0, 900, 5)], "B": [(t, {"k": t + 10}) for t in range(900)]}

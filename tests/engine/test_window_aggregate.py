@@ -55,7 +55,7 @@ def case(query: str, window: str, seed: int) -> Case:
 @pytest.mark.parametrize("seed", range(len(MANNERS)))
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.some(4)
+@pytest.mark.some(12)
 def test_results_are_those_of_the_definition(query: str, window: str, seed: int) -> None:
     one = case(query, window, seed)
     check(one, partitions=1 + seed)

@@ -91,6 +91,7 @@ def test_an_engine_process_loads_no_compiler(modules: tuple[list[str], list[str]
     assert not of(COMPILER, modules[0])
 
 
+@pytest.mark.slow
 def test_a_host_has_loaded_what_engines_need(modules: tuple[list[str], list[str]]) -> None:
     """Or each engine would load it anew, while a batch waits."""
     assert not of(("penstock",), modules[1])

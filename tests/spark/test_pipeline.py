@@ -14,6 +14,7 @@ import fake_engine
 import psutil
 import pyarrow as pa
 import pytest
+from longer import longer
 from pyspark.errors import StreamingQueryException
 from stage_on_spark import Files
 from waiting import until
@@ -103,6 +104,7 @@ def test_rows_arrive_once_whatever_the_batch(
     assert {place[1:] for place in session.metrics().by_engine()} == {(1, 0), (1, 1)}
 
 
+@pytest.mark.long  # as without Spark (test_resident.py: test_a_killed_engine_is_rebuilt)
 def test_killed_between_batches(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
     run = Run(counted(spark, files), tmp_path / "c")
     for batch in range(4):
@@ -113,6 +115,7 @@ def test_killed_between_batches(spark: Any, session: Session, files: Files, tmp_
     check(run.rows, list(range(40)))
 
 
+@pytest.mark.long  # as without Spark (test_resident.py: test_an_engine_killed_within_a_step)
 def test_killed_within_a_batch(spark: Any, session: Session, files: Files, tmp_path: Path) -> None:
     """The engine itself kills its process in the middle of a step, the first time it sees key 13."""
     marker = tmp_path / "died"
@@ -124,7 +127,7 @@ def test_killed_within_a_batch(spark: Any, session: Session, files: Files, tmp_p
     check(run.rows, list(range(30)))
 
 
-@pytest.mark.parametrize("build", [fake_engine.forgetful, fake_engine.hoarding])
+@pytest.mark.parametrize("build", [fake_engine.forgetful, *longer(fake_engine.hoarding)])
 def test_restart_from_the_checkpoint(
     spark: Any, session: Session, files: Files, tmp_path: Path, build: Any
 ) -> None:

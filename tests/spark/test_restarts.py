@@ -146,6 +146,7 @@ def test_what_may_not(feed: Feed) -> None:
     feed.check()
 
 
+@pytest.mark.long  # as without Spark (test_state_log.py: test_another_query_is_refused)
 def test_a_derived_frame_is_refused_in_its_first_step(feed: Feed) -> None:
     """It has Spark's own writer, which knows of no checkpoints but Spark's."""
     feed.add()

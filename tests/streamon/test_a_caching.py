@@ -265,6 +265,7 @@ def test_a_burst_of_updates_drops_it_and_it_comes_back() -> None:
 
 
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.slow
 def test_profiled_and_bypassing_slices_use_no_cache() -> None:
     running = Running()
     for _ in range(20):
@@ -341,6 +342,7 @@ def test_memory_goes_to_the_cache_that_saves_most_per_byte() -> None:
 
 
 @pytest.mark.usefixtures("work_clock")
+@pytest.mark.slow
 def test_explain_of_caches_and_of_why_they_changed() -> None:
     running = Running()
     for _ in range(30):
