@@ -44,7 +44,7 @@ fuzz: python  ## random queries on random streams against the oracle (MINUTES=5)
 faults: java  ## kill drivers, workers, engines and executors, often; run a query for minutes, 400 random ones (KILLS=20 SEED=1 SOAK=400)
 	@PENSTOCK_KILLS=$(KILLS) PENSTOCK_SEED=$(SEED) PENSTOCK_SOAK=$(SOAK) PENSTOCK_BUNDLED=400 $(PYTEST) \
 		tests/spark/test_faults.py tests/spark/test_cluster.py tests/spark/test_soak.py tests/spark/test_orphans.py \
-		tests/spark/test_random_pipelines.py \
+		tests/spark/test_random_pipelines.py tests/spark/test_compositions.py \
 		tests/spark/test_spark_against_oracle.py $(ARGS)
 
 environment: python  ## pack Penstock and what it imports for a cluster's executors (build/environment.tar.gz)

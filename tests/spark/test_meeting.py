@@ -30,7 +30,7 @@ Row = tuple[int, int, int]
 class Streams:
     """Streams A and B in files, of which a batch has one each."""
 
-    def __init__(self, root: Path, session: Session, files: int = 4) -> None:
+    def __init__(self, root: Path, session: Session, files: int = 3) -> None:
         self.root, self.session = root, session
         self.rows: dict[str, list[tuple[int, dict[str, int]]]] = {"A": [], "B": []}
         for name, step in (("A", 3), ("B", 2)):
