@@ -238,5 +238,6 @@ def _order(
         if not types.is_ordered(key.type):
             raise error("a list cannot be in the order of arrays", node)
         if bool(node.args.get("nulls_first")) == bool(node.args.get("desc")):
-            raise error("NULLS FIRST and NULLS LAST are not supported in a list", node, "leave them out")
+            hint = "NULLs come first, or with DESC last; for another order write IF(x IS NULL, 1, 0) before x"
+            raise error("NULLS FIRST and NULLS LAST are not supported in a list", node, hint)
     return Order(by, tuple(bool(o.args.get("desc")) for o in written.order))

@@ -286,7 +286,7 @@ def _function(binder: ExpressionBinder, node: exp.Anonymous) -> Expression:
     if node.name.upper() in CASTS_BY_NAME and len(node.expressions) == 1 and node.name not in registered:
         return _cast(binder, node)
     if is_window_function(node.name) and node.name.lower() not in registered:
-        raise window_function(node.name, node)
+        raise window_function(node.name, node, len(node.expressions))
     if any(isinstance(a, exp.Star) for a in node.expressions):
         functions.known(node.name, node, registered)
     args = [binder.bind(a) for a in node.expressions]

@@ -28,7 +28,7 @@ REFUSED = {
         CHANGING,
     ),
 }
-_BEFORE = "join the stream with itself, as in FROM S AS a, S AS b WINDOW 10 SECONDS"
+_BEFORE = "no function reads the row before; a window has it beside the row, as in S [PARTITION BY k ROWS 2]"
 ABSENT = {
     "proctime": "declare the stream with TIMESTAMP BY ARRIVAL",
     "split": "SPLIT_PART(text, ',', 1) returns one part",

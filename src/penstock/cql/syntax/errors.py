@@ -61,14 +61,15 @@ FRAME = "a frame (ROWS or RANGE BETWEEN) in an OVER clause"
 INSTEAD = {
     FRAME: "write a window after the stream, as in FROM S [PARTITION BY k ROWS 3] or FROM S [RANGE 10 "
     "SECONDS], and GROUP BY",
-    "AS OF a version or a time": "leave it out: a row of a stream without window meets the rows that a table "
-    "has at that instant",
+    "AS OF a version or a time": "for what a relation R holds at the time of each row of S write SELECT "
+    "RSTREAM(...) FROM S [NOW] JOIN R ON ...; read an earlier version of a table as a table of its own",
     "TABLESAMPLE": "write WHERE PMOD(HASH(k), 10) = 0, or WITHIN MEMORY n ROWS SAMPLE for a join",
     "PIVOT": "write an aggregate per column, as in SUM(x) FILTER (WHERE k = 'a')",
     "LATERAL VIEW": "unnest the column before the stream is registered",
     "LATERAL": "join a subquery in FROM and write its condition in WHERE, or select a scalar subquery",
     "UNNEST": "unnest the column before the stream is registered",
-    "ASOF JOIN": "join the last row of each key, as in FROM A [NOW] JOIN B [PARTITION BY k ROWS 1] USING (k)",
+    "ASOF JOIN": "for the last row of each key as of each row of A write SELECT RSTREAM(...) FROM A [NOW] "
+    "JOIN B [PARTITION BY k ROWS 1] USING (k)",
     "a hint": "leave it out: the plan adapts itself",
     "VALUES here": "write it in FROM, as in IN (SELECT * FROM VALUES (1), (2))",
     "a row of values here": "compare the columns one by one, or write (a, b) IN ((1, 2))",
@@ -78,7 +79,10 @@ INSTEAD = {
     "DISTINCT ON": "write QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1",
     "GROUP BY ALL": "name the columns, or their places: GROUP BY 1, 2",
     "an element of an array or map": "select it as a column of its own before the stream is registered",
-    "MATCH_RECOGNIZE": "join the stream with itself, as in FROM S AS a, S AS b WINDOW 10 SECONDS",
+    "MATCH_RECOGNIZE": "a pattern of two or three rows can be a join of the stream with itself, as in "
+    "FROM S AS a, S AS b WINDOW 10 SECONDS",
+    "CUMULATE": "its windows grow by steps; [TUMBLE 10 SECONDS] is the last of each series",
+    "a path into a column": "select its parts as columns of their own before the stream or table is registered",
 }
 """What to write instead of a construct that has no better hint of its own."""
 

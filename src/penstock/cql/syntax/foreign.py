@@ -24,7 +24,7 @@ WINDOW_FUNCTIONS = {
     **_FORMS,
     "SESSION_WINDOW": _FORMS["SESSION"],
     "WINDOW_TIME": _FORMS["TUMBLE"],
-    "CUMULATE": _FORMS["HOP"],
+    "CUMULATE": "",
     **{f"{kind}_START": form for kind, form in _FORMS.items()},
     **{f"{kind}_END": form for kind, form in _FORMS.items()},
 }
@@ -69,8 +69,17 @@ def is_window_function(name: str) -> bool:
     return name.upper() in WINDOW_FUNCTIONS
 
 
-def window_function(name: str, at: exp.Expr | Token) -> CQLError:
+_MOST_ARGUMENTS = {"WINDOW": 3, "TUMBLE": 2, "HOP": 3}
+"""More than these have an offset; a table as an argument comes beside them."""
+
+
+def window_function(name: str, at: exp.Expr | Token, arguments: int = 0) -> CQLError:
     """The error for such a function."""
+    if name.upper() == "CUMULATE":
+        return unsupported("CUMULATE", at)
+    if arguments > _MOST_ARGUMENTS.get(name.upper(), arguments):
+        hint = "[TUMBLE ...] and [HOP ...] begin at multiples of their step since 1970"
+        return unsupported("a window with an offset", at, hint)
     form = WINDOW_FUNCTIONS[name.upper()]
     hint = f"write FROM S {form}, whose rows have the columns window_start and window_end"
     return error(f"{name.upper()} is not a function: a window stands after its stream", at, hint)
@@ -103,11 +112,28 @@ def suggestion(text: str) -> CQLError | None:
             between = between or (before is not None and before.token_type in _BEFORE_CLAUSE)
             if between and following.text.upper() not in _KSQL:
                 continue
+        if is_window_function(token.text) and following.token_type == TokenType.L_PAREN:
+            return window_function(token.text, token, _arguments(tokens, place + 1))
         found = _suggestion(before, token, following)
         found = found or (_constraint(token, following, depth) if defines else None)
         if found is not None:
             return found
     return None
+
+
+def _arguments(tokens: list[Token], at: int) -> int:
+    """How many arguments stand in the parentheses that open at a place, without a table."""
+    depth, commas, table = (
+        0,
+        0,
+        tokens[at + 1].token_type == TokenType.TABLE if at + 1 < len(tokens) else False,
+    )
+    for token in tokens[at:]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        commas += depth == 1 and token.token_type == TokenType.COMMA
+        if depth == 0:
+            break
+    return commas + 1 - table
 
 
 def _defines_input(tokens: list[Token]) -> bool:
@@ -149,11 +175,31 @@ def _is_view_of_esper(token: Token, following: Token) -> bool:
     return token.text in ("win", "std", "ext") and following.token_type == TokenType.COLON
 
 
+_ESPER = {
+    "time": "S [RANGE 10 SECONDS]",
+    "ext_timed": "S [RANGE 10 SECONDS]",
+    "time_batch": "S [TUMBLE 10 SECONDS]",
+    "ext_timed_batch": "S [TUMBLE 10 SECONDS]",
+    "length": "S [ROWS 10]",
+    "length_batch": "S [ROWS 10 SLIDE 10]",
+    "lastevent": "S [ROWS 1]",
+    "unique": "S [PARTITION BY k ROWS 1]",
+    "keepall": "S",
+}
+"""Windows of Esper that CQL has."""
+
+
+def _view_of_esper(name: str, at: Token) -> CQLError:
+    form = _ESPER.get(name.lower())
+    every = "S [RANGE 10 SECONDS], S [ROWS 10] or S [PARTITION BY k ROWS 1]"
+    if name and form is None:
+        return unsupported(f"the window #{name}", at, f"windows are e.g. {every}")
+    return error("a window stands in brackets after its stream", at, f"write {form or every}")
+
+
 def _suggestion(before: Token | None, token: Token, following: Token) -> CQLError | None:
     word, next_word = token.text.upper(), following.text.upper()
     called = following.token_type == TokenType.L_PAREN
-    if is_window_function(word) and called:
-        return window_function(word, token)
     if word == "WINDOW" and next_word in _KSQL:
         return window_function(_KSQL[next_word], following)
     if word in ("MATCH_RECOGNIZE", "PIVOT") and called:
@@ -171,10 +217,13 @@ def _suggestion(before: Token | None, token: Token, following: Token) -> CQLErro
         hint = "write FROM A [RANGE 5 SECONDS] JOIN B [RANGE 5 SECONDS] ON ..., or WINDOW (A, B) 5 SECONDS"
         return error("a join has no WITHIN: how long rows wait is said by windows", token, hint)
     if _is_view_of_esper(token, following):
-        hint = "write S [RANGE 10 SECONDS], S [ROWS 10] or S [PARTITION BY k ROWS 1]"
-        return error("a window stands in brackets after its stream", token, hint)
+        return _view_of_esper(following.text if token.token_type == TokenType.HASH else "", token)
     if word == "EMIT" and next_word in ("CHANGES", "FINAL"):
         hint = "leave it out: a query returns all changes"
+        if next_word == "FINAL":
+            hint = (
+                "write ISTREAM over a window such as [TUMBLE 10 SECONDS], which is there when it is complete"
+            )
         return error(f"EMIT {next_word} is not part of CQL", token, hint)
     if word == "WATERMARK" and following.token_type != TokenType.L_PAREN:
         hint = "write TIMESTAMP BY ts DISORDER 5 SECONDS after the columns"

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
+from penstock.cql.syntax.errors import unsupported
 from penstock.cql.syntax.nodes import Positive, Unsigned
 
 COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, COLLATION = range(8)
@@ -61,6 +62,8 @@ class PrecedenceParser(SparkParser):
     def _parse_operators(self, loosest: int) -> exp.Expr | None:
         """A value of operators that bind at least so close."""
         left = self._parse_at_time_zone(self._parse_unary())
+        if left is not None and self._curr.token_type == TokenType.COLON:
+            raise unsupported("a path into a column", self._curr)  # j:x, which sqlglot takes for j AS x
         while left is not None and (found := self._next_operator()) and found[0] >= loosest:
             level, kind, width = found
             start, word = self._index, self._curr.text
