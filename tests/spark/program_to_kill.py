@@ -1,16 +1,18 @@
 """A program that runs a query over files into files, from its checkpoint: it is there to be killed.
 
 Its argument is JSON: ``master``, ``partitions``, ``shuffle``, ``root`` (with the streams' directories L and
-R, and where checkpoint and result go), ``query``, and ``conf``, more of Spark's settings.
+R, and where checkpoint and result go), ``query``, and ``conf``, more of Spark's settings. ``counts``: results
+are written by a function that counts each batch first.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import penstock
 from penstock.spark.driver.local_spark import LOCAL
@@ -35,8 +37,19 @@ def main(told: dict[str, Any]) -> None:
     df = ps.sql(told["query"])
     assert df is not None
     writer = df.writeStream.format("parquet").option("path", f"{told['root']}/out")
+    if told.get("counts"):
+        writer = df.writeStream.foreachBatch(counted(f"{told['root']}/out"))
     writer = writer.option("checkpointLocation", f"{told['root']}/checkpoint")
     writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def counted(out: str) -> Callable[[DataFrame, int], None]:
+    def write(batch: DataFrame, number: int) -> None:
+        rows = batch.count()
+        batch.write.mode("overwrite").parquet(f"{out}/batch={number}")
+        assert batch.sparkSession.read.parquet(f"{out}/batch={number}").count() == rows
+
+    return write
 
 
 if __name__ == "__main__":

@@ -104,6 +104,43 @@ def test_an_executor_of_a_standalone_cluster_is_killed(spark: Any, tmp_path: Pat
     world.check(spark)
 
 
+OFTEN = """
+from penstock.spark import settings
+settings.SNAPSHOT_LOG_BYTES, settings.SNAPSHOT_LOG_PER_STATE = 500, 0.25
+"""
+"""For the Python workers of executors: snapshots every few steps."""
+
+
+@EVERYTHING
+@pytest.mark.parametrize("version", (1, 2))
+def test_every_step_is_taken_twice_on_a_standalone_cluster(spark: Any, tmp_path: Path, version: int) -> None:
+    """``batch.count()``, then the write: the second action may run on the other executor, and so may a
+    speculative task. Snapshots are frequent. Whatever Spark keeps of both, restarts go on from it.
+    """
+    # All rows of L are kept, as in a snapshot.
+    query = "SELECT L.k, COUNT(*) AS n, SUM(R.v) AS s FROM L, R [ROWS 25] WHERE L.k = R.k GROUP BY L.k"
+    world = World(tmp_path / "world", 12, query)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(OFTEN)
+    twice = {
+        "spark.executorEnv.PYTHONPATH": f"{site}{os.pathsep}{CONF['spark.executorEnv.PYTHONPATH']}",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "20ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.3",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": str(version),
+    }
+    with standalone(tmp_path / "cluster") as cluster:
+        for restart in range(3):
+            program = world.start(master=cluster.master, conf={**CONF, **twice}, counts=True)
+            if restart < 2:
+                assert program.wait_for_batches(3), program.said()
+                program.kill("driver")
+        program.finish()
+    world.check(spark)
+
+
 @EVERYTHING
 def test_the_environment_comes_in_an_archive(spark: Any, tmp_path: Path) -> None:
     """As docs/operations.md has it: machines have Spark and a Python; Penstock is in the archive alone."""

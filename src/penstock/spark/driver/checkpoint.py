@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import __version__
 from penstock.catalog import Input
-from penstock.errors import CatalogError
+from penstock.errors import CatalogError, PenstockError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
 from penstock.spark.driver.jvm import Refused, told
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
-from penstock.spark.relay.state_log import FORMAT, check_format
+from penstock.spark.relay.state_log import FORMAT, Damaged, check_format
+
+Parsed = TypeVar("Parsed")
 
 FILE = "penstock.json"
+_UNCHECKED = "penstock-unchecked.json"
+"""In place of that file if it is lost: the query that was started last, until its tasks have compared it."""
 _FREE = frozenset({"filters"})
 """Fields of operators that may differ after a restart."""
 
@@ -35,13 +40,38 @@ def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> bool:
 
     As long as no batch has been committed there is no state, and any query may start: then it returns True.
     """
-    if any(name.isdigit() for name in place.names("commits")):
-        written = _decode(place.read(FILE))
-        if written is not None:
-            check_all(query, written)
-        return False
-    place.write(FILE, _encode(query))
-    return True
+    committed = max((int(name) for name in place.names("commits") if name.isdigit()), default=None)
+    if committed is None:
+        place.write(FILE, _encode(query))
+        return True
+    written = _written(place, committed)
+    if written is not None:
+        check_all(query, written)
+    else:
+        place.write(_UNCHECKED, _encode(query, after=committed))
+    return False
+
+
+def _written(place: Directory, committed: int) -> list[Fingerprint] | None:
+    """The query that has written a checkpoint; None if that is not known.
+
+    If the file was lost, the tasks of the next start compare the query with their state. Once a batch of it
+    is committed, it is known again.
+    """
+    found = _decode(_known(place, FILE))
+    later = _known(place, _UNCHECKED) if found is None else None
+    if later is not None and (unchecked := _decode(later)) and json.loads(later)["after"] < committed:
+        place.write(FILE, _encode(unchecked))
+        place.delete(_UNCHECKED)
+        return unchecked
+    return found
+
+
+def _known(place: Directory, name: str) -> str | None:
+    try:
+        return place.read(name)
+    except Damaged:
+        return None
 
 
 def check_unused(place: Directory, running: Iterable[StreamingQuery]) -> None:
@@ -64,19 +94,39 @@ def query_id(place: Directory) -> str | None:
     return found.get("id")
 
 
-def _encode(query: Sequence[Fingerprint]) -> str:
-    header = {"format": FORMAT, "penstock": __version__}
+def _encode(query: Sequence[Fingerprint], **more: int) -> str:
+    header = {"format": FORMAT, "penstock": __version__, **more}
     return json.dumps({**header, "stages": [asdict(f) for f in query]}, indent=1)
 
 
 def _decode(text: str | None) -> list[Fingerprint] | None:
-    """The fingerprints in a file; None if unreadable: a start may have been interrupted while writing."""
+    """The fingerprints in a file; None if they cannot be read."""
     try:
         found = json.loads(text or "")
-    except ValueError:
+        stages = found["stages"]
+        check_format(found)
+        return [Fingerprint.from_json(stage) for stage in stages]
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    check_format(found)
-    return [Fingerprint.from_json(stage) for stage in found["stages"]]
+
+
+def damaged(what: str) -> Damaged:
+    """The error for a checkpoint of which a file is not what was written."""
+    return Damaged(f"the checkpoint is damaged: {what}; restore the checkpoint from a copy, or use a new one")
+
+
+def parsed(place: Directory, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+    """The content of a file; None if it does not exist."""
+    text = place.read(name)
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except PenstockError:
+        raise
+    except Exception:  # noqa: BLE001
+        # Of damaged JSON, Arrow data or pickled objects, whatever they raise.
+        raise damaged(f"{name} cannot be read") from None
 
 
 class Directory:
@@ -114,11 +164,15 @@ class Directory:
         """The text of a file; None if it does not exist."""
         if not self._files.exists(self._below(name)):
             return None
-        stream = self._files.open(self._below(name))
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+            stream = self._files.open(self._below(name))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage() or error.java_exception).splitlines()[0]
+            raise damaged(f"{name} cannot be read: {reason}") from None
 
     def write(self, name: str, text: str) -> None:
         """Write a file atomically."""

@@ -26,8 +26,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.command import REGISTER, SETTING, TABLES, Command, CommandState
 from penstock.engine.tables import changes_of, payload
-from penstock.errors import CatalogError, EngineError
-from penstock.spark.driver.checkpoint import Directory
+from penstock.errors import CatalogError
+from penstock.spark.driver.checkpoint import Directory, damaged, parsed
 from penstock.spark.settings import FOLDED_FROM
 from penstock.spark.wire.record import command_from_json, command_to_json
 
@@ -171,11 +171,15 @@ def settings_of(query: StreamingQuery | None) -> dict[str, str]:
 
 def store(directory: Directory, kind: str, content: dict[str, Any]) -> Command:
     """Write the next command of a query that does not run; its next start delivers it."""
-    last = max([_last_folded(directory), *_numbers(directory)])
-    command = Command(last + 1, kind, content)
+    command = Command(last_stored(directory) + 1, kind, content)
     CommandState().apply([command])
     _write(directory, command)
     return command
+
+
+def last_stored(directory: Directory) -> int:
+    """The number of the last command of a checkpoint."""
+    return max([_last_folded(directory), *_numbers(directory)])
 
 
 def _write(directory: Directory, command: Command) -> None:
@@ -185,15 +189,28 @@ def _write(directory: Directory, command: Command) -> None:
 def stored(directory: Directory) -> list[Command]:
     """The commands of a checkpoint, in sequence; those that were folded are fewer."""
     last = _last_folded(directory)
-    folded = json.loads(directory.read(_folded_file(last)) or "[]") if last else []
+    folded = (parsed(directory, _folded_file(last), _folded_from) or []) if last else []
     numbers = [n for n in _numbers(directory) if n > last]
     if numbers != list(range(last + 1, last + len(numbers) + 1)):
-        raise EngineError(
-            f"the checkpoint is damaged: its commands are numbered {numbers}, not {last + 1} to "
-            f"{last + len(numbers)}; restore the checkpoint from a copy, or use a new one"
-        )
-    later = [command_from_json(directory.read(_file(n)) or "") for n in numbers]
-    return [*(Command(**command) for command in folded), *later]
+        raise damaged(f"its commands are numbered {numbers}, not {last + 1} to {last + len(numbers)}")
+    if last + len(numbers) < (had := _had(directory)):
+        raise damaged(f"it has {last + len(numbers)} commands, and its batches had {had}")
+    later = [parsed(directory, _file(n), command_from_json) for n in numbers]
+    for number, command in zip(numbers, later, strict=True):
+        if command is None or command.sequence != number:
+            raise damaged(f"{_file(number)} is not the command of that number")
+    return [*folded, *(command for command in later if command is not None)]
+
+
+def _folded_from(text: str) -> list[Command]:
+    return [Command(**command) for command in json.loads(text)]
+
+
+def _had(directory: Directory) -> int:
+    """How many commands the batches had, by the offsets of the newest: the last source is the commands'."""
+    newest = max((int(name) for name in directory.names("offsets") if name.isdigit()), default=None)
+    lines = [] if newest is None else (directory.read(f"offsets/{newest}") or "").splitlines()[2:]
+    return int(lines[-1]) + 1 if lines and lines[-1].strip().isdigit() else 0
 
 
 def fold(directory: Directory, last: int) -> None:

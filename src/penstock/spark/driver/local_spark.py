@@ -41,6 +41,13 @@ NEEDED = {
 }
 """Required in any session: the log is in RocksDB, and only its changes are written."""
 
+TOLD_APART = {
+    # Spark stores the state of each attempt at a batch under a name of its own, and goes on from the one that
+    # it committed. A checkpoint keeps the format that it began with.
+    f"{_STREAMING}.stateStore.checkpointFormatVersion": "2",
+}
+"""Attempts at one batch on several executors do not overwrite each other's state."""
+
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -86,7 +93,7 @@ _NO_JAVA = re.compile("JAVA_HOME is not set|java: (command )?not found|/java: No
 
 _CONNECT = "a Spark Connect session cannot run Penstock's engines"
 
-LOCAL = {**NEEDED, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
+LOCAL = {**NEEDED, **TOLD_APART, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
 
 
 def local_spark() -> SparkSession:

@@ -38,7 +38,7 @@ from penstock.plan.picture import picture
 from penstock.plan.pipeline import PipelinePlan, plan_pipeline, resumed
 from penstock.settings import Settings
 from penstock.spark.driver import commands, exchange, tables
-from penstock.spark.driver.checkpoint import Directory, check_unused, fingerprint
+from penstock.spark.driver.checkpoint import Directory, check_unused, damaged, fingerprint
 from penstock.spark.driver.dataframe import shown_schema, ticks_at_end
 from penstock.spark.driver.failures import told_by_spark
 from penstock.spark.driver.insert import trigger_options
@@ -143,7 +143,16 @@ class Pipeline:
         if self._plan is None:
             self._planned()  # a split that cannot be is refused here
         self._queries = Registrations(commands.stored(self._directory))
+        self._check_commands()
         self._sinks = PipelineSinks(spark, self._checkpoint, self.results, self._registered, sink, settings)
+
+    def _check_commands(self) -> None:
+        """Reject a checkpoint that lacks commands which published batches had, or its layout."""
+        last, applied = commands.last_stored(self._directory), self.results.published().commands
+        if last < applied:
+            raise damaged(f"it has {last} commands, and the published results are of {applied}")
+        if self._plan is None and applied:
+            raise damaged("it has results, and no pipeline.json")
 
     def _resumed(self) -> PipelinePlan | None:
         """The plan that the checkpoint was started with; None if it is new."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -137,6 +138,31 @@ class _Writer(DataStreamWriter):
         if self._starts.ended is not None and (when.get("availableNow") or when.get("once")):
             return self
         return super().trigger(**when)
+
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        """As in Spark; what of a batch the function does not read runs after it.
+
+        Spark commits a batch also if partitions of it never ran, whose state is then one version behind: the
+        checkpoint could not be continued.
+        """
+
+        @wraps(func)
+        def and_the_rest(batch: DataFrame, batch_id: int) -> None:
+            before = self._steps()
+            func(batch, batch_id)
+            now = self._steps()
+            ran = [engine for engine, at in now.items() if before.get(engine) != at]
+            if len(ran) < sum(f.partitions for f in self._starts.fingerprints):
+                batch.write.format("noop").mode("overwrite").save()
+
+        return super().foreachBatch(and_the_rest)
+
+    def _steps(self) -> dict[tuple[int, int], int]:
+        """By stage and partition of the query's own plan, when its last step was taken."""
+        plan = self._parts.plan
+        published = Registry.of(self._spark.sparkContext).accumulator.value
+        own = [(engine, at) for engine, (at, _) in list(published.items()) if engine.plan == plan]
+        return {(engine.stage, engine.partition): at for engine, at in own}
 
     def _sq(self, jsq: Any) -> StreamingQuery:
         return Query(jsq, Registry.of(self._spark.sparkContext))

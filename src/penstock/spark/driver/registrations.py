@@ -24,7 +24,7 @@ from penstock.engine.command import DROP, REGISTER, Command
 from penstock.errors import PipelineError
 from penstock.plan.explain import routed
 from penstock.routing import Route
-from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.driver.checkpoint import Directory, parsed
 
 FILE = "pipeline.json"
 FORMAT = 1
@@ -175,9 +175,10 @@ class Layout:
     @staticmethod
     def read(directory: Directory) -> Layout | None:
         """That of a checkpoint, or None if no pipeline was started with it."""
-        text = directory.read(FILE)
-        if text is None:
-            return None
+        return parsed(directory, FILE, Layout._of)
+
+    @staticmethod
+    def _of(text: str) -> Layout:
         found = json.loads(text)
         if found["format"] != FORMAT:
             raise PipelineError(

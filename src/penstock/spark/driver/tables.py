@@ -34,7 +34,8 @@ from penstock.engine.tables import (
 from penstock.errors import DataError, PenstockError
 from penstock.plan.physical import TableInput
 from penstock.spark.driver import exchange
-from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.driver.checkpoint import FILE as QUERY
+from penstock.spark.driver.checkpoint import Directory, damaged, parsed
 from penstock.spark.driver.commands import CommandStream, stored
 from penstock.spark.driver.failures import why
 
@@ -89,8 +90,12 @@ class QueryTables:
         self._commands, self._held = commands, self._first
         if directory is not None and new:
             directory.write(FILE, _encode(self._first))
-        elif directory is not None and (begun := directory.read(FILE)) is not None:
-            self._held = after(_decode(begun), changes_of(stored(directory)))
+        elif directory is not None:
+            begun = parsed(directory, FILE, _decode)
+            if begun is not None and begun.keys() == self._first.keys():
+                self._held = after(begun, changes_of(stored(directory)))
+            elif begun is not None or directory.read(QUERY) is not None:
+                raise damaged(f"{FILE} does not have the rows of the tables that the query reads")
         now = self._first if self._just_read else self._read(self._inputs)
         self._just_read = False
         self._send(now)

@@ -97,14 +97,28 @@ class Results:
     def published(self) -> Published:
         """What readers see now."""
         text = self._text(_PUBLISHED)
-        return Published() if text is None else Published(**json.loads(text))
+        if text is None:
+            return Published()
+        try:
+            return Published(**json.loads(text))
+        except (ValueError, TypeError):
+            raise self._damaged(_PUBLISHED) from None
+
+    def _damaged(self, name: str) -> DataError:
+        return DataError(
+            f"the results are damaged: {self.location}/{name} cannot be read; restore the checkpoint from a "
+            "copy, or use a new one"
+        )
 
     def pieces(self, batch: int, query: str) -> list[Piece]:
         """Where the elements of a query in a published batch are."""
         text = self._text(_manifest(batch))
         if text is None:
             raise FileNotFoundError(_manifest(batch))
-        return [Piece(*piece) for piece in json.loads(text)["queries"].get(query, ())]
+        try:
+            return [Piece(*piece) for piece in json.loads(text)["queries"].get(query, ())]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise self._damaged(_manifest(batch)) from None
 
     def publish(
         self,
