@@ -43,6 +43,10 @@ PARTS = {
         ("tests/bench", "tests/streamon/test_bench_network.py"),
         ("bench", "tests/bench", "tests/streamon", "src/penstock/workloads", "src/penstock/streamon"),
     ),
+    "budgets beside what the papers' would keep": Part(
+        ("tests/approx/test_max_subset.py", "tests/approx/test_alloc.py"),
+        ("tests/approx", *(f"src/penstock/{p}" for p in ("approx", "cost", "engine", "plan", "streamon"))),
+    ),
     "pages in a browser": Part(
         ("tests/server/test_browser.py", "tests/server/test_contrast.py"),
         ("tests/server", "tests/server_backends.py", "src/penstock/server", "src/penstock/measurement.py"),

@@ -40,13 +40,14 @@ def test_changed_files(tmp_path: Path) -> None:
 
 
 def test_parts_are_left_out_whose_packages_have_not_changed() -> None:
-    benches, pages = suite.PARTS
+    benches, budgets, pages = suite.PARTS
     assert suite.left_out(None) == {}
-    assert list(suite.left_out([])) == [benches, pages]
-    assert list(suite.left_out(["docs/cql.md", "src/penstock/serverless.py"])) == [benches, pages]
-    assert list(suite.left_out(["bench/paper/figure.py"])) == [pages]
-    assert list(suite.left_out(["src/penstock/server/model.py"])) == [benches]
-    assert list(suite.left_out(["bench/x.py", "tests/server/test_browser.py"])) == []
+    assert list(suite.left_out([])) == [benches, budgets, pages]
+    assert list(suite.left_out(["docs/cql.md", "src/penstock/serverless.py"])) == [benches, budgets, pages]
+    assert list(suite.left_out(["bench/paper/figure.py"])) == [budgets, pages]
+    assert list(suite.left_out(["src/penstock/server/model.py"])) == [benches, budgets]
+    assert list(suite.left_out(["src/penstock/streamon/k_mon.py"])) == [pages]
+    assert list(suite.left_out(["bench/x.py", "src/penstock/plan/x.py", "tests/server/x.py"])) == []
 
 
 def test_parts_name_what_there_is() -> None:
