@@ -2,7 +2,7 @@
 
 ``@pytest.mark.long`` leaves a test to ``make long``, ``@pytest.mark.share(n)`` all but one in n of its cases;
 ``sized`` chooses between two numbers of runs, rows or seconds, ``longer`` leaves values of a parameter to it.
-``@pytest.mark.some(n)`` leaves all but one in n cases of a test to ``make test`` where ``make test-fast`` runs.
+``@pytest.mark.some(n)`` leaves all but one in n cases of a test out of ``make test-fast``.
 """
 
 from __future__ import annotations

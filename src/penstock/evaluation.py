@@ -131,7 +131,7 @@ def evaluate(
     rows that violate them, and what is rarely meant, are logged as warnings.
 
     >>> evaluate("SELECT * FROM S [ROWS 1]", {"S": [(1, {"a": 1}), (2, {"a": 2})]})
-    [(1, '+', {'a': 1}), (2, '+', {'a': 2}), (2, '-', {'a': 1})]
+    [(1, '+', {'a': 1}), (2, '-', {'a': 1}), (2, '+', {'a': 2})]
     """
     if not isinstance(cql, str):
         raise CatalogError(f"evaluate takes the text of a query, not {cql!r}")
