@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 from penstock.server.app import create_app
 from penstock.server.guard import Access, Guard, Rates, is_loopback
 from penstock.server.model import Model
+from penstock.server.serving import access_of, serve
 from penstock.server.settings import MOST_BODY, MOST_CLIENTS
 
 TOKEN = "a-token-of-16-or-more"
@@ -230,3 +231,17 @@ def test_names_never_become_html(local: TestClient) -> None:
     assert "<img" not in drawn and "onerror=alert" not in drawn.replace("&lt;img src=x onerror=alert", "")
     wrong = local.post("/api/plan", headers=own, json={"text": f"SELECT `{EVIL}x` FROM S [NOW]"})
     assert wrong.status_code == 400 and wrong.headers["content-type"] == "application/json"
+
+
+def test_a_token_is_shown_only_if_it_was_made_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_TOKEN", raising=False)
+    for given, shown in (({"token": TOKEN}, False), ({"without_token": True}, False), ({}, True)):
+        server = serve(InProcess(), port=0, pages=False, **given)  # type: ignore[arg-type]
+        try:
+            assert (f"{server.url}/demo?token=" in server.link("/demo")) == shown
+            assert ("?token=" in server._repr_html_()) == shown
+            assert "token" not in f"{server!r} {server.url}"
+        finally:
+            server.stop()
+    monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
+    assert access_of("127.0.0.1", 0).token == TOKEN and access_of("127.0.0.1", 0, without_token=True).open

@@ -69,7 +69,8 @@ def _failure(call: PythonCall, args: Sequence[pa.Array], error: Exception) -> Ex
     sentence = f"function {call.function} failed{_place(call, error)}: {type(error).__name__}: {said}"
     if _is_for_values(call, args):
         return CatalogError(f"{sentence}; {_FOR_VALUES}")
-    by_arrays = not isinstance(call.implementation, RowByRow) and isinstance(error, _OF_ARRAYS)
+    alone = "." not in call.function  # a part of an aggregate is named after it, and always gets arrays
+    by_arrays = alone and not isinstance(call.implementation, RowByRow) and isinstance(error, _OF_ARRAYS)
     return DataError(f"{sentence}; {_ARRAYS}" if by_arrays else sentence)
 
 
