@@ -118,23 +118,27 @@ class Model(Watching):
         shown = replace(shown, advice=_advice(r))
         if not found:
             return shown
-        silent = list(self._silence.of(r.run, found, r.batch).values())
+        silent = self._silence.of(r.run, found, r.batch)
         measured = _measured(shown, r, found)
         if r.root:
-            measured = self._of_member(measured, r, found)
-        return replace(measured, held_back=silent[0] if silent else "")
+            return self._of_member(measured, r, found, silent)
+        return replace(measured, held_back=next(iter(silent.values()), ""))
 
-    def _of_member(self, shown: QueryView, r: Run, found: Measurements) -> QueryView:
+    def _of_member(
+        self, shown: QueryView, r: Run, found: Measurements, silent: Mapping[str, str]
+    ) -> QueryView:
         """A query of a pipeline: the rows of the streams that it reads, and all state that it uses."""
         whole = self.plan(r.pipeline)
         own = replace(whole, nodes=tuple(n for n in whole.nodes if r.root in n.queries))
+        read = {n.name: n.rate for n in own.nodes if n.kind == "source"}
         kept = [k for k in memory(found, own) if k.node != WAITING]
-        alive = bool(shown.rows_in)
         return replace(
             shown,
-            rows_in=sum(n.rate for n in own.nodes if n.kind == "source") if alive else 0.0,
+            rows_in=sum(read.values()) if shown.rows_in else 0.0,
             state_rows=int(sum(k.rows for k in kept)),
             state_bytes=int(sum(k.bytes for k in kept)),
+            late_rows=sum(late for (_, name), late in late_rows(found).items() if name in read),
+            held_back=next((sentence for name, sentence in silent.items() if name in read), ""),
         )
 
     def plan(self, key: str, partition: int | None = None) -> PlanView:
@@ -183,9 +187,12 @@ class Model(Watching):
         found = self._measured.get(r.run, Measurements())
         if not found:
             return []
-        silent = self._silence.of(r.run, found, r.batch)
+        plan, silent = self.plan(key), self._silence.of(r.run, found, r.batch)
+        if r.root:
+            read = {n.name for n in plan.nodes if n.kind == "source"}
+            silent = {name: sentence for name, sentence in silent.items() if name in read}
         busy, length = self.history.busy(r.run), self.backend.length
-        return findings(found, self.plan(key), busy, r.batch, silent, length)
+        return findings(found, plan, busy, r.batch, silent, length)
 
     def memory(self, key: str) -> list[Kept]:
         """Where the memory of a query is, the largest first."""

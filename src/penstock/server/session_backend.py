@@ -82,14 +82,14 @@ class SessionBackend:
         active = pipeline.isActive
         state = "running" if active else "failed" if failure else "stopped"
         run = str(query.runId) if query is not None else ""
-        own: dict[str, Any] = {"run": run, "settings": settings_of(query)}
+        batch = self._batch(run, query) if query is not None else None
+        own: dict[str, Any] = {"run": run, "settings": settings_of(query), "batch": batch}
         yield Run(
             pipeline.name,
             pipeline.name,
             "pipeline",
             state,
             error=_plain(failure),
-            batch=self._batch(run, query) if query is not None else None,
             can=("stop", "set") if active else ("start",),
             **own,
         )

@@ -11,7 +11,7 @@ class QueryView:
 
     ``key`` names it in the API. ``kind``: "query", "pipeline" or "member". ``state``: "running", "registered"
     (until the first batch), "stopped", "failed", "dropped" or "ended". Rates are in rows per second;
-    ``lateness`` is how many seconds a result comes after its last row (p99). ``error`` says in plain words
+    ``lateness`` is how many seconds after its last row a result is seen (p99). ``error`` says in plain words
     why it failed, ``advice`` what to do. ``can`` are the actions that apply now: start, stop, drop, set.
     """
 
