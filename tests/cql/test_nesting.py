@@ -156,3 +156,30 @@ def test_an_error_in_a_long_chain_is_found() -> None:
     query = " UNION ALL ".join([*["SELECT a FROM S"] * 200, "SELECT s FROM S", "SELECT a, a FROM S"])
     with pytest.raises(CQLError, match="column 'a' of UNION is BIGINT and STRING"):
         rows(query)
+
+
+@pytest.mark.parametrize(
+    "body", ["SELECT a FROM {0} UNION ALL SELECT a FROM {0}", "SELECT x.a FROM {0} x JOIN {0} y USING (a)"]
+)
+@pytest.mark.parametrize("common", [False, True])
+def test_views_that_double_are_refused_at_once(body: str, common: bool) -> None:
+    names = ["S", *(f"v{n}" for n in range(45))]
+    pairs = list(zip(names, names[1:], strict=False))
+    if common:
+        query = f"WITH {', '.join(f'{new} AS ({body.format(old)})' for old, new in pairs)} SELECT a FROM v44"
+    else:
+        query = (
+            "".join(f"CREATE VIEW {new} AS {body.format(old)}; " for old, new in pairs) + "SELECT a FROM v44"
+        )
+    with pytest.raises(CQLError, match="the query reads 512 streams and tables, .* over 400; use views once"):
+        penstock.evaluate(query, {"S": [(1, {"a": 1})]})
+
+
+def test_a_view_that_is_used_twice_is_bound_once() -> None:
+    views = "CREATE VIEW v AS SELECT b.a FROM (SELECT a FROM S [RANGE 2] WHERE a > 0) AS b; "
+    query = (
+        views
+        + "SELECT x.a, y.a AS b FROM v AS x, v AS y, (SELECT a FROM v) AS z WHERE x.a = y.a AND y.a = z.a"
+    )
+    found = penstock.evaluate(query, {"S": [(1, {"a": 1}), (2, {"a": 2}), (2, {"a": 0})]}, until=2)
+    assert found == [(1, "+", {"a": 1, "b": 1}), (2, "+", {"a": 2, "b": 2})]

@@ -12,7 +12,7 @@ from penstock.catalog import Definition, Input, SinkDef, TableDef, ViewDef, desc
 from penstock.cql.clauses.queries import RELATIONS, bind_query
 from penstock.cql.clauses.select import bind_select
 from penstock.cql.clauses.within import check_sampled
-from penstock.cql.names.context import Catalog, Context
+from penstock.cql.names.context import Catalog, Context, check_sources
 from penstock.cql.pipelines import RegisterQuery
 from penstock.cql.settings import MAX_OPERATORS_DEEP
 from penstock.cql.statements import CreateView, Insert, SelectStatement, parse
@@ -41,6 +41,7 @@ def bind(query: str | exp.Expr | SelectStatement, catalog: Catalog) -> Query:
         )
     _warn_of_references(context)
     _check_depth(root, node)
+    check_sources(root, node)
     root = _filled_in(root, context)
     notes = (*context.notes, *check_sampled(root, node))
     return Query(root, context.time, notes, tuple(context.warnings))

@@ -5,6 +5,9 @@ MAX_NESTING = 100
 Evaluating and pickling take up to seven frames of the interpreter's usual 1,000 for each."""
 MAX_VIEWS = 50
 """Views over views: their plans are one below the other."""
+MAX_SOURCES = 400
+"""Streams, relations and tables that a query may read, each as often as it stands there: views over views
+that use one twice double them. Planning goes through all of them, and takes seconds for so many."""
 MAX_OPERATORS_DEEP = 200
 """Operators below each other, as of a chain of WITH: planning takes four of 1,000 frames for each."""
 PARSER_RECURSION_LIMIT = 50_000

@@ -182,8 +182,8 @@ def derived_table(node: exp.Subquery, query: exp.Expr, context: Context) -> Item
 def common_table(node: exp.Table, table: CommonTable, context: Context) -> Item:
     """A query that WITH named, where its name stands."""
     names = columns_of(node) or columns_of(table.node)
-    inside = replace(table.context, outer=context.outer)
-    root = bind_query(table.node.this, inside.apart("a query of WITH"))
+    inside = replace(table.context, outer=context.outer).apart("a query of WITH")
+    root = context.once(table, node, lambda: bind_query(table.node.this, inside))
     return _item(root, node.alias or table.node.alias, names, node, context)
 
 
@@ -191,9 +191,13 @@ def view(node: exp.Table, view: ViewDef, context: Context) -> Item:
     """A view, where its name stands; an error in it names the view, at the place of its use."""
     if context.views >= MAX_VIEWS:
         raise error(f"views are nested more than {MAX_VIEWS} deep", node, "write some of them as one query")
-    try:
+
+    def bind() -> Logical:
         (query,) = parse_expressions(view.text)
-        root = bind_query(query, context.of_view())
+        return bind_query(query, context.of_view())
+
+    try:
+        root = context.once(view.name, node, bind)
     except CQLError as failure:
         line, column = place(node)
         message = f"in view '{view.name}': {failure.message}"

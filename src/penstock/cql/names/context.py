@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -10,13 +10,15 @@ from sqlglot import exp
 
 from penstock.catalog import Definition, FunctionDef, Input
 from penstock.cql.names.scope import Outer
+from penstock.cql.settings import MAX_SOURCES
 from penstock.cql.syntax.errors import error, unsupported
+from penstock.plan.logical import Logical, leaves
 from penstock.schema import TimeDomain
 
 Catalog = Mapping[str, Definition]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CommonTable:
     """A query named by WITH, and the context it is bound in."""
 
@@ -28,9 +30,9 @@ class CommonTable:
 class Context:
     """The catalog, the notes so far, and the current position in the query.
 
-    ``streams``, ``notes`` and ``warnings`` are shared by all parts of a query; ``common_tables``, ``outer``,
-    the query around a subquery, ``views``, the number of views around it, and ``between``, whether a WINDOW
-    clause gives the streams of FROM their windows, differ from part to part.
+    ``streams``, ``notes``, ``warnings`` and ``bound`` are shared by all parts of a query; ``common_tables``,
+    ``outer``, the query around a subquery, ``views``, the number of views around it, and ``between``, whether
+    a WINDOW clause gives the streams of FROM their windows, differ from part to part.
     """
 
     catalog: Catalog
@@ -42,6 +44,8 @@ class Context:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     views: int = 0
     between: bool = False
+    bound: dict[Hashable, Logical] = field(default_factory=dict)
+    """The plans of views and of queries of WITH that are bound, for those who use them again."""
 
     @property
     def time(self) -> TimeDomain:
@@ -89,6 +93,15 @@ class Context:
         """The context of a view, which sees nothing of the query that uses it."""
         return replace(self, outer=None, common_tables={}, views=self.views + 1)
 
+    def once(self, what: Hashable, at: exp.Expr, bind: Callable[[], Logical]) -> Logical:
+        """The plan of a view or a query of WITH, bound at its first use; it sees nothing of who uses it."""
+        root = self.bound.get(what)
+        if root is None:
+            root = bind()
+            check_sources(root, at)
+            self.bound[what] = root
+        return root
+
     def with_common_tables(self, with_: exp.With | None) -> Context:
         if with_ is None:
             return self
@@ -101,6 +114,14 @@ class Context:
             known = {**context.common_tables, table.alias: CommonTable(table, context)}
             context = replace(context, common_tables=known)
         return context
+
+
+def check_sources(root: Logical, at: exp.Expr) -> None:
+    """Reject a plan that reads more than those who go through it can."""
+    read = len(leaves(root))
+    if read > MAX_SOURCES:
+        what = f"the query reads {read} streams and tables, each as often as it is used, over {MAX_SOURCES}"
+        raise error(what, at, "use views once, or write what one returns to a sink and read that")
 
 
 def _words(stream: Input) -> str:

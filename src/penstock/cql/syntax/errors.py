@@ -81,8 +81,8 @@ INSTEAD = {
     "an element of an array or map": "select it as a column of its own before the stream is registered",
     "MATCH_RECOGNIZE": "a pattern of two or three rows can be a join of the stream with itself, as in "
     "FROM S AS a, S AS b WINDOW 10 SECONDS",
-    "CUMULATE": "its windows grow by steps; [TUMBLE 10 SECONDS] is the last of each series",
-    "a path into a column": "select its parts as columns of their own before the stream or table is registered",
+    "CUMULATE": "its windows grow by steps; [TUMBLE 10 SECONDS] is the last of a series",
+    "a path into a column": "select its parts as columns before the stream or table is registered",
 }
 """What to write instead of a construct that has no better hint of its own."""
 

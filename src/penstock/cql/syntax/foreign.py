@@ -123,11 +123,8 @@ def suggestion(text: str) -> CQLError | None:
 
 def _arguments(tokens: list[Token], at: int) -> int:
     """How many arguments stand in the parentheses that open at a place, without a table."""
-    depth, commas, table = (
-        0,
-        0,
-        tokens[at + 1].token_type == TokenType.TABLE if at + 1 < len(tokens) else False,
-    )
+    depth, commas = 0, 0
+    table = [t.token_type for t in tokens[at + 1 : at + 2]] == [TokenType.TABLE]
     for token in tokens[at:]:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         commas += depth == 1 and token.token_type == TokenType.COMMA
