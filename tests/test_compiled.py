@@ -71,6 +71,17 @@ def test_a_kernel_is_compiled_once_for_each_content(run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_a_source_that_changes_after_it_was_imported(run: Run, tmp_path: Path) -> None:
+    """What was imported is compiled, and is not kept as what the file has now."""
+    write(tmp_path / "own", BASE)
+    changed = BASE.replace("+", "-")
+    edit = f"path = own.base.__file__; text = open(path).read().replace({BASE!r}, {changed!r})"
+    program = f"import own.base\nfrom own.top import g\n{edit}\nopen(path, 'w').write(text)\nprint(g(4))"
+    assert run(program) == "50"
+    assert run(CALL) == "30 1"
+
+
+@pytest.mark.slow
 def test_a_damaged_file_is_compiled_anew(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "own", BASE)
     assert run(CALL) == "50 1"

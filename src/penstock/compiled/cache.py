@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import os
 import pickle
+import secrets
 import sys
 import zlib
 from collections.abc import Callable
@@ -47,6 +48,8 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         dispatcher = numba.njit(**options)(function)
         if dispatcher is not function:  # as it is with NUMBA_DISABLE_JIT
             dispatcher._cache = KernelCache(function)
+            if function.__module__ not in _imported:
+                _imported[function.__module__] = _source(function.__module__)
         return dispatcher
 
     return compiled if function is None else compiled(function)
@@ -103,7 +106,7 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file that other processes see whole or not at all."""
-    part = path.with_suffix(f".{os.getpid()}")
+    part = path.with_suffix(f".{secrets.token_hex(8)}")  # machines may share a home
     try:
         part.write_bytes(hashlib.sha256(data).digest() + data)
         part.replace(path)
@@ -121,13 +124,15 @@ def fingerprint(module: str) -> str | None:
     """
     digest = hashlib.sha256(repr(_VERSIONS).encode())
     for name in sorted(_used(module, set())):
-        source = _source(name)
+        source = _imported[name] if name in _imported else _source(name)
         if source is None:
             return None
         digest.update(f"{name}\n{source}\n".encode() + _constants(vars(sys.modules[name])))
     return digest.hexdigest()
 
 
+_imported: dict[str, str | None] = {}
+"""The source of each module of kernels when it was imported: files may change while a program runs."""
 _VERSIONS = sys.version, numba.__version__, llvmlite.__version__, np.__version__
 
 
