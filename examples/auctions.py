@@ -11,7 +11,7 @@ workload = AuctionWorkload(rate=50, slice_seconds=60)  # open for a minute each;
 streams = tempfile.mkdtemp()
 write_slices(streams, workload.slices(MINUTES))
 
-ps = penstock.connect()
+ps = penstock.connect(partitions=2)  # a budget is divided by partitions
 for name, columns in DDL.items():
     ps.sql(f"CREATE STREAM {name} ({columns}) TIMESTAMP BY ts FROM PARQUET '{streams}/{name}'")
 

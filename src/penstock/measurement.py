@@ -23,7 +23,7 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 
 class Kind(StrEnum):
@@ -263,6 +263,12 @@ def given(prop: Property, value: float | None) -> Iterator[Reading]:
 class Measurements(Sequence[Measurement]):
     """A list of measurements with methods to select and to sum them."""
 
+    SCHEMA: ClassVar[str] = (
+        "time BIGINT, query STRING, stage INT, partition INT, entity STRING, kind STRING, property STRING, "
+        "value DOUBLE, text STRING"
+    )
+    """The columns of ``rows`` for Spark, which cannot find them out where nothing is measured yet."""
+
     def __init__(self, records: Iterable[Measurement] = ()) -> None:
         self._records = tuple(records)
 
@@ -352,7 +358,7 @@ class Measurements(Sequence[Measurement]):
         return {k: Measurements(of_it) for k, of_it in found.items()}
 
     def rows(self) -> list[tuple[int, str, int, int, str, str, str, float, str]]:
-        """Plain values, as for ``spark.createDataFrame(rows, list(Measurement._fields))``."""
+        """Plain values, for ``spark.createDataFrame(found.rows(), Measurements.SCHEMA)``."""
         return [(*m[:5], str(m.kind), str(m.property), float(m.value), m.text) for m in self]
 
 

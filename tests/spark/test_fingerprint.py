@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from penstock import cql
-from penstock.catalog import Input, InputOptions
+from penstock.catalog import Input, InputOptions, TableDef
 from penstock.errors import CatalogError
 from penstock.plan import compile
 from penstock.settings import Settings
@@ -78,6 +80,61 @@ def test_a_refusal_tells_declarations_and_partitions() -> None:
         check_all(of(grouped), of(grouped, partitions=3))
     with pytest.raises(CatalogError, match="it has 2 stages, and this one 1"):
         check_all(of(JOIN)[:1], of(JOIN) * 2)
+
+
+WIDE = ROW.set(1, pa.field("v", pa.int32()))
+TABLE = pa.schema([("k", pa.int64()), ("w", pa.int64())])
+
+
+def changed(query: str, row: pa.Schema = ROW, table: pa.Schema = TABLE, **settings: Any) -> list[Fingerprint]:
+    """With other columns of streams and tables, and other settings."""
+    catalog: dict[str, Any] = {name: Input(name, row, InputOptions(timestamp="t")) for name in "LR"}
+    catalog |= {"U": TableDef("U", table), "F": cql.define_function("F", lambda v: v, "BIGINT")}
+    catalog |= {"G": cql.define_function("G", lambda v: v, "BIGINT")}
+    plan = compile(cql.bind(query, catalog), 2, Settings(**settings))
+    return [fingerprint(stage, number) for number, stage in enumerate(plan.stages)]
+
+
+GROUPED = "SELECT k, SUM(v) AS s FROM L [RANGE 9] GROUP BY k"
+CHANGES = [
+    (GROUPED, GROUPED, {"row": WIDE}, "column L.v was INT, and now is BIGINT"),
+    (
+        GROUPED,
+        GROUPED.replace("[RANGE 9]", "[RANGE 8]"),
+        {},
+        "it has 'seq-window [RANGE 8] of L', and this one",
+    ),
+    (GROUPED, GROUPED.replace("SUM(v)", "MAX(v)"), {}, "it has 'project L.k AS k, MAX(L.v) AS s of L'"),
+    (GROUPED, GROUPED.replace("k", "v"), {}, "columns v; to 2 partitions by hash of L.v'"),
+    (GROUPED, f"{GROUPED} HAVING COUNT(*) > 1", {}, "it has 'select COUNT(*) > 1 of L'"),
+    (
+        "SELECT F(v) AS f FROM L [ROWS 2]",
+        "SELECT G(v) AS f FROM L [ROWS 2]",
+        {},
+        "it has 'project G(L.v) AS f",
+    ),
+    (
+        "SELECT L.v, U.w FROM L [RANGE 9], U WHERE L.k = U.k",
+        "SELECT L.v, U.w FROM L [RANGE 9], U WHERE L.k = U.k",
+        {"table": TABLE.set(1, pa.field("w", pa.string()))},
+        "column U.w was STRING, and now is BIGINT",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "before", "how", "said"), CHANGES)
+def test_a_refusal_says_what_differs(query: str, before: str, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(CatalogError, match=re.escape(said)):
+        check_all(changed(query), changed(before, **how))
+
+
+def test_a_refusal_tells_what_explain_does_not_show() -> None:
+    one, other = changed(GROUPED), changed(GROUPED)
+    details = tuple((n, "other" if n.startswith("size") else v) for n, v in one[0].details)
+    other[0] = replace(other[0], plan="another", details=(("size of seq-window 0", "1"), *details))
+    own = replace(one[0], details=(("size of seq-window 0", "2"), *one[0].details))
+    with pytest.raises(CatalogError, match="another query: size of seq-window 0 was 1, and now is 2; start"):
+        check_all([own, *one[1:]], other)
 
 
 def test_declarations_and_partitions_matter() -> None:

@@ -322,6 +322,9 @@ def _sink(node: SinkDefinition) -> SinkDef:
     name = format_.name if isinstance(format_, exp.Literal) else format_.name.lower()
     if name == "kafka" and path is None:
         raise error("TO KAFKA takes a topic in quotes", format_)
+    if name.lower() in _NO_STREAMS:
+        hint = "write with a function of each batch, ps.create_sink(name, function), and in it df.write"
+        raise error(f"Spark does not write streams to {name.upper()}", format_, hint)
     checkpoint = node.args.get("checkpoint")
     return SinkDef(
         node.name,
@@ -332,6 +335,10 @@ def _sink(node: SinkDefinition) -> SinkDef:
         _trigger(node.args.get("trigger")),
         checkpoint.name if checkpoint else None,
     )
+
+
+_NO_STREAMS = frozenset({"jdbc", "binaryfile", "libsvm", "image", "rate", "rate-micro-batch", "socket"})
+"""The formats of Spark that take batches only, or are sources only, in lower case."""
 
 
 def _trigger(given: exp.Expr | None) -> str | None:

@@ -14,6 +14,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from penstock.spark.driver.private_fields import read_field
+
 
 def calling_port() -> int | None:
     """The port of the JVM's thread that is calling this one; None if none is, or py4j does not tell."""
@@ -29,7 +31,7 @@ def close_connection(port: int) -> None:
     gateway: Any = SparkContext._gateway
     with suppress(AttributeError, Py4JError):
         client = gateway.java_gateway_server.getCallbackClient()
-        lock, connections = _field(client, "lock"), _field(client, "connections")
+        lock, connections = read_field(client, "lock"), read_field(client, "connections")
         lock.lock()
         try:
             for connection in list(connections.toArray()):
@@ -39,10 +41,3 @@ def close_connection(port: int) -> None:
                     connection.shutdown()
         finally:
             lock.unlock()
-
-
-def _field(client: Any, name: str) -> Any:
-    """A field that the base class of the client has."""
-    field = client.getClass().getSuperclass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(client)

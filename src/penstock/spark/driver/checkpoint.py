@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -19,9 +19,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import __version__
 from penstock.catalog import Input
+from penstock.engine.operator import Node, nodes
 from penstock.errors import CatalogError, PenstockError
 from penstock.plan.explain import explain_stage
 from penstock.plan.physical import PlannedStage, SourceInput, TableInput
+from penstock.schema import sql_name
 from penstock.spark.driver.jvm import Refused, told
 from penstock.spark.relay.fingerprint import Fingerprint, check_all
 from penstock.spark.relay.state_log import FORMAT, Damaged, check_format
@@ -35,24 +37,43 @@ _FREE = frozenset({"filters"})
 """Fields of operators that may differ after a restart."""
 
 
-def check_or_create(place: Directory, query: Sequence[Fingerprint]) -> bool:
+@dataclass(frozen=True)
+class Written:
+    """The query that a checkpoint belongs to; ``text`` is empty if an earlier version wrote it."""
+
+    stages: tuple[Fingerprint, ...]
+    text: str = ""
+
+
+def written(place: Directory) -> Written | None:
+    """The query that wrote a checkpoint; None before the first batch, or if that is not known."""
+    committed = _committed(place)
+    return None if committed is None else _written(place, committed)
+
+
+def _committed(place: Directory) -> int | None:
+    """The number of the last batch that was committed."""
+    return max((int(name) for name in place.names("commits") if name.isdigit()), default=None)
+
+
+def check_or_create(place: Directory, query: Sequence[Fingerprint], text: str = "") -> bool:
     """Reject a checkpoint that another query has written; write the fingerprints into a new one.
 
     As long as no batch has been committed there is no state, and any query may start: then it returns True.
     """
-    committed = max((int(name) for name in place.names("commits") if name.isdigit()), default=None)
+    committed = _committed(place)
     if committed is None:
-        place.write(FILE, _encode(query))
+        place.write(FILE, _encode(Written(tuple(query), text)))
         return True
-    written = _written(place, committed)
-    if written is not None:
-        check_all(query, written)
+    before = _written(place, committed)
+    if before is not None:
+        check_all(query, before.stages)
     else:
-        place.write(_UNCHECKED, _encode(query, after=committed))
+        place.write(_UNCHECKED, _encode(Written(tuple(query), text), after=committed))
     return False
 
 
-def _written(place: Directory, committed: int) -> list[Fingerprint] | None:
+def _written(place: Directory, committed: int) -> Written | None:
     """The query that has written a checkpoint; None if that is not known.
 
     If the file was lost, the tasks of the next start compare the query with their state. Once a batch of it
@@ -94,18 +115,18 @@ def query_id(place: Directory) -> str | None:
     return found.get("id")
 
 
-def _encode(query: Sequence[Fingerprint], **more: int) -> str:
-    header = {"format": FORMAT, "penstock": __version__, **more}
-    return json.dumps({**header, "stages": [asdict(f) for f in query]}, indent=1)
+def _encode(query: Written, **more: int) -> str:
+    header = {"format": FORMAT, "penstock": __version__, "query": query.text, **more}
+    return json.dumps({**header, "stages": [asdict(f) for f in query.stages]}, indent=1)
 
 
-def _decode(text: str | None) -> list[Fingerprint] | None:
-    """The fingerprints in a file; None if they cannot be read."""
+def _decode(text: str | None) -> Written | None:
+    """The query in a file; None if it cannot be read."""
     try:
         found = json.loads(text or "")
         stages = found["stages"]
         check_format(found)
-        return [Fingerprint.from_json(stage) for stage in stages]
+        return Written(tuple(map(Fingerprint.from_json, stages)), str(found.get("query", "")))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -200,7 +221,20 @@ def fingerprint(planned: PlannedStage, number: int) -> Fingerprint:
     digest = hashlib.sha256("\n".join(map(_text, parts)).encode()).hexdigest()[:16]
     read = [i for i in planned.inputs if isinstance(i, SourceInput)]
     streams = tuple((i.alias, i.stream.name, _declared(i.stream)) for i in read)
-    return Fingerprint(number, planned.partitions, digest, streams, tuple(explain_stage(planned)))
+    types = tuple((f.name, sql_name(f.type)) for i in stage.inputs for f in i.schema)
+    shown = tuple(explain_stage(planned))
+    return Fingerprint(number, planned.partitions, digest, streams, shown, types, tuple(_details(planned)))
+
+
+def _details(planned: PlannedStage) -> Iterator[tuple[str, str]]:
+    """What may differ where ``explain`` shows nothing: the fields of each operator and input by name."""
+    for number, node in enumerate(n for root in planned.stage.roots.values() for n in nodes(root)):
+        for f in fields(node):
+            if f.compare and f.name not in _FREE and not isinstance(getattr(node, f.name), Node | tuple):
+                yield f"{f.name} of {node.name} {number}", _text(getattr(node, f.name))
+    for i in planned.stage.inputs:
+        own = ((f.name, getattr(i, f.name)) for f in fields(i) if f.compare and f.name != "schema")
+        yield from ((f"{name} of input {i.name}", _text(value)) for name, value in own)
 
 
 def _declared(stream: Input) -> str:

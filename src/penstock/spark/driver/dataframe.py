@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import Accumulator, cloudpickle
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -35,13 +36,22 @@ from penstock.spark.resident.late_rows import Declared, LateRows
 from penstock.spark.resident.program import Downstream, Program
 from penstock.spark.wire.record import PRODUCER, PROGRESS
 
+Spelled = Callable[[str], QueryFrame | None]
+"""The frame of another text with the same columns, if the text means the same."""
+
 
 def dataframe(
-    plan: PhysicalPlan, settings: Settings | None = None, text: str = "", **engine: Any
-) -> DataFrame:
+    plan: PhysicalPlan,
+    settings: Settings | None = None,
+    text: str = "",
+    spelled: Spelled | None = None,
+    columns: Sequence[tuple[int, str]] = (),
+    **engine: Any,
+) -> QueryFrame:
     """The streaming DataFrame that runs a plan; ``text`` is that of its query, to be shown.
 
-    ``engine`` replaces parts of the programs, for tests.
+    ``spelled`` is for queries of the same meaning. ``columns``: the places and names of those that are shown
+    if they are not the plan's own. ``engine`` replaces parts of the programs, for tests.
     """
     if not plan.stages:
         raise EngineError("a plan without stages")
@@ -62,14 +72,21 @@ def dataframe(
                 own, shown = own.returning(replace(result, reports=True)), with_reports(result.schema)
             blobs = exchange.pack(sources, relay.keys, parts.read).unionAll(df) if sources else df
             df = blobs.groupBy("partition").transformWithStateInPandas(own, shown, "Append", "None")
-        return df
+        return _under_names(df, columns) if columns else df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)
     ended = ticks_at_end(settings or Settings(), plan.time)
     held = QueryTables(first.inputs, first.stage.inputs, tables)
     described = Described(text, plan.stages, plan.notes, settings or Settings())
-    starts = Starts(tuple(fingerprints), held, plan.shared_memory, grows, ended, described, plan.time)
+    own = (plan.shared_memory, grows, ended, described, plan.time, spelled)
+    starts = Starts(tuple(fingerprints), held, *own)
     return QueryFrame(spark, build, starts)
+
+
+def _under_names(df: DataFrame, columns: Sequence[tuple[int, str]]) -> DataFrame:
+    """Columns by their places, under other names."""
+    numbered = df.toDF(*(f"c{number}" for number in range(len(df.columns))))
+    return numbered.select(*(F.col(f"c{place}").alias(name) for place, name in columns))
 
 
 def ticks_at_end(settings: Settings, time: TimeDomain) -> int | None:
@@ -96,7 +113,8 @@ def _relays(
         relayed = cloudpickle.dumps(replace(program(plan, number, tables), **own))
         finish: Finish = Rows(result_schema(plan), plan.kind) if last else Forward(keys[number + 1])
         to_driver, limit = measurements, settings.engine_memory
-        relays.append(Relay(relayed, number, keys[number], fingerprints[number], finish, to_driver, limit))
+        own_print = fingerprints[number].brief()
+        relays.append(Relay(relayed, number, keys[number], own_print, finish, to_driver, limit))
     return relays
 
 

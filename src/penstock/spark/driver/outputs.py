@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import CatalogError
 from penstock.spark.driver.checkpoint import Directory, query_id
 from penstock.spark.driver.jvm import Refused
+from penstock.spark.driver.private_fields import read_field
 from penstock.spark.map_side import results
 
 _LOG = "_spark_metadata"
@@ -55,8 +56,8 @@ def check_output(spark: SparkSession, path: str, checkpoint: Directory | None) -
 
 def file_output(writer: Any) -> str | None:
     """The directory to which a writer (of the JVM) writes files, if it has one."""
-    source = str(_field(writer, "source"))
-    path = _field(writer, "extraOptions").get("path")
+    source = str(read_field(writer, "source"))
+    path = read_field(writer, "extraOptions").get("path")
     return None if source in ("foreach", "foreachBatch") or path.isEmpty() else str(path.get())
 
 
@@ -124,10 +125,3 @@ def _last(names: list[str]) -> int | None:
 
 def _number(planned: int | None) -> str:
     return "none" if planned is None else str(planned)
-
-
-def _field(owner: Any, name: str) -> Any:
-    """A private field of an object of the JVM."""
-    field = owner.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(owner)

@@ -21,13 +21,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.schema import TimeDomain
-from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused
+from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused, written
 from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.inner import Followed, under_attributes
 from penstock.spark.driver.jvm import told
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import check_output, file_output, table_output
 from penstock.spark.driver.parts import Parts
+from penstock.spark.driver.private_fields import set_field
 from penstock.spark.driver.query import Query
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.started import Described, StartedQueries
@@ -61,6 +62,8 @@ class Starts:
     ended: int | None = None
     described: Described | None = None
     time: TimeDomain | None = None
+    spelled: Callable[[str], QueryFrame | None] | None = None
+    """The frame of another text with this one's columns, if that text means the same."""
 
 
 class QueryFrame(Followed):
@@ -77,6 +80,11 @@ class QueryFrame(Followed):
             df = build(parts, False)
         super().__init__(df._jdf, spark)
         self.origin = _Origin(self, build, starts)
+
+    @property
+    def starts(self) -> Starts:
+        """What its starts need."""
+        return self._starts
 
     @property
     def writeStream(self) -> DataStreamWriter:
@@ -212,10 +220,27 @@ class _Writer(DataStreamWriter):
         if output is not None:
             check_output(self._spark, output, directory)
         if directory is not None:
-            new = check_or_create(directory, self._starts.fingerprints)
+            self._go_on_as_written(directory)
+            text = self._starts.described.text if self._starts.described is not None else ""
+            new = check_or_create(directory, self._starts.fingerprints, text)
         self._parts.open(directory, new)
         if self._starts.memory is not None:
             self._shared.open(self._commands, self._starts.memory)
+
+    def _go_on_as_written(self, directory: Directory) -> None:
+        """Run the plan that wrote the checkpoint, if it is of an equal query that was written otherwise.
+
+        State fits the plan that made it: the order of its columns, and the partitions of its rows.
+        """
+        before = written(directory)
+        if before is None or not before.text or before.stages == self._starts.fingerprints:
+            return
+        frame = self._starts.spelled and self._starts.spelled(before.text)
+        if frame and frame.starts.fingerprints == before.stages:
+            other = frame.writeStream
+            assert isinstance(other, _Writer)
+            self._parts, self._commands, self._starts = other._parts, other._commands, other._starts
+            set_field(self._jwrite, "ds", frame._jdf)
 
 
 def _named(args: tuple[Any, ...], given: dict[str, Any]) -> str | None:

@@ -24,8 +24,9 @@ from penstock.measurement import Measurements
 from penstock.plan.compile import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import explain_running
+from penstock.plan.logical import Query
 from penstock.plan.physical import PhysicalPlan
-from penstock.spark.driver import dataframe, insert, knobs
+from penstock.spark.driver import insert, knobs, spelling
 from penstock.spark.driver.dataframe import late_schema
 from penstock.spark.driver.definitions import Definitions
 from penstock.spark.driver.failures import why
@@ -304,17 +305,15 @@ class Session(Definitions):
             case cql.Drop():
                 self._catalog.drop(statement.name, statement.kind, statement.if_exists)
             case cql.SelectStatement():
-                return self._frame(self._compile(statement), statement.text)
+                return self._frame(cql.bind(statement, self._catalog), statement.text)
             case cql.Insert():
                 bound, sink = cql.bind_insert(statement, self._catalog)
-                plan = partial(compile, bound, self.partitions, self.settings)
-                self._inserts.start(sink, lambda: self._frame(plan(), statement.query.text), self.settings)
+                own = partial(self._frame, bound, statement.query.text)
+                self._inserts.start(sink, own, self.settings)
         return None
 
-    def _frame(self, plan: PhysicalPlan, text: str) -> DataFrame:
-        for warning in plan.warnings:
-            _log.warning("%s", warning)
-        return dataframe.dataframe(plan, self.settings, text)
+    def _frame(self, query: Query, text: str) -> DataFrame:
+        return spelling.frame(query, text, self._catalog, self.partitions, self.settings)
 
     def _listing(self, rows: Sequence[tuple[str, ...]], *columns: str) -> DataFrame:
         return self.spark.createDataFrame(rows, ", ".join(f"{name} STRING" for name in columns))

@@ -8,8 +8,9 @@ it (:mod:`penstock.spark.driver.checkpoint`); tasks only compare.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import CatalogError
@@ -20,7 +21,8 @@ from penstock.spark.settings import SHOWN_PLAN_LINES
 class Fingerprint:
     """The fingerprint of a stage. ``plan`` is a digest; the rest is for error messages.
 
-    ``streams``: each stream that is read, with its name in the query and its declaration.
+    ``streams``: each stream that is read, with its name in the query and its declaration. ``types``: the
+    columns that the stage reads. ``details``: other properties of operators and inputs.
     """
 
     stage: int
@@ -28,12 +30,19 @@ class Fingerprint:
     plan: str
     streams: tuple[tuple[str, str, str], ...] = field(default=(), compare=False)
     lines: tuple[str, ...] = field(default=(), compare=False)
+    types: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    details: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Fingerprint:
         """The inverse of ``asdict`` and JSON, which turns tuples into lists."""
         streams = tuple((alias, name, clauses) for alias, name, clauses in found.get("streams", ()))
-        return Fingerprint(**{**found, "streams": streams, "lines": tuple(found.get("lines", ()))})
+        pairs = {name: tuple(map(tuple, found.get(name, ()))) for name in ("types", "details")}
+        return Fingerprint(**{**found, **pairs, "streams": streams, "lines": tuple(found.get("lines", ()))})
+
+    def brief(self) -> Fingerprint:
+        """Without the details, for the state of every partition."""
+        return replace(self, details=())
 
     def check(self, written: Fingerprint) -> None:
         if written.partitions != self.partitions:
@@ -50,19 +59,45 @@ class Fingerprint:
 
     def _change(self, written: Fingerprint) -> str:
         """What differs, as far as it is known."""
-        then, now = written.streams, self.streams
-        if [s[1:] for s in then] == [s[1:] for s in now] and then != now:
-            old, new = next((t, n) for t, n in zip(then, now, strict=True) if t != n)
-            return f": it calls stream {old[1]} {old[0]!r} where this one calls it {new[0]!r}"
-        declared = {name: clauses for _, name, clauses in then}
-        for _, name, clauses in now:
+        declared = {name: clauses for _, name, clauses in written.streams}
+        for _, name, clauses in self.streams:
             if declared.get(name, clauses) != clauses:
                 return f" or over other streams: stream {name} had {declared[name]}, and now has {clauses}"
-        only_then, only_now = _without(written.lines, self.lines), _without(self.lines, written.lines)
-        if not only_then and not only_now:
-            own = f"this is stage {self.stage + 1}, plan {self.plan}"
-            return f" (stage {written.stage + 1}, plan {written.plan}; {own})"
-        return f": it has {_quoted(only_then)}, and this one {_quoted(only_now)}"
+        now = self._called_as(written)
+        if other := _changed(written.types, now.types):
+            return f": column {other}"
+        only_then, only_now = _without(written.lines, now.lines), _without(now.lines, written.lines)
+        if only_then or only_now:
+            return f": it has {_quoted(only_then)}, and this one {_quoted(only_now)}"
+        for (old, name, _), (new, _, _) in zip(written.streams, self.streams, strict=False):
+            if old != new:
+                return f": it calls stream {name} {old!r} where this one calls it {new!r}"
+        if other := _changed(written.details, now.details):
+            return f": {other}"
+        own = f"this is stage {self.stage + 1}, plan {self.plan}"
+        return f" (stage {written.stage + 1}, plan {written.plan}; {own})"
+
+    def _called_as(self, written: Fingerprint) -> Fingerprint:
+        """With the other's names of streams, so that what differs beside them is seen."""
+        if [s[1:] for s in written.streams] != [s[1:] for s in self.streams]:
+            return self
+        names = {new: old for (old, *_), (new, *_) in zip(written.streams, self.streams, strict=True)}
+        called = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+
+        def rename(text: str) -> str:
+            return called.sub(lambda found: names[found[1]], text)
+
+        if not names:
+            return self
+        types, details = (tuple((rename(n), v) for n, v in own) for own in (self.types, self.details))
+        return replace(self, lines=tuple(map(rename, self.lines)), types=types, details=details)
+
+
+def _changed(then: tuple[tuple[str, str], ...], now: tuple[tuple[str, str], ...]) -> str:
+    """The first property that has another value."""
+    before = dict(then)
+    names = (f"{n} was {before[n]}, and now is {v}" for n, v in now if before.get(n, v) != v)
+    return next(names, "")
 
 
 def check_all(query: Sequence[Fingerprint], written: Sequence[Fingerprint]) -> None:
