@@ -82,11 +82,6 @@ class QueryFrame(Followed):
         self.origin = _Origin(self, build, starts)
 
     @property
-    def starts(self) -> Starts:
-        """What its starts need."""
-        return self._starts
-
-    @property
     def writeStream(self) -> DataStreamWriter:
         """As any DataFrame's, but ``start`` rejects a checkpoint of another query."""
         if self._parts is None:
@@ -236,7 +231,7 @@ class _Writer(DataStreamWriter):
         if before is None or not before.text or before.stages == self._starts.fingerprints:
             return
         frame = self._starts.spelled and self._starts.spelled(before.text)
-        if frame and frame.starts.fingerprints == before.stages:
+        if frame and frame._starts.fingerprints == before.stages:
             other = frame.writeStream
             assert isinstance(other, _Writer)
             self._parts, self._commands, self._starts = other._parts, other._commands, other._starts
