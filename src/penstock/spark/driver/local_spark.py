@@ -93,7 +93,22 @@ _NO_JAVA = re.compile("JAVA_HOME is not set|java: (command )?not found|/java: No
 
 _CONNECT = "a Spark Connect session cannot run Penstock's engines"
 
-LOCAL = {**NEEDED, **TOLD_APART, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC"}
+ANSI = "spark.sql.ansi.enabled"
+LOCAL = {**NEEDED, **TOLD_APART, **QUIET, **FAST, "spark.sql.session.timeZone": "UTC", ANSI: "true"}
+
+
+def check_ansi(spark: SparkSession) -> None:
+    """Reject a session whose expressions mean something else than the engine's.
+
+    Spark takes the meaning of an expression from the setting at the time when the expression is made, and
+    that of others from the one that a query had at its start, so both are checked.
+    """
+    if str(spark.conf.get(ANSI, "true")).lower() != "true":
+        raise CatalogError(
+            f"{ANSI} is false in this session, and expressions of CQL are ANSI wherever they are computed; "
+            f"write spark.conf.set('{ANSI}', 'true'), and keep what needs it false in another session, such "
+            "as spark.newSession()"
+        )
 
 
 def local_spark() -> SparkSession:

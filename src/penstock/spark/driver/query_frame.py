@@ -25,6 +25,7 @@ from penstock.spark.driver.checkpoint import Directory, check_or_create, check_u
 from penstock.spark.driver.finite_run import end
 from penstock.spark.driver.inner import Followed, under_attributes
 from penstock.spark.driver.jvm import told
+from penstock.spark.driver.local_spark import check_ansi
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import check_output, file_output, table_output
 from penstock.spark.driver.parts import Parts
@@ -73,6 +74,7 @@ class QueryFrame(Followed):
     """
 
     def __init__(self, spark: SparkSession, build: Build, starts: Starts) -> None:
+        check_ansi(spark)
         parts = Parts(spark, starts.tables)
         self._parts: Parts | None = parts
         self._build, self._starts = build, starts
@@ -202,6 +204,7 @@ class _Writer(DataStreamWriter):
 
         ``output``: the directory of files that is written, if it is one.
         """
+        check_ansi(self._spark)
         given_locations = [str(v) for k, v in given.items() if k.lower() == _LOCATION and v is not None]
         location = given_locations[0] if given_locations else self._location
         base = self._spark.conf.get("spark.sql.streaming.checkpointLocation", None)
