@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from longer import LONG
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from test_damaged_files import DAMAGES
 
 from penstock.errors import PenstockError
+from penstock.spark.driver.failures import sentence
 from penstock.spark.driver.session import Session
 
 pytestmark = pytest.mark.spark
@@ -32,7 +33,7 @@ FEW = {
         ("commands/00000001.json", "missing"),
         ("tables.json", "flipped"),
     ],
-    "pipeline": [("commands/00000001.json", "missing"), ("pipeline.json", "missing")],
+    "pipeline": [("commands/00000001.json", "missing"), ("results/00000000.json", "missing")],
 }
 """What ``make test`` tries."""
 MOST = int(os.environ.get("PENSTOCK_DAMAGES", "400"))
@@ -150,8 +151,10 @@ def attempt(run: Any, before: set[Any], expected: list[Any]) -> str | None:
     """None if the run gives the expected rows, once more some before, or one sentence; else what it does."""
     try:
         found = run()
-    except (PenstockError, StreamingQueryException) as error:
-        return None if re.fullmatch(r"[^\n]+", str(error)) else f"not a sentence: {str(error)[:300]}"
+    except (PenstockError, PySparkException) as error:
+        # Of a query that Spark's own writer started, the sentence is what Penstock shows of the failure.
+        said = sentence(error) if isinstance(error, StreamingQueryException) else str(error)
+        return None if re.fullmatch(r"[^\n]+", said) else f"not a sentence: {said[:300]}"
     except Exception as error:  # noqa: BLE001
         return f"{type(error).__name__}: {str(error)[:300]}"
     rest = list(found)

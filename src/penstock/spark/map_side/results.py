@@ -185,6 +185,8 @@ class ResultsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _gone(self, batch: int) -> DataError:
         first = self.results.published().first
+        if batch >= first:
+            return self.results.damaged(f"batch {batch}")
         return DataError(
             f"the results of query {self.query.query!r} in batch {batch} are gone, the oldest that are kept "
             f"are of batch {first}; start the reader with a new checkpoint, and the pipeline with a longer "

@@ -91,8 +91,12 @@ class Results:
         filesystem, root = self._opened
         with filesystem.open_input_file(f"{root}/{piece.file}") as file:
             data = file.read_at(piece.size, piece.start)
-        with pa.ipc.open_stream(data) as reader:
-            yield from reader
+        try:
+            with pa.ipc.open_stream(data) as reader:
+                batches = list(reader)
+        except (pa.ArrowException, OSError):
+            raise self.damaged(piece.file) from None
+        yield from batches
 
     def published(self) -> Published:
         """What readers see now."""
@@ -102,9 +106,10 @@ class Results:
         try:
             return Published(**json.loads(text))
         except (ValueError, TypeError):
-            raise self._damaged(_PUBLISHED) from None
+            raise self.damaged(_PUBLISHED) from None
 
-    def _damaged(self, name: str) -> DataError:
+    def damaged(self, name: str) -> DataError:
+        """The error for a file that is not what was written."""
         return DataError(
             f"the results are damaged: {self.location}/{name} cannot be read; restore the checkpoint from a "
             "copy, or use a new one"
@@ -118,7 +123,7 @@ class Results:
         try:
             return [Piece(*piece) for piece in json.loads(text)["queries"].get(query, ())]
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise self._damaged(_manifest(batch)) from None
+            raise self.damaged(_manifest(batch)) from None
 
     def publish(
         self,
@@ -156,8 +161,10 @@ class Results:
             self._delete(batch)
 
     def _time(self, batch: int) -> float:
-        text = self._text(_manifest(batch))
-        return 0.0 if text is None else float(json.loads(text)["time"])
+        try:
+            return float(json.loads(self._text(_manifest(batch)) or "")["time"])
+        except (ValueError, TypeError, KeyError):
+            raise self.damaged(_manifest(batch)) from None
 
     def _delete(self, batch: int) -> None:
         filesystem, root = self._opened

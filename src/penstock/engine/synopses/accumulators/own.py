@@ -13,7 +13,7 @@ from penstock.engine.element import Bools, Int64s
 from penstock.engine.kernels import sorted_bags
 from penstock.engine.kernels.hashing import validity
 from penstock.engine.settings import COMPACT_ROWS
-from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values
+from penstock.engine.synopses.accumulators.base import Accumulator, Segments, Values, renumbered
 from penstock.engine.synopses.accumulators.sorted_bags import SortedBag, Spans
 from penstock.engine.synopses.directory import Directory
 from penstock.engine.user_function import call_user_function
@@ -150,6 +150,13 @@ class Recomputed(SortedBag):
         if len(self._arguments) > 2 * len(here) + COMPACT_ROWS:
             self._arguments.keep(here)
             rows[:, 1] = np.searchsorted(here, rows[:, 1])
+
+    def tidy(self) -> None:
+        here = self._arguments.in_order(np.unique(self._rows[:, 1]))
+        rows = np.c_[self._rows[:, 0], renumbered(self._rows[:, 1], here)]
+        self._arguments.keep(here)
+        order = np.lexsort(rows.T[::-1])
+        self._rows, self._times = rows[order], self._times[order]
 
     def nbytes(self) -> int:
         return super().nbytes() + self._arguments.nbytes()
