@@ -98,9 +98,9 @@ class _Reader:
         if not (isinstance(node, _BY_NAME) or (isinstance(node, logical.Window) and node.source)):
             inputs = []
             for part, (text, own) in zip(node.inputs, below, strict=True):
-                columns = [own[name] for name in part.schema.names]
+                in_order = [own[name] for name in part.schema.names]
                 by_place = isinstance(node, logical.SetOperation)
-                inputs.append(f"{columns if by_place else list(dict.fromkeys(columns))} of {text}")
+                inputs.append(f"{in_order if by_place else list(dict.fromkeys(in_order))} of {text}")
         text = f"{type(node).__name__} {self.fields(node, made_of)} of {inputs}"
         return text, self._columns(node, made_of, _digest(text))
 
