@@ -75,6 +75,8 @@ class Property(StrEnum):
     STREAM_TIME = "stream_time", "ticks", "How far the query's time has come"
     HELD_BACK_BY = "held_back_by", "", "The input with the least progress", "the input"
     WAITING = "waiting", "rows", "Rows held back until their time is safe"
+    INCOMPLETE = "incomplete", "instants", "Instants that rows, windows or results wait for", "they, if few"
+    AHEAD = "ahead", "ticks", "After how long without rows none of these instants is left"
     STEPS = "steps", "steps", "Steps that the state contains; the same in all partitions of a stage"
     UNSHARED_BYTES = "unshared_bytes", "bytes", "What the state would take if no two queries shared any"
     OVERFLOWED = "overflowed", "bytes", "Bytes of files on disk, which hold state beyond the memory limit"
@@ -106,6 +108,7 @@ class Property(StrEnum):
     HEAVY_SHARE = "heavy_share", "share", "The part of the rows received that have a frequent key", "the key"
 
     # operator and queue
+    HELD_RESULTS = "held_results", "results", "Results of ISTREAM whose instants are not complete"
     ELEMENTS = "elements", "elements", "Elements emitted; of a queue, elements that went through it"
     SECONDS = "seconds", "seconds", "Time the operator has run"
     SELECTIVITY = "selectivity", "ratio", "Elements emitted per element consumed in the last step"

@@ -12,9 +12,12 @@ from penstock.constraint import Constraints
 from penstock.cql import bind
 from penstock.engine.engine import Engine
 from penstock.engine.stage import TS, Arrival
+from penstock.measurement import measured
 from penstock.plan import compile, explain
 from penstock.plan.physical import PhysicalPlan
+from penstock.schema import TimeDomain
 from penstock.settings import Settings
+from penstock.streamon.advice import left_out
 
 COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
 JOIN = "FROM A [RANGE 2], B [RANGE 2] WHERE A.k = B.k"
@@ -33,16 +36,17 @@ def steps(plan: PhysicalPlan, batches: list[dict[str, list[tuple[int, int]]]]) -
     """The results of each batch, which has (timestamp, k) by stream."""
     engine, found = Engine(plan.stages[0].stage), []
     for rows in batches:
-        arrivals = []
-        for name, pairs in rows.items():
-            ts, k = zip(*pairs, strict=True)
-            columns = {TS: ts, f"{name}.k": k, f"{name}.t": ts, f"{name}.v": ts}
-            schema = next(i.schema for i in plan.stages[0].stage.inputs if i.name == name)
-            batch = pa.record_batch({c: pa.array(columns[c], pa.int64()) for c in (TS, *schema.names)})
-            arrivals.append(Arrival(name, 0, batch, min(ts), max(ts)))
-        out = engine.step(arrivals).only.batch
+        out = engine.step([_arrival(plan, name, pairs) for name, pairs in rows.items()]).only.batch
         found.append([(r[TS], *(r[n] for n in plan.schema.names)) for r in out.to_pylist()])
     return found
+
+
+def _arrival(plan: PhysicalPlan, name: str, pairs: list[tuple[int, int]]) -> Arrival:
+    ts, k = zip(*pairs, strict=True)
+    columns = {TS: ts, f"{name}.k": k, f"{name}.t": ts, f"{name}.v": ts}
+    schema = next(i.schema for i in plan.stages[0].stage.inputs if i.name == name)
+    batch = pa.record_batch({c: pa.array(columns[c], pa.int64()) for c in (TS, *schema.names)})
+    return Arrival(name, 0, batch, min(ts), max(ts))
 
 
 AT_ONCE, WAITS = "at once, as results are found", "when an instant is complete"
@@ -103,3 +107,34 @@ def test_one_stream_in_order_shows_its_results_at_once_whatever_the_batches() ->
         {"A": [(1, 7)]}, {"A": [(2, 7)]}, {"A": [(2, 7)]}, {"A": [(3, 8)]},
     ]  # fmt: skip
     assert steps(plan, batches) == [[(1, 7)], [], [(2, 7)], [(3, 8)]]
+
+
+def test_what_a_run_that_ends_here_leaves_out() -> None:
+    """Two results at 5, which B has come to; the row at 9 of A waits for nothing but makes no instant."""
+    plan = planned(f"SELECT ISTREAM(A.k) {JOIN}")
+    engine = Engine(plan.stages[0].stage)
+    assert left_out(measured(engine.measure()), TimeDomain().length) == ""
+    rows = {"A": [(1, 7), (5, 8), (9, 1)], "B": [(1, 7), (5, 8), (5, 8)]}
+    engine.step([_arrival(plan, name, pairs) for name, pairs in rows.items()])
+    assert left_out(measured(engine.measure()), TimeDomain().length) == (
+        "1 instant was not complete, and 2 results of it were held back; penstock run --complete, or "
+        "SET penstock.at_end = 'complete', shows it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT k FROM A [RANGE 2]", "1 instant was not complete; penstock run --complete, or SET"),
+        ("SELECT k, COUNT(*) FROM A [TUMBLE 10] GROUP BY k", "SET penstock.at_end = '10 SECONDS' shows them"),
+        ("SELECT k, COUNT(*) FROM A [SESSION 3] GROUP BY k", "SET penstock.at_end = '3 SECONDS' shows them"),
+        ("SELECT COUNT(*) FROM A [RANGE 8 SLIDE 5]", "SET penstock.at_end = '4 SECONDS' shows them"),
+        ("SELECT ISTREAM ALL(k) FROM A [NOW]", ""),
+    ],
+)  # fmt: skip
+def test_windows_that_are_not_over_name_the_time_that_ends_them(query: str, said: str) -> None:
+    plan = planned(query)
+    engine = Engine(plan.stages[0].stage)
+    engine.step([_arrival(plan, "A", [(11, 1), (13, 2)])])
+    found = left_out(measured(engine.measure()), TimeDomain().length)
+    assert said in found and bool(said) == bool(found)

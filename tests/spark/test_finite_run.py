@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from stage_on_spark import Files
+from waiting import until
 
 from penstock.errors import PenstockError
 from penstock.spark.driver.session import Session
@@ -40,3 +41,26 @@ def test_the_last_windows_come_and_later_rows_are_refused(
     with pytest.raises(PenstockError, match="a row of S came after the run was ended .* is closed"):
         start().awaitTermination()
     assert len(shown) == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT ISTREAM(x.k) FROM S [NOW] AS x, S [NOW] AS y WHERE x.k = y.k", "1 result of it was held"),
+        ("SELECT k, COUNT(*) AS n FROM S [TUMBLE 10] GROUP BY k", "SET penstock.at_end = '10 SECONDS' shows"),
+        ("SELECT ISTREAM ALL(k) FROM S [NOW]", ""),
+    ],
+)  # fmt: skip
+def test_a_run_that_ends_by_its_trigger_says_what_it_leaves_out(
+    session: Session, files: Files, caplog: pytest.LogCaptureFixture, query: str, said: str
+) -> None:
+    for number, stamps in enumerate(([1, 2, 9], [10, 11], [21])):
+        files.add([(number, t) for t in stamps])
+    reader = session.spark.readStream.schema("k LONG, t LONG")
+    session.create_stream("S", reader.parquet(str(files.root)), timestamp="t", disorder=1)
+    frame = session.sql(query)
+    assert frame is not None
+    writer = frame.writeStream.foreachBatch(lambda batch, _: batch.collect()).queryName("left")
+    assert writer.trigger(availableNow=True).start().awaitTermination(60)
+    until(lambda: not said or "not complete" in caplog.text)
+    assert said in caplog.text and ("left: " in caplog.text) == bool(said)

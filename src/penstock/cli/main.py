@@ -83,6 +83,9 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Process the input that is there and end, whatever the triggers.")
     ] = False,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="As --once, and show the last instants: no more input comes.")
+    ] = False,
     sink: Annotated[
         Sink, typer.Option(help="Where a bare SELECT goes; the console shows 1,000 rows per batch.")
     ] = Sink.console,
@@ -97,7 +100,7 @@ def run(
     from penstock.cli.session import logged
 
     with _one_line_errors(), logged(log):
-        stop = run_file(Program(files, trigger, sink.value, out, checkpoint, once))
+        stop = run_file(Program(files, trigger, sink.value, out, checkpoint, once or complete, complete))
         if stop.first == signal.SIGINT:
             raise typer.Exit(INTERRUPTED)
 

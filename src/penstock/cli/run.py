@@ -35,7 +35,8 @@ _log = logging.getLogger("penstock")
 class Program:
     """CQL files, one after the other, and what the command line says of their queries.
 
-    ``sink`` and ``out`` are for bare SELECTs. ``once``: every query ends with the input that is there.
+    ``sink`` and ``out`` are for bare SELECTs. ``once``: every query ends with the input that is there;
+    ``complete``: with its last instants.
     """
 
     paths: Sequence[Path]
@@ -44,10 +45,13 @@ class Program:
     out: Path | None = None
     checkpoint: Path | None = None
     once: bool = False
+    complete: bool = False
 
     def settings(self) -> Settings:
         """The settings that the program begins with."""
         given = Settings().changed("trigger", "available-now" if self.once else self.trigger)
+        if self.complete:
+            given = given.changed("at_end", "complete")
         return given if self.checkpoint is None else given.changed("checkpoint", str(self.checkpoint))
 
     def check(self) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.command import CommandState
-from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s
 from penstock.engine.graph import Graph
+from penstock.engine.incomplete import incomplete
 from penstock.engine.input_manager import InputManager, Progress
 from penstock.engine.knobs import Knobs
 from penstock.engine.latency import Latency, percentiles
@@ -42,7 +43,7 @@ class ClockGroup:
         # A store is written and read under one clock, so each group has its own stores.
         self.graph = Graph(StartContext(), numbers, isolates)
         self._waits, self._slice_rows = waits, slice_rows
-        self._lag = 0
+        self._lag = self._ends_within = 0
         self._tables: list[str] = []
         self._unfed: dict[str, int | None] = {}
         """Tables whose rows are yet to be fed, with the first instant of the query that reads them."""
@@ -84,6 +85,7 @@ class ClockGroup:
     def _changed(self) -> None:
         nodes = [e.node for e in self.graph.entities]
         self._lag = sum(n.lag for n in nodes)
+        self._ends_within = sum(n.ends_within for n in nodes)
         self.inputs.collects_instants = any(n.reads_instants for n in nodes)
 
     def own(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
@@ -172,6 +174,11 @@ class ClockGroup:
     def unshared_bytes(self) -> int:
         """The same if each root had its own."""
         return self.graph.unshared_bytes() + len(self.graph.roots) * self.inputs.nbytes()
+
+    def incomplete(self) -> Iterator[Reading]:
+        """What waits for instants that are not complete."""
+        operators = (array for e in self.graph.entities for array in e.operator.pending())
+        return incomplete([*self.inputs.pending(), *operators], self._ends_within)
 
     def measure(self) -> Iterator[Reading]:
         """The measurements of the operators, and of each root its late rows per input and its latency."""

@@ -309,6 +309,7 @@ class Engine:
             if (held_back_by := slowest.inputs.held_back_by()) is not None:
                 yield Reading(Property.HELD_BACK_BY, 0, held_back_by)
         yield Reading(Property.WAITING, sum(g.inputs.rows() for g in groups))
+        yield from (reading for g in groups for reading in g.incomplete())
         yield Reading(Property.ROWS, sum(g.rows() for g in groups))
         yield Reading(Property.BYTES, self.state_bytes())
         if not self.stage.roots:

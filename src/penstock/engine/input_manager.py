@@ -273,6 +273,10 @@ class InputManager(Stateful):
     def late_rows(self) -> dict[str, Chunk]:
         return {name: Chunk.concat(found, self._inputs[name].schema) for name, found in self.late.items()}
 
+    def pending(self) -> list[Int64s]:
+        """The instants of the rows that wait."""
+        return [c.ts for chunks in self._waiting.values() for c in chunks]
+
     def horizon(self) -> int:
         """The smallest timestamp in the buffer; that of a table's change while rows before it may come."""
         waiting = [int(c.ts.min()) for chunks in self._waiting.values() for c in chunks if len(c)]

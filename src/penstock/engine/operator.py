@@ -201,6 +201,11 @@ class Node(ABC):
         return 0
 
     @property
+    def ends_within(self) -> int:
+        """The most ticks after its last row after which it has returned what it held back."""
+        return self.lag
+
+    @property
     def depends_on_past(self) -> bool:
         """Whether its output depends on past states of a relation that no operator below keeps."""
         return False
@@ -352,6 +357,10 @@ class Operator(Stateful, ABC):
     @abstractmethod
     def run(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         """Process one chunk per input, update the synopses, and return the output elements."""
+
+    def pending(self) -> Sequence[Int64s]:
+        """The instants, perhaps several times, at which it will return what it holds back by now."""
+        return ()
 
     def horizon(self) -> int:
         """The smallest timestamp of an input row that the state still depends on; FOREVER for none.

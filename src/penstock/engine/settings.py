@@ -75,3 +75,7 @@ NO_SAMPLE = 16
 """Of a No component that is not kept, one in this many keys is, to know what it would save."""
 COMBINE_EVERY = 8
 """Looks for rows to drop between two comparisons of what keeping No components takes and saves."""
+COUNTED_INSTANTS = 10_000
+"""Rows of a chunk up to which the instants that wait are counted; of a longer one, of so many of its rows."""
+NAMED_INSTANTS = 32
+"""Instants that wait up to which an engine names them, so that those of all partitions are counted once."""

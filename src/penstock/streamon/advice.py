@@ -134,6 +134,26 @@ def _late(name: str, rows: int, kept: bool, disorder: str) -> str:
     )
 
 
+def left_out(found: Measurements, length: Callable[[int], str]) -> str:
+    """A sentence on what a run that has ended leaves out; "" if nothing. ``length`` gives ticks as CQL."""
+    seen = found.of(Property.INCOMPLETE)
+    named = {instant for m in seen for instant in m.text.split()}
+    least = max([len(named), *(int(m.value) for m in seen if not m.text)])
+    if not least:
+        return ""
+    one, some = least == 1, "" if all(m.text for m in seen) else "at least "
+    said = f"{some}{least:,} instant{'' if one else 's'} {'was' if one else 'were'} not complete"
+    results = int(found.total(Property.HELD_RESULTS))
+    ahead = int(max((m.value for m in found.of(Property.AHEAD)), default=0))
+    if results:
+        are = "result of it was" if results == 1 else f"results of {'it' if one else 'them'} were"
+        said += f", and {results:,} {are} held back"
+    how = "penstock run --complete, or SET penstock.at_end = 'complete', shows"
+    if ahead:
+        how = f"SET penstock.at_end = '{length(ahead)}' shows"
+    return f"{said}; {how} {'it' if one else 'them'}"
+
+
 def violated(found: Measurements) -> dict[tuple[str, str], str]:
     """A sentence per query and declared constraint that rows were seen to violate."""
     counts: Counter[tuple[str, str]] = Counter()

@@ -128,6 +128,9 @@ class _Hop(Operator):
             return some
         return bounded(replace(some, ts=ts, end=ts + self._hop), self._schema, ts - self._size, ts)
 
+    def pending(self) -> Sequence[Int64s]:
+        return [c.ts for c in self._waiting]
+
     def horizon(self) -> int:
         return min((int(c.ts.min()) for c in self._waiting), default=super().horizon())
 

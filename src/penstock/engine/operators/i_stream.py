@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.engine.element import FOREVER, Chunk, Pattern
+from penstock.engine.element import FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.netting import settled
 from penstock.engine.operator import Clock, Node, Operator, StartContext, ToStream, nodes
 from penstock.engine.synopses import pieces
 from penstock.engine.synopses.leaving import Leaving
+from penstock.measurement import Property, Reading
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,14 @@ class _KnownEnds(Operator):
         every = Chunk.concat([*due, new], self._schema)
         pieces.put(self._waiting, every.where(every.ts >= now), self._schema)
         return every.where(every.ts < now)
+
+    def pending(self) -> Sequence[Int64s]:
+        return [c.ts for c in self._waiting]
+
+    def measure(self) -> Iterator[Reading]:
+        """The results that wait."""
+        if not self._in_order:
+            yield Reading(Property.HELD_RESULTS, sum(map(len, self._waiting)))
 
     def horizon(self) -> int:
         return min(self._leaving.oldest(), *(int(c.ts.min()) for c in self._waiting), int(FOREVER))

@@ -34,6 +34,10 @@ class SessionWindow(BoundedWindow):
 
     name = "session-window"
 
+    @property
+    def ends_within(self) -> int:
+        return self.gap
+
     def start(self, context: StartContext) -> Operator:
         return _Session(self)
 
@@ -131,6 +135,9 @@ class _Session(Operator):
         there = self._keys.in_order(np.flatnonzero(current >= 0))
         self._keys.keep(there)
         self._current = current[there]
+
+    def pending(self) -> Sequence[Int64s]:
+        return [self._ends[~self._over]]
 
     def horizon(self) -> int:
         return self._oldest

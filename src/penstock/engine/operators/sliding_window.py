@@ -40,6 +40,9 @@ class SlidingRange(Operator):
         self._waiting = every.where(~due)
         return every.where(due).in_order()
 
+    def pending(self) -> Sequence[Int64s]:
+        return [self._waiting.ts]
+
     def horizon(self) -> int:
         return int(self._waiting.ts.min()) if len(self._waiting) else super().horizon()
 

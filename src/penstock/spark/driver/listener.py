@@ -21,6 +21,7 @@ from penstock import sysstream
 from penstock.errors import CatalogError
 from penstock.measurement import Measurements
 from penstock.spark.driver.callbacks import calling_port, close_connection
+from penstock.spark.driver.finite_run import FiniteRuns
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import own_output
 from penstock.spark.driver.shared_memory import SharedMemory
@@ -63,6 +64,9 @@ class EndEngines(StreamingQueryListener):
     def _end(self, run_id: str) -> None:
         # A run may have been too short to be looked at before, and rows came late since the last look.
         self._say(self._advice([run_id]), again=True)
+        left_out = FiniteRuns.of(self._spark.sparkContext).ended(run_id, self._registry.latest(run_id))
+        if left_out:
+            _log.warning("%s", left_out)
         self.publishers.ended(run_id)
         query_id, port = self.runs.pop(run_id, ""), self._ports.pop(run_id, None)
         if port is not None:

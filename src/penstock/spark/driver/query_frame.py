@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.schema import TimeDomain
 from penstock.spark.driver.checkpoint import Directory, check_or_create, check_unused, written
-from penstock.spark.driver.finite_run import end
+from penstock.spark.driver.finite_run import FiniteRuns, end
 from penstock.spark.driver.inner import Followed, under_attributes
 from penstock.spark.driver.jvm import told
 from penstock.spark.driver.local_spark import check_ansi
@@ -122,6 +122,7 @@ class _Writer(DataStreamWriter):
         self._parts, self._commands, self._starts = parts, parts.commands, starts
         self._shared = SharedMemory.of(df.sparkSession.sparkContext)
         self._location: str | None = None
+        self._ends = starts.ended is not None
         self._name: str | None = None
 
     def option(self, key: str, value: Any) -> DataStreamWriter:
@@ -140,8 +141,10 @@ class _Writer(DataStreamWriter):
 
     def trigger(self, **when: Any) -> DataStreamWriter:
         """As in Spark; a run over finite input takes what there is at once, and ends by itself."""
-        if self._starts.ended is not None and (when.get("availableNow") or when.get("once")):
+        ends = bool(when.get("availableNow") or when.get("once"))
+        if self._starts.ended is not None and ends:
             return self
+        self._ends = ends or self._starts.ended is not None
         return super().trigger(**when)
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
@@ -191,6 +194,9 @@ class _Writer(DataStreamWriter):
         self._parts.started(query)
         if self._starts.time is not None:
             Registry.of(self._spark.sparkContext).counts(str(query.runId), self._starts.time)
+        named = self._starts.described is None or self._starts.described.text
+        if self._ends and named and self._starts.time is not None:
+            FiniteRuns.of(self._spark.sparkContext).add(query, self._starts.time)
         if self._starts.memory is not None:
             self._shared.started(self._commands, self._starts.memory)
         if self._starts.ended is not None:
