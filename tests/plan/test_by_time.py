@@ -42,9 +42,7 @@ def test_rows_that_may_join_meet_where_the_earlier_one_is_at_home(share: int, sl
 def test_it_is_chosen_where_a_batch_spans_several_slices() -> None:
     join = "SELECT ISTREAM(A.k, A.t, B.t AS u) FROM A, B WINDOW 5 SECONDS WHERE A.k < B.k"
     sliced = "by time, in slices of 40 SECONDS, and to the slices up to 5 SECONDS before"
-    assert f"to 2 partitions {sliced}" in plan(
-        f"SET penstock.batch_span = '1 HOUR'; {join}"
-    )
+    assert f"to 2 partitions {sliced}" in plan(f"SET penstock.batch_span = '1 HOUR'; {join}")
     assert "by time, in slices of 40 SECONDS" in plan(f"SET penstock.at_end = 'complete'; {join}")
     for short in ("none", "1 SECOND", "4 SECONDS"):
         assert "broadcast to 2 partitions" in plan(f"SET penstock.batch_span = '{short}'; {join}")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundle import run
 from checking import expect, in_order
 from local_host import Manner
 from oracle import assert_same
-from spark.bundle import run
 from test_batches import QUERIES, case
 
 KINDS = ("istream of a join", "istream all", "last row of a key", "tumbling", "left join")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.command import CommandState
-from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s
+from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk
 from penstock.engine.graph import Graph
 from penstock.engine.incomplete import incomplete
 from penstock.engine.input_manager import InputManager, Progress
