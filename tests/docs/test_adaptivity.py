@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import MagicMock, create_autospec
 
 from penstock.cli.script import bound_queries
 from penstock.plan import compile
 from penstock.plan.explain import explain
 from penstock.plan.explain_running import __doc__ as shown_running
 from penstock.settings import CHOICES
+from penstock.spark.driver.session import Session
 from penstock.streamon.orderings import ALGORITHMS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "adaptivity.md").read_text()
@@ -39,3 +41,10 @@ def test_every_algorithm_of_w_joins_is_listed() -> None:
 def test_the_running_plan_is_the_one_that_its_module_shows() -> None:
     (shown,) = re.findall(r"```\n(stage 1, partition 0.*?)```", TEXT, re.DOTALL)
     assert shown.rstrip("\n") in (shown_running or "")
+
+
+def test_its_program_calls_what_a_session_has() -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    session = create_autospec(Session, instance=True)
+    exec(block, {"df": MagicMock(), "ps": session})
+    session.explain.assert_called_once()

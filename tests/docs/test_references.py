@@ -96,3 +96,23 @@ def test_tests_named_in_the_text(document):
     known = named and "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
     for name in named:
         assert f"def {name}(" in known, f"{document.name} names {name}"
+
+
+RUN_BY = {
+    "README.md": "tests/test_examples.py",
+    "adaptivity.md": "tests/docs/test_adaptivity.py",
+    "cql.md": "tests/docs/reference.py",
+    "nexmark.md": "bench/nexmark/document.py",
+    "operations.md": "tests/spark/test_changelog_recipe.py",
+    "pipelines.md": "tests/docs/test_pipelines_page.py",
+    "python_api.md": "tests/docs/test_python_api.py",
+}
+"""Who runs the programs of a page, or writes them from what runs."""
+
+
+def test_programs_are_run():
+    """A program that nothing runs is soon wrong: give a page with a new one a test, and add it above."""
+    with_programs = {d.name for d in DOCUMENTS if re.search(r"^```py", d.read_text(), re.MULTILINE)}
+    assert with_programs == set(RUN_BY)
+    for page, program in RUN_BY.items():
+        assert Path(page).stem in (ROOT / program).read_text(), f"{program} does not read {page}"
