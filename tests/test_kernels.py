@@ -165,7 +165,7 @@ def run_queries() -> None:
         CORR(v, v % 7) AS c, COVAR_POP(v, v) AS cp, SKEWNESS(v) AS sk, COLLECT_SET(v) AS s FROM A [ROWS 40]"""
     penstock.evaluate(sketched, {"A": [(t, {"v": t * 37 % 1999}) for t in range(100)]}, batches=3)
     rows = {n: [(t // 4, {"k": t * 7 % 11, "v": t}) for t in range(400)] for n in "AB"}
-    for algorithm in ("nlw", "mw"):
+    for algorithm in ("nlw", "mw", "hw"):
         query = "SELECT ISTREAM(A.v, B.v AS w) FROM A, B WINDOW 5 WHERE A.k = B.k"
         penstock.evaluate(f"SET penstock.w_join = '{algorithm}'; {query}", rows, batches=6)
     maximize = [f" MAXIMIZE RESULTS {using}" for using in ("", "USING PROB", "USING AGE", "USING RANDOM")]
