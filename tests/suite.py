@@ -119,7 +119,8 @@ def run(target: str, arguments: Sequence[str], own: Path) -> list[Half]:
     """The halves of a target, running."""
     if target == "fast":
         return [Half("not spark and not slow", [*TWO, *arguments], own)]
-    beside = [*TWO, "--basetemp", str(own / "t"), "-p", "no:cacheprovider", *arguments]
+    base = own.with_name(own.name[-8:])  # short: a Unix socket's path has about 100 bytes
+    beside = [*TWO, "--basetemp", str(base), "-p", "no:cacheprovider", *arguments]
     return [
         Half("not spark or apart", beside, own, log=own / "log"),
         Half("spark and not apart", arguments, own),
@@ -141,7 +142,7 @@ def main(target: str, arguments: Sequence[str]) -> int:
     everything = "CI" in os.environ or "PENSTOCK_LONG" in os.environ or arguments
     parts = {} if everything else left_out(changed_files(ROOT))
     os.environ["PENSTOCK_LEFT_OUT"] = os.pathsep.join(test for part in parts.values() for test in part.tests)
-    own = Path(tempfile.mkdtemp(prefix="t.", dir="/tmp"))  # short: a Unix socket's path has about 100 bytes
+    own = Path(tempfile.mkdtemp(prefix="penstock-tests-", dir="/tmp"))
     halves = run(target, arguments, own)
     try:
         codes = [half.wait() for half in reversed(halves)]
@@ -151,7 +152,8 @@ def main(target: str, arguments: Sequence[str]) -> int:
                 half.process.terminate()
                 half.process.wait()
         counts = sum((half.counts() for half in halves), Counter())
-        shutil.rmtree(own, ignore_errors=True)
+        for path in (own, own.with_name(own.name[-8:])):
+            shutil.rmtree(path, ignore_errors=True)
     for name, part in parts.items():
         print(f"left out: {name} ({', '.join(part.tests)}), since nothing differs from {UPSTREAM} in")
         print(f"          {', '.join(part.packages)}; CI=1 runs them")
