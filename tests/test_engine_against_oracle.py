@@ -50,7 +50,7 @@ def test_evaluate(seed: int) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 @some(0.57 / PARTS)
 @given(seeds)
-@pytest.mark.some(2)
+@pytest.mark.some(4)
 def test_steps_partitions_and_rebuilding(part: int, seed: int) -> None:
     hold(PARTS * seed + part, trials.hosted)
 

@@ -186,7 +186,7 @@ def last(text: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-@pytest.mark.some(2)
+@pytest.mark.slow
 def test_bounds_in_cql(partitions: int) -> None:
     text = f"SELECT RSTREAM(SUM(A.a) AS s, COUNT(*) AS n, AVG(B.b) AS m) {FROM}"
     exact = last(text)
@@ -235,6 +235,7 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.slow
 def test_with_memory_for_all_the_estimate_is_the_answer(partitions: int) -> None:
     items = "A.g, SUM(A.a) AS s, COUNT(B.b) AS n, AVG(B.b) AS m"
     text = f"SELECT RSTREAM({items}) {FROM} GROUP BY A.g HAVING COUNT(*) > 1"

@@ -113,6 +113,7 @@ def test_whether_a_reader_is_gone() -> None:
         asked.stdout.close()
 
 
+@pytest.mark.slow
 def test_commands_end_when_their_output_cannot_be_written(tmp_path: Path) -> None:
     file = tmp_path / "f.cql"
     file.write_text(PROGRAM)

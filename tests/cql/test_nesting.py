@@ -114,7 +114,7 @@ def test_many_texts_in_a_row() -> None:
         ("- ", "a", ""),
     ],
 )
-@pytest.mark.some(4)
+@pytest.mark.some(8)
 def test_nesting(opening: str, inside: str, closing: str, levels: int) -> None:
     query = f"SELECT {opening * levels}{inside}{closing * levels} AS n FROM S"
     if levels == 90:

@@ -56,7 +56,7 @@ def _element(random: Random) -> tuple:
 @pytest.mark.share(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("windows", (2, *(pytest.param(w, marks=pytest.mark.slow) for w in (0, 1))))
-@pytest.mark.some(2)
+@pytest.mark.some(4)
 def test_the_result_is_the_oracles(shape: str, windows: int) -> None:
     drawn = case(shape, windows)
     expected = expect(drawn)

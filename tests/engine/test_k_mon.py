@@ -237,6 +237,7 @@ TABLE_6_2 = [
 
 
 @pytest.mark.parametrize(("parent", "child", "reduced"), TABLE_6_2)
+@pytest.mark.slow
 def test_table_6_2(parent: str, child: str, reduced: dict[str, set[str]]) -> None:
     """Which components each constraint reduces: of many rows, few remain in them."""
     query = "SELECT S1.A FROM S1, S2 WHERE S1.A = S2.A AND S2.D < 8"

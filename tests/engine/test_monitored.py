@@ -161,6 +161,7 @@ def missed_of(
     return 1 - len(found) / len(inputs["B"]), made[0].retention.missed
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     """The delay jumps: results are missed, and the sample tells how many."""
     covered, jumps = 0, ((0, 5), (3000, 3300), (0, 5), (0, 5))
