@@ -27,9 +27,14 @@ JOIN = "FROM A [RANGE 15], B [RANGE 15] WHERE A.k = B.k WITHIN MEMORY 60 ROWS"
 def test_steps_and_rebuilding_change_nothing(query: str) -> None:
     case = Case(query, ROWS, SCHEMAS)
     cuts = (0.2, 0.21, 0.5, 0.8)
-    whole = local_host.run(case)
+    whole = in_order(local_host.run(case))
     assert whole
-    assert local_host.run(case, Manner(cuts=cuts)) == whole
+    assert in_order(local_host.run(case, Manner(cuts=cuts))) == whole
     for how in ("rebuild", "snapshot", "snapshot rebuild"):
         before = ("", how, "rebuild", how, "rebuild")
-        assert local_host.run(case, Manner(cuts=cuts, before=before)) == whole
+        assert in_order(local_host.run(case, Manner(cuts=cuts, before=before))) == whole
+
+
+def in_order(changes: list[local_host.Change]) -> list[local_host.Change]:
+    """Sorted within instants: a snapshot has no dropped rows, so a rebuilt join may probe in another way."""
+    return sorted(changes, key=lambda c: (c[0], repr(c)))
