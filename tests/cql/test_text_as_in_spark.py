@@ -42,6 +42,7 @@ EXPECTED: dict[str, Any] = {
     "DATE '2020-01-02'::STRING": "2020-01-02",
     "'2020-01-02'::DATE::STRING": "2020-01-02",
     "INTERVAL '1' DAY * 2 = INTERVAL 2 DAYS": True,
+    "INTERVAL +'1 02:03:04' DAY TO SECOND": dt.timedelta(1, 7384),
     # Fractions before 1970, and DECIMALs at an edge.
     f"UNIX_TIMESTAMP({HALF_BEFORE})": 0,
     "UNIX_TIMESTAMP('1969-12-31 23:59:58.5', 'yyyy-MM-dd HH:mm:ss.S')": -1,

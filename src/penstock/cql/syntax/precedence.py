@@ -7,6 +7,8 @@ right. The sign of a number is part of it, and so is the type of a literal such 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
@@ -98,6 +100,14 @@ class PrecedenceParser(SparkParser):
         if self._curr.token_type != TokenType.NUMBER:
             return self.expression(exp.Neg(this=self._parse_unary()))
         return self._parse_column_ops(self.expression(exp.Neg(this=self._parse_primary())))
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Interval | exp.Add | None:
+        """INTERVAL, whose text may have a sign before it."""
+        interval = super()._parse_interval(*args, **kwargs)
+        for part in interval.find_all(exp.Interval) if interval is not None else ():
+            if isinstance(part.this, Positive):
+                part.set("this", part.this.this)
+        return interval
 
     def _parse_type(
         self, parse_interval: bool = True, fallback_to_identifier: bool = False
