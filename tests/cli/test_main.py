@@ -141,6 +141,8 @@ def test_the_statements_of_a_program(tmp_path):
     assert sum(isinstance(s, cql.Insert) for s in program.statements()) == 3
     once = list(Program([path], once=True).statements())
     assert Program([path], once=True).settings().trigger == "available-now"
+    assert Program([path], once=True).settings().at_end is None
+    assert Program([path], once=True, complete=True).settings().at_end == "complete"
     assert not any(isinstance(s, cql.Set) or (isinstance(s, cql.CreateSink) and s.sink.trigger) for s in once)
 
 
