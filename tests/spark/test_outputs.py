@@ -147,6 +147,7 @@ def test_a_registered_sink_is_remembered(place: Place) -> None:
     assert len(place.written()) == 6
 
 
+@pytest.mark.long
 def test_a_sink_given_later_is_remembered(place: Place) -> None:
     place.add()
     pipeline(place, place.session, f"REGISTER QUERY all AS {ROWS}")
