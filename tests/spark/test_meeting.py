@@ -16,6 +16,7 @@ import pytest
 from waiting import until
 
 import penstock
+from penstock.errors import CatalogError
 from penstock.measurement import Kind, Property, Reading, encode, under
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.session import Session, _jvm_pid
@@ -59,7 +60,9 @@ class Streams:
         query.awaitTermination()
         return sorted(found)
 
-    def start(self, df: Any, each: Callable[[Any, int], Any] | None = None) -> tuple[list[Any], Any]:
+    def start(
+        self, df: Any, each: Callable[[Any, int], Any] | None = None, checkpoint: str | None = None
+    ) -> tuple[list[Any], Any]:
         found: list[Any] = []
 
         def sink(batch: Any, number: int) -> None:
@@ -67,7 +70,7 @@ class Streams:
             found.extend(map(tuple, rows or batch.collect()))
 
         writer = df.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        return found, writer.start()
+        return found, (writer.option("checkpointLocation", checkpoint) if checkpoint else writer).start()
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ def test_job_groups_and_threads_of_users_change_nothing(spark: Any, streams: Str
     assert not streams.session.metrics()
 
 
-INNER = "SELECT ISTREAM(k, v) FROM A [RANGE 3] WHERE v < 20"
+INNER = "SELECT ISTREAM(k, v) FROM A [RANGE 3] WHERE v < 9"
 OUTER = "SELECT ISTREAM(COUNT(*) AS n, MAX(v) AS m) FROM X [RANGE 4]"
 
 
@@ -158,6 +161,30 @@ def test_a_finite_run_ends_an_inner_query_first(streams: Streams) -> None:
     expected = sorted((ts, *row.values()) for ts, _, row in penstock.evaluate(total, {"X": rows}))
     assert expected[-1][0] == streams.rows["A"][-1][0]
     assert streams.run(session.sql(total)) == expected
+
+
+@pytest.mark.spark
+def test_an_inner_query_goes_on_with_its_tables_and_refuses_anothers_state(
+    spark: Any, streams: Streams, tmp_path: Path
+) -> None:
+    session, checkpoint = streams.session, str(tmp_path / "checkpoint")
+    inner = "SELECT ISTREAM(k, w) FROM A [NOW], W WHERE A.k = W.id"
+    last = tmp_path / "A" / "002.parquet"
+    last.rename(tmp_path / "A" / ".later")
+
+    def run(query: str, factor: int) -> list[Any]:
+        table = spark.createDataFrame([(k, k * factor) for k in range(3)], "id BIGINT, w BIGINT")
+        session.create_table("W", table, replace=True)
+        session.create_stream("X", session.sql(query), timestamp="ts", replace=True)
+        found, query = streams.start(session.sql("SELECT k, w FROM X"), checkpoint=checkpoint)
+        query.awaitTermination()
+        return sorted(found)
+
+    assert run(inner, 10) == [(t, t % 3, t % 3 * 10) for t in range(10)]
+    (tmp_path / "A" / ".later").rename(last)
+    with pytest.raises(CatalogError, match="the checkpoint was written by another query: it has"):
+        run(inner.replace("[NOW]", "[RANGE 2]"), 100)
+    assert run(inner, 100) == [(t, t % 3, t % 3 * 100) for t in range(10, 15)]
 
 
 def registry(**readings: EngineId) -> Registry:

@@ -95,6 +95,14 @@ def _known(place: Directory, name: str) -> str | None:
         return None
 
 
+def check_part(place: Directory, query: Sequence[Fingerprint], new: bool) -> None:
+    """The same for the part of a checkpoint that an inner query has; ``new``: no batch was committed."""
+    if new:
+        place.write(FILE, _encode(Written(tuple(query))))
+    elif (before := _decode(_known(place, FILE))) is not None:
+        check_all(query, before.stages)
+
+
 def check_unused(place: Directory, running: Iterable[StreamingQuery]) -> None:
     """Reject the checkpoint of a running query, which Spark would stop without a word."""
     owner = query_id(place)

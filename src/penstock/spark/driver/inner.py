@@ -26,6 +26,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from penstock.spark.driver.parts import Parts
 from penstock.spark.driver.tables import QueryTables
 from penstock.spark.map_side.catalyst import quote
+from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.wire.record import PRODUCER, PROGRESS
 
 _FOLLOWED = (
@@ -42,8 +43,8 @@ class Origin(Protocol):
     """A query's own DataFrame."""
 
     @property
-    def partitions(self) -> int:
-        """Of its last stage."""
+    def fingerprints(self) -> Sequence[Fingerprint]:
+        """Those of its stages."""
 
     @property
     def tables(self) -> QueryTables:
@@ -118,9 +119,13 @@ class InnerQuery:
         return self.origin.tables
 
     @property
+    def fingerprints(self) -> Sequence[Fingerprint]:
+        return self.origin.fingerprints
+
+    @property
     def producers(self) -> int:
-        """How many partitions of it report their progress."""
-        return self.origin.partitions
+        """How many partitions of its last stage report their progress."""
+        return self.fingerprints[-1].partitions
 
     def frame(self, parts: Parts) -> DataFrame:
         """The rows and the reports."""
@@ -136,7 +141,7 @@ def inner_of(df: DataFrame, timestamp: str | None) -> InnerQuery | None:
         return None
     inner = InnerQuery(df.origin, df.calls)
     try:
-        reported = inner.frame(Parts(df.sparkSession, inner.tables))
+        reported = inner.frame(Parts(df.sparkSession, inner.tables, inner.fingerprints))
         return inner if _passes(reported, timestamp) and _columns(reported) == df.columns else None
     except PySparkException:
         return None

@@ -6,16 +6,17 @@ the inner one has a command stream, too; what it stores is in ``inner/<number>``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.driver.checkpoint import Directory
+from penstock.spark.driver.checkpoint import Directory, check_part
 from penstock.spark.driver.commands import CommandStream
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.tables import QueryTables
+from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.resident.directory import new_plan
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ FOLDER = "inner"
 class Parts:
     """The parts of one use of a query's DataFrame, made with it."""
 
-    def __init__(self, spark: SparkSession, tables: QueryTables) -> None:
-        self.spark, self.tables = spark, tables
+    def __init__(self, spark: SparkSession, tables: QueryTables, fingerprints: Sequence[Fingerprint]) -> None:
+        self.spark, self.tables, self.fingerprints = spark, tables, fingerprints
         self.commands, self.plan = CommandStream(spark), new_plan()
         self.inner: list[Parts] = []
 
@@ -37,16 +38,23 @@ class Parts:
         """The rows of a stream; with the progress of the query that returns them, if one does."""
         if source.inner is None:
             return source.df
-        parts = Parts(self.spark, source.inner.tables.for_another_query())
+        inner = source.inner
+        parts = Parts(self.spark, inner.tables.for_another_query(), inner.fingerprints)
         self.inner.append(parts)
-        return source.inner.frame(parts)
+        return inner.frame(parts)
 
     def open(self, directory: Directory | None, new: bool) -> None:
-        """Before a start: deliver stored commands, and what has changed of the tables."""
+        """Before a start: deliver stored commands, and what has changed of the tables.
+
+        A checkpoint of other inner queries is rejected; ``new``: it is of none yet.
+        """
+        for number, parts in enumerate(self.inner):
+            below = None if directory is None else directory.below(f"{FOLDER}/{number}")
+            if below is not None:
+                check_part(below, parts.fingerprints, new)
+            parts.open(below, new)
         self.commands.open(directory, new)
         self.tables.open(self.commands, directory, new)
-        for number, parts in enumerate(self.inner):
-            parts.open(None if directory is None else directory.below(f"{FOLDER}/{number}"), new)
 
     def started(self, query: StreamingQuery) -> None:
         """After a start: commands are taken from now on, and tables are refreshed."""
@@ -66,7 +74,13 @@ class Parts:
 class Inner(Protocol):
     """A query whose rows a stream of another has, and with them its progress."""
 
-    tables: QueryTables
+    @property
+    def tables(self) -> QueryTables:
+        """Its static tables."""
+
+    @property
+    def fingerprints(self) -> Sequence[Fingerprint]:
+        """Those of its stages."""
 
     def frame(self, parts: Parts) -> DataFrame:
         """The rows, and rows of ``PRODUCER`` and ``PROGRESS``."""

@@ -10,7 +10,7 @@ no commands. Its output is checked when Spark reports the start (:mod:`penstock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -75,7 +75,7 @@ class QueryFrame(Followed):
 
     def __init__(self, spark: SparkSession, build: Build, starts: Starts) -> None:
         check_ansi(spark)
-        parts = Parts(spark, starts.tables)
+        parts = Parts(spark, starts.tables, starts.fingerprints)
         self._parts: Parts | None = parts
         self._build, self._starts = build, starts
         with quiet_workers(spark.sparkContext.environment):
@@ -102,8 +102,8 @@ class _Origin:
     starts: Starts
 
     @property
-    def partitions(self) -> int:
-        return self.starts.fingerprints[-1].partitions
+    def fingerprints(self) -> Sequence[Fingerprint]:
+        return self.starts.fingerprints
 
     @property
     def tables(self) -> QueryTables:
