@@ -32,7 +32,7 @@ from penstock.engine.evaluate import evaluate, true_mask
 from penstock.engine.operator import Node
 from penstock.engine.stage import SIGN, TS, Arrival, Snapshot, Stage, StepOutput
 from penstock.engine.tables import as_batch, difference, payload
-from penstock.in_process import coordinates
+from penstock.in_process import by_epoch, coordinates
 from penstock.plan.compile import compile
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.routing import deliver, partition_numbers, total_rows
@@ -384,7 +384,16 @@ def _arrivals(
     total = total_rows(source.name, parts)
     for targets, part in parts:
         for k in targets:
-            arrivals[k] = Arrival(source.name, 0, part, first, last, total=total, disorder=disorder)
+            arrivals[k] = Arrival(
+                source.name,
+                0,
+                part,
+                first,
+                last,
+                total=total,
+                disorder=disorder,
+                epochs=by_epoch(source, parts),
+            )
     return arrivals
 
 

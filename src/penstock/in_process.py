@@ -24,7 +24,7 @@ from penstock.errors import EngineError
 from penstock.plan.admission import Admitted
 from penstock.plan.physical import ExchangeInput, PhysicalPlan, PlannedStage, SourceInput, TableInput
 from penstock.plan.pipeline import PipelinePlan
-from penstock.routing import deliver, disorder_of, partition_numbers, total_rows
+from penstock.routing import deliver, disorder_of, partition_numbers, total_rows, totals_by_epoch
 
 
 class InProcessRun:
@@ -182,14 +182,23 @@ def _arrivals(source: SourceInput, batch: pa.RecordBatch, partitions: int) -> li
     disorder = disorder_of(ts)
     found = [Arrival(source.name, 0, None, first, last, disorder=disorder)] * partitions
     parts = list(deliver(source.route, source.name, whole.filter(pa.array(kept)), where, (TS, SIGN)))
-    total = total_rows(source.name, parts)
+    counted = Arrival(
+        source.name, 0, None, first, last, total=total_rows(source.name, parts), disorder=disorder,
+        epochs=by_epoch(source, parts),
+    )  # fmt: skip
     for targets, part in parts:
         for number in targets:
-            copy = number != targets[0]
-            found[number] = Arrival(
-                source.name, 0, part, first, last, copy=copy, total=total, disorder=disorder
-            )
+            found[number] = replace(counted, batch=part, copy=number != targets[0])
     return found
+
+
+def by_epoch(
+    source: SourceInput, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]]
+) -> tuple[tuple[int, int], ...] | None:
+    """The rows that all partitions get by epoch, if they are counted so."""
+    if source.epochs is None:
+        return None
+    return tuple((n, rows) for n, rows in totals_by_epoch(source.name, parts, source.epochs, TS))
 
 
 def coordinates(source: SourceInput, columns: Mapping[str, Any], ts: Any, rows: int) -> list[np.ndarray]:

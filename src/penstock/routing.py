@@ -11,6 +11,7 @@ where it is marked as the partition's own, and to those slices before in which a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -22,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.engine.shares import Epochs
 from penstock.expression import Expression
 
 Int64s = npt.NDArray[np.int64]
@@ -182,6 +184,24 @@ def own_rows(input: str, batch: pa.RecordBatch) -> int:
     if own_column(input) not in batch.schema.names:
         return int(batch.num_rows)
     return int(pc.sum(batch.column(own_column(input)), min_count=0).as_py())
+
+
+def own_times(input: str, batch: pa.RecordBatch, ts: str) -> Int64s:
+    """The timestamps, in the column ``ts``, of a partition's rows that are not places."""
+    times: Int64s = np.asarray(batch.column(ts))
+    mark = own_column(input)
+    return times[np.asarray(batch.column(mark))] if mark in batch.schema.names else times
+
+
+def totals_by_epoch(
+    input: str, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]], epochs: Epochs, ts: str
+) -> list[list[int]]:
+    """As ``total_rows``, by epoch: pairs of its number and the rows."""
+    found = Counter[int]()
+    for targets, part in parts:
+        for number, rows in epochs.counts(own_times(input, part, ts)).items():
+            found[number] += len(targets) * rows
+    return [list(pair) for pair in sorted(found.items())]
 
 
 def total_rows(input: str, parts: Sequence[tuple[tuple[int, ...], pa.RecordBatch]]) -> int:

@@ -83,7 +83,7 @@ def test_a_budget_that_shrinks_is_kept_at_once(goal: str) -> None:
     (join,) = (e.operator for e in engine.entities if isinstance(e.operator, BudgetedJoin))
     chunks = [_elements(n) for n in "AB"]
     join.run([c.slice(0, 240) for c in chunks], Clock(0, 40, 0))
-    assert join.kept() > MOST // 2
+    assert join.kept() > 0.4 * MOST
     join.run([c.slice(0, 0) for c in chunks], Clock(40, 41, 0, share=0.25))
     assert 0 < join.kept() <= MOST // 4
 
@@ -102,7 +102,7 @@ def test_a_share_of_the_budget_is_a_promise_too(most_kept: list[int]) -> None:
 
 @pytest.mark.parametrize("within", ["RATE 1000 PER SECOND", "MEMORY 5000 ROWS"])
 def test_a_row_that_comes_late_meets_the_rows_that_came_before_it(within: str) -> None:
-    """Probes are limited at once, in the order of arrival: a budget that suffices loses nothing."""
+    """A budget that suffices loses nothing."""
     first, second = ((1, 1), (9, 2)), ((8, 3), (3, 4))
     rows = {n: [(t, {"k": 1, "v": v}) for t, v in pairs] for n, pairs in (("A", first), ("B", second))}
     text = "SELECT A.v, B.v AS w FROM A, B WHERE A.k = B.k"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -83,3 +86,41 @@ class KnownTuples(Stateful):
 
     def nbytes(self) -> int:
         return sum(getattr(self, name).nbytes for name in FIELDS)
+
+
+class Earlier(NamedTuple):
+    """Of pairs of tuples that join: the window and place of the earlier one, the time of the later, and
+    whether the earlier was kept until then.
+    """
+
+    window: Int64s
+    places: Int64s
+    times: Int64s
+    kept: Bools
+
+
+def earlier_tuples(known: Sequence[KnownTuples], pairs: Sequence[Int64s], times: Sequence[Int64s]) -> Earlier:
+    """The earlier tuples of pairs, given by the numbers and times of both.
+
+    At one instant the first window's tuples come first; they leave before those of the second arrive.
+    """
+    first = times[0] <= times[1]
+    later = np.maximum(times[0], times[1])
+    where = [h.places(p) for h, p in zip(known, pairs, strict=True)]
+    until = np.where(first, _at(known[0].until, where[0], first), _at(known[1].until, where[1], ~first))
+    # A tuple of the second window that leaves at an instant still joins the first's tuples then.
+    kept = np.where(first, until > later, until >= later)
+    return Earlier(np.where(first, 0, 1), np.where(first, where[0], where[1]), later, kept)
+
+
+def among(ids: Int64s, kept: Int64s) -> Bools:
+    """Which ids are among others, which are in order."""
+    at = np.minimum(np.searchsorted(kept, ids), max(len(kept) - 1, 0))
+    return kept[at] == ids if len(kept) else np.zeros(len(ids), np.bool_)
+
+
+def _at(values: Int64s, places: Int64s, here: Bools) -> Int64s:
+    """Values at places, of the selected windows."""
+    out = np.zeros(len(places), np.int64)
+    out[here] = values[places[here]]
+    return out

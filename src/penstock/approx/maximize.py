@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.approx.known_tuples import earlier_tuples
 from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPolicy, WindowModels
 from penstock.approx.policies import NO_AGES, POLICIES, Policy
 from penstock.approx.recall import Join, Side
@@ -109,7 +110,7 @@ class Maximizer(MemoryPolicy[Division]):
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """All pairs whose earlier tuple is kept."""
-        earlier, places, later, kept = self._earlier(ids, times)
+        earlier, places, later, kept = earlier_tuples(self._known, ids, times)
         self._note(earlier, places, later, kept)
         watched = np.zeros(len(places), np.bool_)
         for i, known in enumerate(self._known):

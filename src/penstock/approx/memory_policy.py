@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.approx.known_tuples import KnownTuples
+from penstock.approx.known_tuples import KnownTuples, among
 from penstock.approx.models.window import WindowModel
 from penstock.approx.settings import (
     EPOCHS_PER_WINDOW,
@@ -32,7 +32,6 @@ from penstock.approx.settings import (
     PLAN_LOG_SIZE,
     QUALITY_POINTS,
     RESULTS_FIT_TOLERANCE,
-    SLOTS_PER_ROW,
     WATCHED_FILL,
     WATCHED_SHARE,
 )
@@ -77,7 +76,10 @@ class MemoryBudget:
     def __str__(self) -> str:
         return f"within {self.within}"
 
-    waits = True
+    @property
+    def epoch(self) -> int:
+        """A part of the longer window."""
+        return max(max(self.lengths) // EPOCHS_PER_WINDOW, 1)
 
     def start(self) -> MemoryPolicy[Any]:
         from penstock.approx.maximize import Maximizer
@@ -145,7 +147,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
 
     def __init__(self, node: MemoryBudget) -> None:
         self._node = node
-        self.epoch = max(max(node.lengths) // EPOCHS_PER_WINDOW, 1)
+        self.epoch = node.epoch
         self._memory = MODEL_MEMORY_WINDOWS * max(node.lengths)
         self._known = (KnownTuples(), KnownTuples())
         self._models = WindowModels(node, self._memory, self.tolerance)
@@ -240,10 +242,10 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         self._watch = [round(a), round(a + b) - round(a)]
 
     def admit(
-        self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
+        self, arrivals: Sequence[Arrivals], begin: int, row_bytes: float, clock: Clock
     ) -> list[Admitted]:
         """Decide on new rows. All of them probe; ``results`` and ``release`` use how long each is kept."""
-        self._set_rows(slot_bytes, clock)
+        self._set_rows(row_bytes, clock)
         if self._since is None:
             self._since = begin - begin % self.epoch
             self._share_watch()
@@ -256,15 +258,24 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         every = [np.ones(len(a.ids), np.bool_) for a in arrivals]
         return [Admitted(e, e) for e in every]
 
-    def _set_rows(self, slot_bytes: float, clock: Clock) -> None:
+    def _set_rows(self, row_bytes: float, clock: Clock) -> None:
         """Set the number of rows that this partition may hold now."""
         within = self._node.within
-        self._row_bytes = SLOTS_PER_ROW * slot_bytes
+        self._row_bytes = row_bytes
+        before = self._rows
         if within.rows is not None:
             self._rows = int(within.rows * clock.share)
         if within.bytes is not None:
             available = (within.bytes if clock.memory is None else clock.memory) * clock.share
             self._rows = max(int(available / within.parts / self._row_bytes), 1)
+        if self._rows < before and self._since is not None:
+            self._watch_fewer()
+
+    def _watch_fewer(self) -> None:
+        """Leave the newest of the tuples that are watched to the goal: there is room for fewer."""
+        self._share_watch()
+        for known, most in zip(self._known, self._watch, strict=True):
+            known.monitored[np.flatnonzero(known.monitored)[most:]] = False
 
     def _take(self, i: int, new: Arrivals) -> None:
         known, own, other = self._known[i], self._windows[i], self._windows[1 - i]
@@ -301,27 +312,8 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
             self._all += len(seen)
             self._found += float(kept[seen].sum())
 
-    def _earlier(
-        self, pairs: Sequence[Int64s], times: Sequence[Int64s]
-    ) -> tuple[Int64s, Int64s, Int64s, Bools]:
-        """For each pair: window and place of the earlier tuple, time of the later one, whether the earlier
-        was kept.
-
-        At one instant the first window's tuples come first; they leave before those of the second arrive.
-        """
-        first = times[0] <= times[1]
-        earlier = np.where(first, 0, 1)
-        later = np.maximum(times[0], times[1])
-        where = [h.places(p) for h, p in zip(self._known, pairs, strict=True)]
-        places = np.where(first, where[0], where[1])
-        until = np.where(
-            first, _at(self._known[0].until, where[0], first), _at(self._known[1].until, where[1], ~first)
-        )
-        # A tuple of the second window that leaves at an instant still joins the first's tuples then.
-        return earlier, places, later, np.where(first, until > later, until >= later)
-
-    def room(self, slot_bytes: float, clock: Clock) -> int | None:
-        self._set_rows(slot_bytes, clock)
+    def room(self, row_bytes: float, clock: Clock) -> int | None:
+        self._set_rows(row_bytes, clock)
         return self._rows
 
     def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
@@ -330,7 +322,7 @@ class MemoryPolicy(Stateful, ABC, Generic[Plan]):
         for i, known in enumerate(self._known):
             needed = ((known.until >= now) | known.monitored) & (known.end > now)
             kept = known.seq[needed]
-            found.append((_among(held[i].ids, kept), _among(new[i].ids, kept)))
+            found.append((among(held[i].ids, kept), among(new[i].ids, kept)))
             # The models still learn from monitored tuples that have expired.
             self._count_shed(i, known, ~needed & ~known.monitored)
             known.keep(needed | known.monitored)
@@ -395,16 +387,3 @@ def _shares(needs: Sequence[float], room: float) -> tuple[float, float]:
     part = needs[0] / sum(needs) if sum(needs) else 0.5
     first = room * min(max(part, MIN_WINDOW_WATCHED_SHARE), 1 - MIN_WINDOW_WATCHED_SHARE)
     return first, room - first
-
-
-def _among(ids: Int64s, kept: Int64s) -> Bools:
-    """Which ids are among others, which are in order."""
-    at = np.minimum(np.searchsorted(kept, ids), max(len(kept) - 1, 0))
-    return kept[at] == ids if len(kept) else np.zeros(len(ids), np.bool_)
-
-
-def _at(values: Int64s, places: Int64s, here: Bools) -> Int64s:
-    """Values at places, of the selected windows."""
-    out = np.zeros(len(places), np.int64)
-    out[here] = values[places[here]]
-    return out

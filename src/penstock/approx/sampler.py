@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx import sampling
-from penstock.approx.known_tuples import KnownTuples
+from penstock.approx.known_tuples import KnownTuples, earlier_tuples
 from penstock.approx.memory_policy import BudgetPlanner, MemoryBudget, MemoryPolicy, WindowModels
 from penstock.approx.models.frequency import limit
 from penstock.approx.models.window import WindowModel
@@ -174,7 +174,7 @@ class Sampler(MemoryPolicy[SamplingPlan]):
         """The pairs that are in the sample, in timestamp order."""
         order = np.lexsort((ids[0], ids[1], np.maximum(times[0], times[1])))
         ids = [p[order] for p in ids]
-        earlier, places, later, kept = self._earlier(ids, [t[order] for t in times])
+        earlier, places, later, kept = earlier_tuples(self._known, ids, [t[order] for t in times])
         chance, clusters = np.ones(len(order)), np.zeros(len(order), np.int64)
         taken = np.zeros(len(order), np.bool_)
         for i, known in enumerate(self._known):

@@ -10,8 +10,8 @@ MIN_BURST_PROBES = 30
 """Probes that a side may save up, if more than those of a second: a few arrive too unevenly to use all."""
 OVERADMISSION = 1.1
 """Rows admitted at random per row that may pass, so that the budget is used up."""
-SLOTS_PER_ROW = 2
-"""Slots that a store has per row it keeps, on average."""
+SHEDDING_EPOCH_S = 1.0
+"""Seconds of stream time after which a budget is divided by new rates, at most: the rates change as fast."""
 
 # Watched tuples: kept until they expire, to learn from
 

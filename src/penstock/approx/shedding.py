@@ -2,9 +2,11 @@
 
 A tuple that arrives may probe the other window, and may be kept for others to probe. If probes are scarce,
 some tuples do not probe but are kept (unless tuples are dropped before the windows); if memory is scarce,
-some are not kept but may probe. ``allocation.allocate`` divides the budget by the rates counted so far, in
-stream time; the dropped tuples are chosen at random from a seed. So the same input in the same steps loses
-the same tuples. A partition's budget is proportional to its share of all rows.
+some are not kept but may probe. ``allocation.allocate`` divides the budget, once per epoch of stream time, by
+the rates of the epochs before. Within an epoch tuples are decided on one after the other: each has a random
+number from a seed, takes a probe from those that its side has saved up, and takes the place of the kept tuple
+with the least number if there is no other. So the same input loses the same tuples, whatever the steps. A
+partition's budget is proportional to its share of all rows.
 """
 
 from __future__ import annotations
@@ -17,16 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.approx.allocation import Allocation, Budget, allocate
+from penstock.approx.known_tuples import KnownTuples, among, earlier_tuples
+from penstock.approx.policies import NO_AGES
 from penstock.approx.settings import (
+    EPOCHS_PER_WINDOW,
     LEAST_RATES_S,
     MIN_BURST_PROBES,
     OVERADMISSION,
     RATES_MEMORY_S,
-    SLOTS_PER_ROW,
+    SHEDDING_EPOCH_S,
 )
 from penstock.budget import Within
 from penstock.cost.model import Workload
 from penstock.engine.joins.budget import Admitted, Arrivals, Results, Rows
+from penstock.engine.kernels.keeping import keep_within
 from penstock.engine.kernels.shedding import admit
 from penstock.engine.operator import Clock
 from penstock.engine.snapshot import Stateful
@@ -53,88 +59,129 @@ class Shedding:
     def __str__(self) -> str:
         return f"within {self.within} ({self.strategy})"
 
-    sampled = waits = False
+    sampled = False
+
+    @property
+    def epoch(self) -> int:
+        """A part of the longer window, and at most as much as rates need to change."""
+        known = [s for s in self.seconds if s is not None]
+        part = max(known) / EPOCHS_PER_WINDOW if known else SHEDDING_EPOCH_S
+        return max(int(min(part, SHEDDING_EPOCH_S) * self.ticks_per_second), 1)
 
     def start(self) -> Shedder:
         return Shedder(self)
 
 
 class Shedder(Stateful):
-    """Decides for each row of both inputs whether it probes and whether it is kept."""
+    """Decides for each row of both inputs whether it probes and whether it is kept.
+
+    ``_known`` are the rows that are kept within a memory, with the time until which they are.
+    """
 
     saved = (
-        "_random", "_counts", "_time", "_newest", "_buckets", "_workload", "_allocation", "_share", "_rate",
-        "_rows", "_entering", "_seen", "shed",
+        "_random", "_counts", "_time", "_since", "_buckets", "_workload", "_allocation", "_share", "_rate",
+        "_rows", "_entering", "_arrived", "_seen", "_known", "shed",
     )  # fmt: skip
-    format = 2
-    epoch, monitored = None, True
+    format = 3
+    monitored = True
 
     def __init__(self, node: Shedding) -> None:
         self._node = node
+        self.epoch = node.epoch
         seeds = np.random.SeedSequence(node.seed).spawn(6)
         self._random = [np.random.default_rng(s) for s in seeds]
         self._counts, self._time = [0.0, 0.0], 0.0
-        self._seen = [0, 0]
-        self._newest: int | None = None
+        self._arrived, self._seen = [0, 0], [0, 0]
+        self._since: int | None = None
         self._buckets: list[np.ndarray | None] = [None, None]
         self._workload = Workload(0.0, 0.0, 0.0, 0.0)
         self._allocation = Allocation(0.0, 0.0, 0.0, 0.0)
         self._share = 1.0
         self._rate, self._rows = node.within.rate, node.within.rows
         self._entering = self._workload
+        self._known = (KnownTuples(), KnownTuples())
         self.shed = {"rate": [0, 0], "memory": [0, 0]}
 
+    @property
+    def _limited(self) -> bool:
+        """Whether there is a memory to keep to."""
+        return self._node.within.rows is not None or self._node.within.bytes is not None
+
     def admit(
-        self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
+        self, arrivals: Sequence[Arrivals], begin: int, row_bytes: float, clock: Clock
     ) -> list[Admitted]:
-        starts = [a.starts for a in arrivals]
-        self.arrived(starts, slot_bytes, clock.share)
-        probing = [self.probing(i, s) for i, s in enumerate(starts)]
-        return [Admitted(p, self.keeping(i, p)) for i, p in enumerate(probing)]
+        self._part(row_bytes, clock.share)
+        if self._since is None:
+            self._since = begin
+        for i, new in enumerate(arrivals):
+            self._arrived[i] += len(new.ids)
+        probing = [self.probing(i, a.starts) for i, a in enumerate(arrivals)]
+        kept = [self.keeping(i, p) for i, p in enumerate(probing)]
+        if self._limited:
+            self._take(arrivals, kept, begin)
+        return [Admitted(p, k) for p, k in zip(probing, kept, strict=True)]
+
+    def _take(self, arrivals: Sequence[Arrivals], kept: Sequence[Bools], begin: int) -> None:
+        """Keep new rows, each in the place of another if there is no more room."""
+        old = [len(known) for known in self._known]
+        for i, (new, stay) in enumerate(zip(arrivals, kept, strict=True)):
+            until = np.where(stay, new.ends, new.starts)
+            draw = self._random[4 + i].random(len(new.ids))
+            self._known[i].add(len(new.ids), seq=new.ids, ts=new.starts, end=new.ends, until=until, draw=draw)
+        assert self._rows is not None
+        if sum(map(len, self._known)) <= self._rows:
+            return
+        a, b = self._known
+        rooms = np.array([self._allocation.window_a, self._allocation.window_b])
+        before = [known.until.copy() for known in self._known]
+        keep_within(
+            (a.ts, b.ts), (a.end, b.end), (a.until, b.until), (a.monitored, b.monitored), (a.draw, b.draw),
+            (NO_AGES, NO_AGES), np.zeros(2), np.array(old), rooms if rooms.any() else np.ones(2), self._rows,
+            begin,
+        )  # fmt: skip
+        for i, known in enumerate(self._known):
+            self.shed["memory"][i] += int((known.until != before[i]).sum())
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
-        return Results(np.ones(len(ids[0]), np.bool_))
+        """All pairs whose earlier row is kept."""
+        if not self._limited:
+            return Results(np.ones(len(ids[0]), np.bool_))
+        return Results(earlier_tuples(self._known, ids, times).kept)
 
-    def room(self, slot_bytes: float, clock: Clock) -> int | None:
-        self._part(slot_bytes, clock.share)
+    def room(self, row_bytes: float, clock: Clock) -> int | None:
+        self._part(row_bytes, clock.share)
         return self._rows
 
     def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
-        """All but random rows, if there are still too many."""
-        old = [np.ones(len(h), np.bool_) for h in held]
-        # Without a limit also rows that have left: their results end with them.
-        fresh = [n.ends >= now if self._rows is not None else np.ones(len(n), np.bool_) for n in new]
-        sizes = [len(a) + int(b.sum()) for a, b in zip(old, fresh, strict=True)]
-        for i, count in enumerate(self.surplus(sizes)):
-            if count:
-                there = np.concatenate([np.arange(len(old[i])), len(old[i]) + np.flatnonzero(fresh[i])])
-                gone = self.choose_dropped(i, there, count)
-                old[i][gone[gone < len(old[i])]] = False
-                fresh[i][gone[gone >= len(old[i])] - len(old[i])] = False
-        return list(zip(old, fresh, strict=True))
+        """The rows that are kept after ``now``; without a limit all, since their results end with them."""
+        if not self._limited:
+            return [
+                (np.ones(len(h), np.bool_), np.ones(len(n), np.bool_)) for h, n in zip(held, new, strict=True)
+            ]
+        found = []
+        for i, known in enumerate(self._known):
+            known.keep((known.until >= now) & (known.end > now))
+            found.append((among(held[i].ids, known.seq), among(new[i].ids, known.seq)))
+        return found
 
     def passed(self, now: int) -> None:
-        """Nothing is learned by epochs."""
-
-    def bytes(self) -> int:
-        """It keeps no state per row."""
-        return 0
-
-    def arrived(self, starts: Sequence[Int64s], slot_bytes: float, share: float = 1.0) -> None:
-        """Count arrivals and divide the budget again. ``slot_bytes``: bytes per row.
-
-        ``share``: this partition's share of the budget.
-        """
-        every = np.concatenate(starts)
-        if len(every):
-            self._count(starts, int(every.min()), int(every.max()))
-        self._part(slot_bytes, share)
+        """Divide the budget by the rates up to now."""
+        assert self._since is not None
+        passed = (now - self._since) / self._node.ticks_per_second
+        kept, self._since = exp(-passed / RATES_MEMORY_S), now
+        self._counts = [c * kept + n for c, n in zip(self._counts, self._arrived, strict=True)]
+        self._seen = [s + n for s, n in zip(self._seen, self._arrived, strict=True)]
+        self._time, self._arrived = self._time * kept + passed, [0, 0]
         rates = [c / max(self._time, LEAST_RATES_S) for c in self._counts]
-        holds = [self._holds(i, rate, share) for i, rate in enumerate(rates)]
+        holds = [self._holds(i, rate, self._share) for i, rate in enumerate(rates)]
         self._workload = Workload(rates[0], rates[1], holds[0], holds[1])
-        self._allocation = given = allocate(self._workload, self._budget(share), self._node.strategy)
+        self._allocation = given = allocate(self._workload, self._budget(self._share), self._node.strategy)
         early = self._node.within.before_windows
         self._entering = self._workload.regulated(given.rate_a, given.rate_b) if early else self._workload
+
+    def bytes(self) -> int:
+        """What it knows of the rows that are kept within a memory."""
+        return sum(known.nbytes() for known in self._known)
 
     def _holds(self, i: int, rate: float, share: float) -> float:
         """The rows of the whole window i: at most all rows so far, which an unbounded one has."""
@@ -149,7 +196,7 @@ class Shedder(Stateful):
             least_rows = self._rows * within.least_memory / (within.rows or within.bytes or 1)
         return Budget(self._rate, self._rows, within.least_rate * share, least_rows, within.before_windows)
 
-    def _part(self, slot_bytes: float, share: float) -> None:
+    def _part(self, row_bytes: float, share: float) -> None:
         """The budget of this partition."""
         within = self._node.within
         self._share = share
@@ -157,16 +204,7 @@ class Shedder(Stateful):
         if within.rows is not None:
             self._rows = int(within.rows * share)
         if within.bytes is not None:
-            self._rows = max(int(within.bytes * share / (SLOTS_PER_ROW * slot_bytes)), 1)
-
-    def _count(self, starts: Sequence[Int64s], oldest: int, newest: int) -> None:
-        since = oldest - 1 if self._newest is None else self._newest
-        self._newest = max(newest, since)
-        passed = (self._newest - since) / self._node.ticks_per_second
-        kept = exp(-passed / RATES_MEMORY_S)
-        self._counts = [c * kept + len(s) for c, s in zip(self._counts, starts, strict=True)]
-        self._seen = [n + len(s) for n, s in zip(self._seen, starts, strict=True)]
-        self._time = self._time * kept + passed
+            self._rows = max(int(within.bytes * share / row_bytes), 1)
 
     @property
     def short(self) -> list[str]:
@@ -182,22 +220,33 @@ class Shedder(Stateful):
     def probing(self, i: int, starts: Int64s) -> Bools:
         """Which rows that entered window i probe the other."""
         draws = self._random[i].random(len(starts))
-        if "rate" not in self.short:
+        if self._rate is None:
             return np.ones(len(starts), np.bool_)
-        allowed = (self._allocation.rate_a, self._allocation.rate_b)[i]
-        needed = (self._workload.rate_a, self._workload.rate_b)[i]
-        share = OVERADMISSION * allowed / needed if needed else 1.0
-        bucket = self._bucket(i, allowed, starts)
+        allowed, share = self._allowed(i)
+        bucket = self._bucket(i, allowed)
         out = admit(bucket, draws, share, allowed / self._node.ticks_per_second, starts)
         self.shed["rate"][i] += int(len(out) - out.sum())
         return out
 
-    def _bucket(self, i: int, allowed: float, starts: Int64s) -> np.ndarray:
-        """A bucket with tokens for one second, or a few; initially for one second."""
+    def _allowed(self, i: int) -> tuple[float, float]:
+        """How many rows of window i may probe in a second, and which share of them is let through.
+
+        Where probes are not scarce, the sides have equal parts of those to spare: more rows may come.
+        """
+        assert self._rate is not None
+        needed = (self._workload.rate_a, self._workload.rate_b)
+        if "rate" not in self.short:
+            return needed[i] + (self._rate - sum(needed)) / 2, 1.0
+        allowed = (self._allocation.rate_a, self._allocation.rate_b)[i]
+        return allowed, OVERADMISSION * allowed / needed[i] if needed[i] else 1.0
+
+    def _bucket(self, i: int, allowed: float) -> np.ndarray:
+        """A bucket with tokens for one second, or a few; initially all there are: no rates are known yet."""
+        assert self._rate is not None
         most = max(allowed, MIN_BURST_PROBES) if allowed > 0 else 0.0
         bucket = self._buckets[i]
         if bucket is None:
-            bucket = self._buckets[i] = np.array([allowed, most, starts.min(initial=0)], np.float64)
+            bucket = self._buckets[i] = np.array([self._rate, most, self._since or 0], np.float64)
         bucket[:2] = min(bucket[0], most), most
         return bucket
 
@@ -212,20 +261,6 @@ class Shedder(Stateful):
         out = enters & (draws < (OVERADMISSION * room / needed if needed else 1.0))
         self.shed["memory"][i] += int(enters.sum() - out.sum())
         return out
-
-    def surplus(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """How many rows must still leave windows of these sizes: what each has over its share."""
-        if self._rows is None:
-            return 0, 0
-        over = max(sizes[0] + sizes[1] - self._rows, 0)
-        extra_a = max(sizes[0] - int(self._allocation.window_a), 0)
-        from_a = min(over, extra_a)
-        return from_a + max(over - from_a - sizes[1], 0), min(over - from_a, sizes[1])
-
-    def choose_dropped(self, i: int, rows: Int64s, count: int) -> Int64s:
-        """Choose ``count`` rows of window i at random."""
-        self.shed["memory"][i] += count
-        return self._random[4 + i].choice(rows, count, replace=False)
 
     def measure(self, labels: Sequence[str]) -> Iterator[Reading]:
         """The scarce resources, the allocation of each side, the dropped rows, and the expected recall."""

@@ -59,7 +59,7 @@ class Stamps:
             batch = batch.set_column(batch.schema.get_field_index(TS), TS, stamps)
         least = None if arrival.min_ts is None else self.last
         most = None if arrival.max_ts is None else self.last
-        return replace(arrival, batch=batch, min_ts=least, max_ts=most)
+        return replace(arrival, batch=batch, min_ts=least, max_ts=most, epochs=None)
 
 
 class Received:

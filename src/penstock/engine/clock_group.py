@@ -106,7 +106,7 @@ class ClockGroup:
             self.inputs.change(fed)
         self.latency.begin(_top(own))
         clock, released = self.inputs.accept(own, commands.ended)
-        clock = replace(clock, memory=commands.memory, share=clock.share * commands.knobs.budget)
+        clock = replace(clock, memory=commands.memory, budget=commands.knobs.budget)
         # Rows of any slice may meet a change of a table, unless slices are in the order of time.
         whole = {} if self._waits else {name: released.pop(name) for name in self._tables}
         for now, part in slices(clock, released, self._rows_of_a_slice(commands.knobs), self._waits):
@@ -142,8 +142,8 @@ class ClockGroup:
         """Prepare new operators for a replay of the input after ``progress``."""
         self.inputs.progress = p = progress
         # A row that exists over no input since the first instant exists again; it is not returned twice.
-        share = p.share * commands.knobs.budget
-        self._open(Clock(p.now, p.now, p.first, share=share, memory=commands.memory), tables)
+        clock = replace(self.inputs.clock(p.now), memory=commands.memory, budget=commands.knobs.budget)
+        self._open(clock, tables)
         scheduler.step(self.graph)
         self.graph.take()
 

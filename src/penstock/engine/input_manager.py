@@ -33,12 +33,13 @@ from penstock.engine.disorder import Disorder, disorder
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, batch_of
 from penstock.engine.operator import Clock
 from penstock.engine.settings import SHARES_MEMORY_ROWS
+from penstock.engine.shares import Counts, Epochs, note, passed
 from penstock.engine.snapshot import State, Stateful
 from penstock.engine.stage import END, SIGN, TS, Arrival, StageInput
 from penstock.engine.ties import in_tie_order
 from penstock.errors import DataError
 from penstock.measurement import Kind, Property, Reading, under
-from penstock.routing import own_column, own_rows
+from penstock.routing import own_column, own_rows, own_times
 from penstock.schema import MOST_TICKS
 
 
@@ -58,12 +59,19 @@ class Progress:
     disorder: dict[str, Disorder] = field(default_factory=dict)
     late_before: dict[str, dict[str, int]] = field(default_factory=dict)
     """By root, the late rows per input before it was started."""
+    past: Counts = field(default_factory=Counts)
+    coming: dict[int, list[int]] = field(default_factory=dict)
+    """The rows of past epochs; own rows and all rows of the others, by epoch."""
 
     def copy(self) -> Progress:
         up = {k: dict(v) for k, v in self.upstream.items()}
         before = {k: dict(v) for k, v in self.late_before.items()}
         highest, late, disorder = dict(self.highest), dict(self.late), dict(self.disorder)
-        return replace(self, highest=highest, upstream=up, late=late, disorder=disorder, late_before=before)
+        coming, past = {k: list(v) for k, v in self.coming.items()}, replace(self.past)
+        return replace(
+            self, highest=highest, upstream=up, late=late, disorder=disorder, late_before=before,
+            coming=coming, past=past,
+        )  # fmt: skip
 
     def late_for(self, root: str) -> dict[str, int]:
         """The late rows per input since a root was started."""
@@ -74,14 +82,18 @@ class Progress:
         """The form stored in headers and snapshots; keys are strings there."""
         upstream = {name: [list(reported) for reported in by.items()] for name, by in self.upstream.items()}
         disorder = {name: list(seen) for name, seen in self.disorder.items()}
-        return {**self.__dict__, "upstream": upstream, "disorder": disorder}
+        coming = [[number, *rows] for number, rows in self.coming.items()]
+        counted = {"past": [self.past.own, self.past.total], "coming": coming}
+        return {**self.__dict__, "upstream": upstream, "disorder": disorder, **counted}
 
     @staticmethod
     def of(state: dict[str, Any]) -> Progress:
         """The inverse of ``state``."""
         upstream = {name: dict(map(tuple, reported)) for name, reported in state["upstream"].items()}
         disorder = {name: Disorder(*seen) for name, seen in state.get("disorder", {}).items()}
-        return Progress(**{**state, "upstream": upstream, "disorder": disorder})
+        coming = {number: list(rows) for number, *rows in state.get("coming", ())}
+        counted: dict[str, Any] = {"coming": coming, "past": Counts(*state.get("past", ()))}
+        return Progress(**{**state, "upstream": upstream, "disorder": disorder, **counted})
 
     @property
     def share(self) -> float:
@@ -95,6 +107,17 @@ class Progress:
         kept = exp(-total / SHARES_MEMORY_ROWS)
         self.own, self.total = self.own * kept + sum(own), self.total * kept + total
 
+    def count_epochs(self, arrivals: Sequence[Arrival], epochs: Epochs) -> None:
+        """Count a step's rows by epoch, without those of epochs that are over: they are late."""
+        for a in arrivals:
+            ts = np.empty(0, np.int64) if a.batch is None else own_times(a.input, a.batch, TS)
+            own = epochs.counts(ts)
+            if a.epochs is not None or a.total is None or a.max_ts is None:
+                total = tuple(own.items()) if a.epochs is None else a.epochs
+            else:  # rows that were stamped on arrival
+                total = ((a.max_ts // epochs.ticks, a.total),)
+            note(self.coming, own, total, self.now // epochs.ticks)
+
 
 class InputManager(Stateful):
     """Buffers the rows of a stage's inputs and releases them in order."""
@@ -102,6 +125,7 @@ class InputManager(Stateful):
     def __init__(self, streams: Sequence[StageInput], waits: bool) -> None:
         self._inputs = {i.name: i for i in streams}
         self._waits = waits
+        self._epochs = next((i.epochs for i in streams if i.epochs is not None), None)
         self.collects_instants = False
         """Whether clocks have the instants with input."""
         self._schemas = {name: i.schema for name, i in self._inputs.items()}
@@ -131,6 +155,8 @@ class InputManager(Stateful):
         """
         before = self.progress.now
         self.progress.count(arrivals)
+        if self._epochs is not None:
+            self.progress.count_epochs(arrivals, self._epochs)
         self.late = {}
         ordered = sorted(arrivals, key=lambda a: (a.input, a.producer))
         self._observe(ordered)
@@ -141,11 +167,17 @@ class InputManager(Stateful):
         now = max(before, self._now(ended))
         self.progress.now = now
         released = {name: self._release(name, now) for name in self._schemas}
-        p = self.progress
+        clock = self.clock(before)
         if not self.collects_instants:
-            return Clock(before, now, p.first, share=p.share), released
-        clock = Clock(before, now, p.first, self._instants_of(released), p.share)
+            return clock, released
+        clock = replace(clock, instants=self._instants_of(released))
         return clock, {name: chunk.where(chunk.sign != 0) for name, chunk in released.items()}
+
+    def clock(self, before: int) -> Clock:
+        """The clock of a step that began at an instant, with the shares up to now."""
+        p, epochs = self.progress, self._epochs
+        shares = None if epochs is None else passed(p.past, p.coming, p.now, epochs)
+        return Clock(before, p.now, p.first, share=p.share, shares=shares)
 
     def waiting(self, name: str) -> Chunk:
         """The rows of an input that wait for complete time."""

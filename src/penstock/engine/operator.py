@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Chunk, Int64s, Pattern
 from penstock.engine.knobs import Knobs
+from penstock.engine.shares import Shares
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import Stores
 from penstock.measurement import Reading
@@ -37,9 +38,11 @@ class Clock:
     Every element still to come has a timestamp of at least ``now``; all instants before it are complete. The
     instants that this step completes are ``before <= τ < now``. ``first`` is the instant of the query's first
     input, None before it. ``instants`` are those of this step that have input, for nodes that read them.
-    ``share`` is this partition's share of the stage's rows so far: the shares of all partitions sum to 1, so
-    a query's budget is divided by them. ``memory``: the bytes that this query may use of a memory shared by
-    several queries, if any. ``tables``: whether the rows of static tables have been fed.
+    ``share`` is this partition's share of the stage's rows so far; ``shares`` are those in the epochs of this
+    step, where rows are counted by epochs. The shares of all partitions sum to 1, so a query's budget is
+    divided by them. ``budget``: how many times its declared budget a query has now. ``memory``: the bytes
+    that this query may use of a memory shared by several queries, if any. ``tables``: whether the rows of
+    static tables have been fed.
     """
 
     before: int
@@ -49,6 +52,12 @@ class Clock:
     share: float = 1.0
     memory: int | None = None
     tables: bool = False
+    shares: Shares | None = None
+    budget: float = 1.0
+
+    def share_at(self, instant: int) -> float:
+        """The share at an instant of this step."""
+        return self.share if self.shares is None else self.shares.at(instant)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ TREE_NODE_ROWS = 100
 """Entries in a node of a B+-tree or a T-tree (Kang et al., section 5.1)."""
 HASH_BUCKET_ROWS = 0.25
 """Rows per bucket of a hash index when its store is half full: larger buckets save memory and cost time."""
+SHARES_PRIOR_ROWS = 100
+"""Rows of all partitions after which their shares depend as much on these rows as on being equal at first."""
 SHARES_MEMORY_ROWS = 100_000
 """Rows of all partitions after which earlier counts of the partitions' shares have a weight of 1/e."""
 DISORDER_HEADROOM = 0.25
@@ -21,6 +23,8 @@ CHECKED_KEYS = 1 << 22
 """Keys of a partitioned source that an engine remembers; others are not checked."""
 MONITORED_KEYS = 64
 """One in this many keys is joined completely, to measure what the budget loses."""
+SLOTS_PER_ROW = 2
+"""Slots that a store has per row it keeps, on average."""
 ARRIVING_ROWS = 4096
 """Rows that may arrive at a time at a join with a budget, beside those that it keeps."""
 ARRIVING_PARTS = 8

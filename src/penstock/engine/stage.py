@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.engine.shares import Epochs
+
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
 
@@ -48,6 +50,7 @@ class StageInput:
     rows of equal timestamps, some of them beside the schema; None: rows keep the order of their arrival.
     ``producers``: of a source, how many report their progress, as the partitions of an exchange do; its rows
     then need no ``skew``.
+    ``epochs``: those by which rows are counted to divide a budget among partitions, if that is so.
     """
 
     name: str
@@ -64,6 +67,7 @@ class StageInput:
     stream: str = ""
     ties: pa.Schema | None = field(default=None, compare=False)
     producers: int = field(default=0, compare=False)
+    epochs: Epochs | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,8 @@ class Arrival:
     one input are taken in the order of ``producer``, rows within a batch in their order: that is the order
     of arrival. A ``copy`` holds rows that another engine is sent too and counts if they are late.
     ``total`` is how many rows the producer sent all engines together; None if all went to this one.
-    ``disorder``: the most that one of the rows it saw was behind one that came before it.
+    ``disorder``: the most that one of the rows it saw was behind one that came before it. ``epochs``: the
+    rows of ``total`` by epoch, where they are counted so.
     """
 
     input: str
@@ -144,6 +149,7 @@ class Arrival:
     copy: bool = False
     total: int | None = None
     disorder: int = 0
+    epochs: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True)

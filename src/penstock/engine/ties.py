@@ -17,19 +17,21 @@ import pyarrow.compute as pc
 from penstock.engine.element import Chunk, Int64s
 
 
-def in_tie_order(chunk: Chunk, names: Sequence[str]) -> Chunk:
-    """A chunk in timestamp order, its elements of one instant in the order of these columns.
+def in_tie_order(chunk: Chunk, names: Sequence[str], beside: Sequence[Int64s] = ()) -> Chunk:
+    """A chunk in timestamp order, its elements of one instant in the order of these columns, then of numbers
+    beside them.
 
     >>> batch = pa.record_batch({"a": [3, 1, 2, 0]})
     >>> in_tie_order(Chunk.of(np.array([1, 1, 1, 2]), batch), ["a"]).column("a").to_pylist()
     [1, 2, 3, 0]
     """
     same = chunk.ts[1:] == chunk.ts[:-1]
-    if not names or not same.any():
+    if not (names or beside) or not same.any():
         return chunk
     tied = np.flatnonzero(np.r_[same, False] | np.r_[False, same])
     picks = pa.array(tied)
     keys = [chunk.ts[tied], *(ranks(chunk.column(name).take(picks)) for name in names)]
+    keys += [numbers[tied] for numbers in beside]
     if _in_order(keys):
         return chunk
     order = np.arange(len(chunk))

@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from penstock.budget import Within
 from penstock.engine.element import Pattern
-from penstock.engine.operator import Node
+from penstock.engine.operator import Node, nodes
 from penstock.engine.operators.mjoin import MJoin
+from penstock.engine.shares import Epochs
+from penstock.engine.stage import StageInput
 from penstock.errors import UnsupportedError
 from penstock.expression import Call, Expression, columns
 from penstock.plan.logical import AnyJoin, Budgeted, Join, Logical, Window, walk
+from penstock.plan.physical import SourceInput, TableInput
 from penstock.schema import TimeDomain
 from penstock.settings import Settings
 
@@ -128,6 +131,18 @@ def budgeted(settings: Settings, time: TimeDomain, shared: int, node: Budgeted, 
     rows_a, rows_b = (_rows(p) for p in node.join.parts)
     how = within, settings.allocation, (a, b), time.ticks_per_second, settings.seed
     return replace(join, budget=Shedding(*how, sizes=(rows_a, rows_b)))
+
+
+def with_epochs(
+    root: Node, taken: Sequence[StageInput], hosts: Sequence[SourceInput | TableInput], partitions: int
+) -> tuple[tuple[StageInput, ...], tuple[SourceInput | TableInput, ...]]:
+    """A stage's inputs, whose rows are counted by epochs if a budget is divided among partitions."""
+    found = [n.budget.epoch for n in nodes(root) if isinstance(n, MJoin) and n.budget is not None]
+    if not found or partitions == 1:
+        return tuple(taken), tuple(hosts)
+    epochs = Epochs(min(found), partitions)
+    counted = tuple(replace(i, epochs=epochs) if isinstance(i, SourceInput) else i for i in hosts)
+    return tuple(replace(i, epochs=epochs) if i.kind == "source" else i for i in taken), counted
 
 
 def _rows(part: Logical) -> int | None:

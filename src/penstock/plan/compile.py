@@ -17,7 +17,7 @@ from penstock.engine.operators.source import Source
 from penstock.engine.registry import exchange_of
 from penstock.engine.stage import RESULT, MemoryLimit, Scheduling, Stage, StageInput
 from penstock.plan import logical
-from penstock.plan.budgeted import budgeted, budgets
+from penstock.plan.budgeted import budgeted, budgets, with_epochs
 from penstock.plan.build import Builder
 from penstock.plan.optimizer import optimize
 from penstock.plan.partition import Scheme, Way, choose
@@ -172,6 +172,7 @@ class _Compiler:
     def _first(self, root: Node, builder: Builder) -> PlannedStage:
         root, taken, inputs = shared(root, builder.stage_inputs, builder.host_inputs)
         taken, inputs = with_ties(root, taken, inputs)
+        taken, inputs = with_epochs(root, taken, inputs, self._partitions)
         stage = Stage({RESULT: root}, taken, builder.constants, self._scheduling, self._memory)
         notes = (*_cube(self._scheme), *self._scheme.unsplit)
         return PlannedStage(stage, self._partitions, inputs, self._scheme.why, notes)

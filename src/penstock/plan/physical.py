@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.catalog import Input, TableDef
+from penstock.engine.shares import Epochs
 from penstock.engine.stage import Stage
 from penstock.expression import Expression
 from penstock.routing import Route
@@ -21,7 +22,7 @@ class SourceInput:
     evaluated by the host. Both are written over the stream's columns qualified by ``alias``
     (``"C.pid"``). ``route`` says to which partitions a row goes. Rows of a relation go with the column
     ``SIGN``, made of its ``change`` column. ``ties`` are the columns that order rows of equal timestamps, if
-    that matters; all partitions get them.
+    that matters; all partitions get them. ``epochs``: those by which rows are counted, if that is so.
     """
 
     name: str
@@ -31,6 +32,7 @@ class SourceInput:
     filter: Expression | None = None
     route: Route = Route()
     ties: pa.Schema | None = field(default=None, compare=False)
+    epochs: Epochs | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

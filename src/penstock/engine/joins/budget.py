@@ -5,8 +5,10 @@ probes and the other is still kept. A result that is found has the same life as 
 was missed does not appear later.
 
 A policy decides, in timestamp order, which rows probe (*admission*) and which the stores keep (*retention*);
-a row's life does not depend on it. A policy may use what it learns from its next epoch on, a stretch of
-stream time of fixed length, so that results do not depend on how the input is cut into steps.
+a row's life does not depend on it. Results do not depend on how the input is cut into steps: a policy may use
+what it learns, and the budget may become another, from the next epoch with rows on, a stretch of stream time
+of fixed length; and what it decides on a row follows from the rows before it, those of one instant in the
+order of their columns.
 
 The budget is kept at all times: a row enters its window when the policy has made room for it. While rows
 arrive they are apart from the windows, a few thousand at a time (``ARRIVING_ROWS``).
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.engine.element import BEFORE_TIME, FOREVER, Bools, Chunk, Int64s
 from penstock.engine.joins.inputs import JoinInputs
@@ -33,9 +36,10 @@ from penstock.engine.joins.retention import Retention
 from penstock.engine.joins.tuples import Tuples
 from penstock.engine.kernels.hashing import hash_integers
 from penstock.engine.operator import Clock
-from penstock.engine.settings import ARRIVING_PARTS, ARRIVING_ROWS, MONITORED_KEYS
+from penstock.engine.settings import ARRIVING_PARTS, ARRIVING_ROWS, MONITORED_KEYS, SLOTS_PER_ROW
 from penstock.engine.snapshot import Stateful
 from penstock.engine.synopses.store import KeyOf
+from penstock.engine.ties import in_tie_order
 from penstock.measurement import Kind, Property, Reading, under
 
 if TYPE_CHECKING:
@@ -89,32 +93,32 @@ class BudgetPolicy(Protocol):
     """Decides which rows of two windows probe and which are kept. Snapshots hold its state: ``Stateful``."""
 
     @property
-    def epoch(self) -> int | None:
-        """The ticks after which ``passed`` is called; None if it decides in each step."""
+    def epoch(self) -> int:
+        """The ticks after which ``passed`` is called."""
 
     @property
     def monitored(self) -> bool:
         """Whether the exact join of some keys is computed, to measure the recall."""
 
     def admit(
-        self, arrivals: Sequence[Arrivals], begin: int, slot_bytes: float, clock: Clock
+        self, arrivals: Sequence[Arrivals], begin: int, row_bytes: float, clock: Clock
     ) -> list[Admitted]:
         """Decide on rows that arrive from the instant ``begin`` on.
 
-        ``slot_bytes``: bytes per row. The clock has this partition's share of the budget.
+        ``row_bytes``: what a row takes that is kept. The clock has this partition's share of the budget.
         """
 
     def results(self, ids: Sequence[Int64s], times: Sequence[Int64s]) -> Results:
         """Decide on pairs that join, given ids and times of both rows."""
 
-    def room(self, slot_bytes: float, clock: Clock) -> int | None:
+    def room(self, row_bytes: float, clock: Clock) -> int | None:
         """The rows that both windows may hold together; None if there is no limit."""
 
     def retain(self, held: Sequence[Rows], new: Sequence[Rows], now: int) -> list[tuple[Bools, Bools]]:
         """Per window, which of the rows that it holds and of the new ones are kept after ``now``."""
 
     def passed(self, now: int) -> None:
-        """An epoch is over."""
+        """The epochs before ``now`` are over; at this instant or later in its epoch the next rows come."""
 
     def bytes(self) -> int:
         """Memory used by the models of rows and streams."""
@@ -131,8 +135,8 @@ class JoinBudget(Protocol):
         """Whether results carry weights."""
 
     @property
-    def waits(self) -> bool:
-        """Whether the decisions depend on the order of rows."""
+    def epoch(self) -> int:
+        """The ticks of its epochs."""
 
     def start(self) -> BudgetPolicy:
         """The policy in its initial state."""
@@ -175,7 +179,8 @@ class BudgetedJoin(JoinOperator):
     """
 
     retention: WithinBudget
-    saved = ("_inputs", "retention", "_arrived", "_epoch", "_monitor")
+    saved = ("_inputs", "retention", "_arrived", "_epoch", "_monitor", "_share", "_widths", "_width", "_room")
+    format = 3
 
     def __init__(self, node: MJoin) -> None:
         super().__init__(node, None, ids=True)
@@ -188,6 +193,12 @@ class BudgetedJoin(JoinOperator):
         self._among = [Pipeline(self._arriving, i, node.filters) for i in range(2)]
         self._arrived = [0, 0]
         self._epoch: int | None = None
+        self._share: float | None = None
+        self._room: int | None = None
+        # Of an empty store, since how much it grows and has indexed depends on what was measured.
+        self._slot_bytes = self._inputs.slot_bytes()
+        self._widths = [0, 0]
+        self._width = 0.0
         self._monitor: Monitor | None = None
         if node.classes and self._policy.monitored:
             self._monitor = Monitor(replace(node, budget=None, output=()), self._inputs.exact[0])
@@ -199,36 +210,96 @@ class BudgetedJoin(JoinOperator):
     def _join(self, inputs: Sequence[Chunk], clock: Clock) -> Chunk:
         if self._monitor is not None:
             self._monitor.arrived(inputs, clock)
-        chunks = [c.in_order() for c in inputs]
-        parts = [self._part(*part, clock) for part in self._parts(chunks, clock)]
-        room = self._policy.room(self._inputs.slot_bytes(), clock)
-        if room is not None and self.kept() > room:  # it has become less
-            self._part([c.slice(0, 0) for c in chunks], clock.now - 1, clock.now, clock)
+        chunks = [_ordered(c) for c in inputs]
+        parts = [self._part(*part, self._own(clock)) for part in self._parts(chunks, clock)]
         out = Chunk.concat(parts, self._schema)
         return out.in_order() if self._changing else out
+
+    def _own(self, clock: Clock) -> Clock:
+        """The clock with the share of this epoch."""
+        share = clock.share if self._share is None else self._share
+        return replace(clock, share=share * clock.budget)
+
+    @property
+    def _row_bytes(self) -> float:
+        """What a row takes, with the average width of the values of rows in past epochs."""
+        return SLOTS_PER_ROW * self._slot_bytes + self._width
 
     def _parts(self, inputs: Sequence[Chunk], clock: Clock) -> Iterator[Part]:
         """The step, cut where epochs end, and before more rows are there than may arrive at a time."""
         length = self._policy.epoch
-        if length is None:
-            yield from self._slices(inputs, clock.before, clock.now, clock)
-            return
         numbers = [c.ts // length for c in inputs]
-        for epoch in np.unique(np.concatenate(numbers)):
-            self._pass_to(int(epoch), length)
+        none, since = [c.slice(0, 0) for c in inputs], clock.before
+        if clock.shares is None:
+            self._share = clock.share
+        yield from self._less_room(none, clock.before, clock)
+        for epoch in np.unique(np.concatenate(numbers)).tolist():
+            yield from self._new_shares(none, since, epoch * length, clock)
+            since = epoch * length + 1
             cuts = [(np.searchsorted(n, epoch, "left"), np.searchsorted(n, epoch, "right")) for n in numbers]
             parts = [c.slice(int(a), int(b)) for c, (a, b) in zip(inputs, cuts, strict=True)]
             first = min(int(c.ts[0]) for c in parts if len(c))
-            end = min((int(epoch) + 1) * length, max(clock.now, first + 1))
+            if epoch != self._epoch:
+                self._begin(epoch, first, parts)
+                self._room = self._policy.room(self._row_bytes, self._own(clock))
+            end = min((epoch + 1) * length, max(clock.now, first + 1))
             yield from self._slices(parts, first, end, clock)
-        if self._epoch is not None and clock.now < FOREVER:
-            self._pass_to(clock.now // length, length)
+            self._measure_widths(parts)
+        yield from self._new_shares(none, since, clock.now, clock)
+        if clock.now < FOREVER:
             self.retention.make_room(self._arriving, [np.empty(0, np.int64)] * 2, clock.now)
             self._inputs.advance(clock.now)
 
+    def _new_shares(self, none: Sequence[Chunk], since: int, until: int, clock: Clock) -> Iterator[Part]:
+        """The shares in epochs that begin between two instants; where one is less, a part that makes room.
+
+        They are the same in all partitions, whether they have rows in an epoch or not: together they keep to
+        the budget.
+        """
+        shares, length = clock.shares, self._policy.epoch
+        if shares is None:
+            return
+        if self._share is None:
+            self._share = shares.values[0]
+        changes = [clock.before, *(n * shares.ticks for n in shares.numbers)]
+        begins = {-(-instant // length) * length for instant in changes}
+        for begin in sorted(b for b in begins if since <= b <= until):
+            self._share = shares.at(begin)
+            yield from self._less_room(none, begin, clock)
+
+    def _less_room(self, none: Sequence[Chunk], begin: int, clock: Clock) -> Iterator[Part]:
+        """A part without rows, in which rows are given up, if from an instant on there is less room."""
+        before, self._room = self._room, self._policy.room(self._row_bytes, self._own(clock))
+        if before is not None and self._room is not None and self._room < before and self._epoch is not None:
+            yield none, begin - 1, begin
+
+    def _begin(self, epoch: int, first: int, parts: Sequence[Chunk]) -> None:
+        """A new epoch begins, with rows at its instant ``first``: what was learned before may be used.
+
+        An epoch without rows does not begin, since time may pass it in any number of steps.
+        """
+        if self._epoch is None:
+            # Of the first epoch no width is known but that of its first rows.
+            self._measure_widths([c.slice(0, int(np.searchsorted(c.ts, first, "right"))) for c in parts])
+            self._width, self._widths = self._average_width(), [0, 0]
+        else:
+            self._policy.passed(epoch * self._policy.epoch)
+            self._width = self._average_width()
+        self._epoch = epoch
+
+    def _average_width(self) -> float:
+        """The bytes per row of values of varying width."""
+        total, rows = self._widths
+        return total / rows if rows else self._width
+
+    def _measure_widths(self, parts: Sequence[Chunk]) -> None:
+        for chunk in (c.where(c.sign > 0) for c in parts):
+            self._widths[0] += sum(map(_width, chunk.columns.columns))
+            self._widths[1] += len(chunk)
+
     def _slices(self, inputs: Sequence[Chunk], begin: int, end: int, clock: Clock) -> Iterator[Part]:
         """A part of the step in slices of whole instants."""
-        room = self._policy.room(self._inputs.slot_bytes(), clock)
+        room = self._policy.room(self._row_bytes, self._own(clock))
         most = max(ARRIVING_ROWS, room // ARRIVING_PARTS) if room is not None else 0
         ts = np.sort(np.concatenate([c.ts for c in inputs]))
         at = 0
@@ -244,12 +315,6 @@ class BudgetedJoin(JoinOperator):
             begin, at = edge, cut
         yield inputs, begin, end
 
-    def _pass_to(self, epoch: int, length: int) -> None:
-        """A new epoch begins: the policy may use what it learned in the ones before."""
-        if self._epoch is not None and epoch > self._epoch:
-            self._policy.passed(epoch * length)
-        self._epoch = epoch if self._epoch is None else max(epoch, self._epoch)
-
     def _part(self, inputs: Sequence[Chunk], begin: int, end: int, clock: Clock) -> Chunk:
         come = [self._numbered(i, c.where(c.sign > 0)) for i, c in enumerate(inputs)]
         gone = [c.where(c.sign < 0) for c in inputs]
@@ -259,7 +324,7 @@ class BudgetedJoin(JoinOperator):
         for i, chunk in enumerate(left):
             self._arriving.end(i, chunk)
         arrivals = [self._arrivals(i, rows) for i, rows in enumerate(new)]
-        admitted = self._policy.admit(arrivals, begin, self._inputs.slot_bytes(), clock)
+        admitted = self._policy.admit(arrivals, begin, self._row_bytes, clock)
         chunks = [self._results_of(list(self._found(new, admitted)))]
         kept = [rows[a.kept] for rows, a in zip(new, admitted, strict=True)]
         stay = self.retention.make_room(self._arriving, kept, end)
@@ -270,7 +335,7 @@ class BudgetedJoin(JoinOperator):
         if self._changing:
             # Also rows that arrived and left in this part.
             both = [np.concatenate([e, self._inputs.end(i, left[i])[0]]) for i, (e, _) in enumerate(ended)]
-            chunks += self._ended(both, clock)
+            chunks += self._ended(both, replace(clock, before=begin, now=end))
         for stub in self._arriving.stubs:
             stub.store.clear()
         return Chunk.concat(chunks, self._schema)
@@ -359,6 +424,26 @@ class BudgetedJoin(JoinOperator):
         yield from super().measure()
         if self._monitor is not None:
             yield from under("budget", Kind.ADAPTIVE, self._monitor.measure())
+
+
+def _ordered(chunk: Chunk) -> Chunk:
+    """Elements in the order in which a policy sees them: rows of one instant by their columns, then by their
+    ends. Those with ids are in the order of their source.
+    """
+    chunk = chunk.in_order()
+    if chunk.rid is not None:
+        return chunk
+    return in_tie_order(chunk, chunk.columns.schema.names, [] if chunk.end is None else [chunk.end])
+
+
+def _width(column: pa.Array) -> int:
+    """The bytes of values of varying width."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return int(pc.sum(pc.binary_length(column), min_count=0).as_py())
+    if pa.types.is_list(kind):
+        return 8 * int(pc.sum(pc.list_value_length(column), min_count=0).as_py())
+    return 0
 
 
 @dataclass(frozen=True)

@@ -149,15 +149,15 @@ def keep_within(
             apart -= unwatched
         if until[side][row] <= now:
             apart += watched[side][row]
-            continue
-        held[side][row] = True
-        many[side] += 1
-        if steps[side] > 0:
+        else:
+            held[side][row] = True
+            many[side] += 1
+        if held[side][row] and steps[side] > 0:
             slot = _slot(ts[side][row], steps[side], len(counts[side]))
             if counts[side][slot] == 0:
                 firsts[side][slot] = row
             counts[side][slot] += 1
-        else:
+        elif held[side][row]:
             size[side] = _push(heaps[side], size[side], row, priority[side])
         while many[0] + many[1] + apart > total and many[0] + many[1] > 0:
             out = 0 if many[0] * rooms[1] >= many[1] * rooms[0] else 1

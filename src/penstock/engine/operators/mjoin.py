@@ -91,11 +91,16 @@ class MJoin(Node):
         return pa.schema([*(fields[name] for name in self.output), *(SAMPLED if sampled else ())])
 
     @property
+    def reads_ties(self) -> bool:
+        """Ends that come later are those of rows with ids, on whose order a budget depends."""
+        return self.budget is not None and self.pattern is Pattern.CHANGING
+
+    @property
     def waits(self) -> bool:
-        """Decisions of some budgets depend on the order of rows; so do places, and what is missed."""
+        """Decisions of budgets depend on the order of rows; so do places, and what is missed."""
         if self.obeys and self.constraints is not None and self.constraints.use.monitored:
             return True
-        return bool(self.counts) or (self.budget is not None and self.budget.waits)
+        return bool(self.counts) or self.budget is not None
 
     @cached_property
     def moving(self) -> tuple[int, ...]:

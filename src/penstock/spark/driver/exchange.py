@@ -182,7 +182,8 @@ class Sent:
         """The packer of the rows with these columns."""
         schema, split = self.schema(source), tuple(self.split)
         own = (source.name, source.stream.name, schema, self.copies)
-        return Packer(*own, split, source.route, tuple(keys), tuple(_ties(source).names))
+        more = tuple(_ties(source).names), source.epochs
+        return Packer(*own, split, source.route, tuple(keys), *more)
 
     def plain(self, source: SourceInput) -> tuple[pa.Field, ...]:
         """The stream's own columns that are sent, or none if Catalyst has something to compute."""

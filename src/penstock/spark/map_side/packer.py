@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from penstock.engine.shares import Epochs
 from penstock.engine.stage import SIGN, SOURCE, TS
 from penstock.errors import DataError
 from penstock.routing import (
@@ -25,6 +26,7 @@ from penstock.routing import (
     partition_numbers,
     split_by,
     total_rows,
+    totals_by_epoch,
 )
 from penstock.spark.process import (
     freeze_loaded_objects,
@@ -57,6 +59,7 @@ class Packer:
 
     ``schema`` is that of the input, ``copies`` are columns that the engine copies from the timestamp.
     ``ties``: the columns that order rows of equal timestamps, which rows have everywhere.
+    ``epochs``: those by which rows are counted, if that is so.
     ``split``: per dimension that splits the stream, the columns that determine the coordinate (without any, a
     column ``PART`` is the coordinate). ``route``: the partitions that follow from the coordinates. ``keys``:
     the partitions' grouping keys.
@@ -70,6 +73,7 @@ class Packer:
     route: Route
     keys: tuple[int, ...]
     ties: tuple[str, ...] = ()
+    epochs: Epochs | None = None
 
     def pack(self, rows: pa.RecordBatch | None, producer: int, piece: int) -> Iterator[pa.RecordBatch]:
         """The blobs of some rows, or of a task without any; every partition gets one."""
@@ -90,7 +94,10 @@ class Packer:
         disorder = disorder_of(np.asarray(rows.column(TS)))
         parts = list(self._parts(rows))
         total = total_rows(self.input, parts)
-        empty = Envelope(self.input, producer, piece, 0, least, most, total=total, disorder=disorder)
+        by_epoch = None if self.epochs is None else totals_by_epoch(self.input, parts, self.epochs, TS)
+        empty = Envelope(
+            self.input, producer, piece, 0, least, most, total=total, disorder=disorder, epochs=by_epoch
+        )
         for targets, part in parts:
             data = blob.encode(part, self.copies) if part.num_rows else pa.py_buffer(b"")
             for number in targets:

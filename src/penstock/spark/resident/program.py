@@ -170,7 +170,9 @@ class Program:
 def _arrival(envelope: Envelope, data: bytes | memoryview) -> Arrival:
     batch = blob.decode(data) if envelope.rows else None
     e = envelope
-    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, e.progress, e.copy, e.total, e.disorder)
+    epochs = None if e.epochs is None else tuple((number, rows) for number, rows in e.epochs)
+    own = (e.progress, e.copy, e.total, e.disorder, epochs)
+    return Arrival(e.input, e.producer, batch, e.min_ts, e.max_ts, *own)
 
 
 def _ipc(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> memoryview:

@@ -45,6 +45,7 @@ class Envelope:
     copy: bool = False
     total: int | None = None
     disorder: int = 0
+    epochs: list[list[int]] | None = None
 
     def to_json(self) -> str:
         """The text that is sent beside the blob."""
