@@ -142,7 +142,7 @@ def test_the_statements_of_a_program(tmp_path):
     once = list(Program([path], once=True).statements())
     assert Program([path], once=True).settings().trigger == "available-now"
     assert Program([path], once=True).settings().at_end is None
-    assert Program([path], once=True, complete=True).settings().at_end == "complete"
+    assert Program([path], once=True, complete=True).settings().at_end == "0"
     assert not any(isinstance(s, cql.Set) or (isinstance(s, cql.CreateSink) and s.sink.trigger) for s in once)
 
 
