@@ -10,10 +10,10 @@ be the same is taken to differ.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatchmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.catalog import Input, TableDef
 from penstock.expression import Call, Column, Literal
@@ -23,8 +23,6 @@ from penstock.plan.compile import optimized
 
 _TURNED = {">": "<", ">=": "<="}
 _SYMMETRIC = frozenset({"=", "<>", "<=>", "and", "or"})
-_BY_NAME = (logical.AnyJoin, logical.Distinct, logical.Expand, logical.ToStream)
-"""Operators for which the order of their inputs' columns has no meaning; ties of others may go by it."""
 _SPELLING = frozenset({"input", "left", "right", "parts", "text", "number", "schema"})
 """Fields that say nothing beside the inputs of a node and what else it has."""
 
@@ -55,7 +53,7 @@ def meaning(query: logical.Query) -> Meaning:
     for source in logical.walk(root):
         if isinstance(source, logical.Leaf):
             names[source.alias] = _free(_kind(source), names.values())
-    text, made_of = _Reader(names).read(root)
+    text, made_of = Reader(names).meant(root)
     columns = tuple(made_of[name] for name in root.schema.names)
     kinds = sorted(f"{c} {f.type}" for c, f in zip(columns, root.schema, strict=True))
     return Meaning(f"{query.time!r} {text} {kinds}", columns)
@@ -74,48 +72,45 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return f"{name}~{number}"
 
 
-class _Reader:
+class Meant(NamedTuple):
+    """A relation as text, and what each of its columns is made of."""
+
+    text: str
+    made_of: dict[str, str]
+
+
+class Reader:
     """Reads plans from the leaves up; ``names`` are the names of streams in place of their aliases."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 
-    def read(self, node: logical.Logical) -> tuple[str, dict[str, str]]:
-        """A relation as text, and what each of its columns is made of."""
-        below = [self.read(i) for i in node.inputs]
-        made_of = {name: text for _, own in below for name, text in own.items()}
-        inputs = [text for text, _ in below]
-        if isinstance(node, logical.Select):
-            conjuncts = self.conjuncts(node.conjuncts, made_of)
-            return (f"select {conjuncts} of {inputs}" if conjuncts else inputs[0]), made_of
-        if isinstance(node, logical.Project):
-            columns = {name: self.text(e, made_of) for name, e in node.columns}
-            return f"project {sorted(set(columns.values()))} of {inputs}", columns
-        if isinstance(node, logical.Aggregate):
-            keys, calls = (sorted({self.text(e, made_of) for _, e in own}) for own in (node.keys, node.calls))
-            text = f"{type(node).__name__} {calls} by {keys} of {inputs}"
-            return text, self._columns(node, made_of, _digest(text))
-        if not (isinstance(node, _BY_NAME) or (isinstance(node, logical.Window) and node.source)):
-            inputs = []
-            for part, (text, own) in zip(node.inputs, below, strict=True):
-                in_order = [own[name] for name in part.schema.names]
-                by_place = isinstance(node, logical.SetOperation)
-                inputs.append(f"{in_order if by_place else list(dict.fromkeys(in_order))} of {text}")
-        text = f"{type(node).__name__} {self.fields(node, made_of)} of {inputs}"
-        return text, self._columns(node, made_of, _digest(text))
+    def meant(self, node: logical.Logical) -> Meant:
+        """The meaning of a relation."""
+        return node.meant(self, [self.meant(i) for i in node.inputs])
 
-    def _columns(self, node: logical.Logical, below: dict[str, str], digest: str) -> dict[str, str]:
-        """What the columns of a node are made of; those that it makes itself are of this very node."""
-        if isinstance(node, logical.Aggregate):
-            own = {name: self.text(e, below) for name, e in (*node.keys, *node.calls)}
-            return {name: f"{text} of #{digest}" for name, text in own.items()}
-        if isinstance(node, logical.SetOperation):
-            return {name: f"{n} of #{digest}" for n, name in enumerate(node.schema.names)}
+    def by_fields(self, node: logical.Logical, below: Sequence[Meant]) -> Meant:
+        """By the fields of an operator, which passes on columns and may make others."""
+        inputs = [meant.text for meant in below]
+        if node.counts_columns:
+            parts = zip(node.inputs, below, strict=True)
+            inputs = [f"{list(dict.fromkeys(self.columns(part, m)))} of {m.text}" for part, m in parts]
+        passed = {name: text for meant in below for name, text in meant.made_of.items()}
+        text = f"{type(node).__name__} {self.fields(node, passed)} of {inputs}"
         made = {name for variant in getattr(node, "variants", ()) for name, _ in variant}
-        return {
-            name: below[name] if name in below and name not in made else f"{self.name(name)} of #{digest}"
-            for name in node.schema.names
-        }
+        passed = {name: text for name, text in passed.items() if name not in made}
+        new = {name: self.name(name) for name in node.schema.names if name not in passed}
+        columns = {**passed, **self.made_by(text, new).made_of}
+        return Meant(text, {name: columns[name] for name in node.schema.names})
+
+    def made_by(self, text: str, columns: Mapping[str, str]) -> Meant:
+        """A relation whose columns are all its own."""
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return Meant(text, {name: f"{own} of #{digest}" for name, own in columns.items()})
+
+    def columns(self, node: logical.Logical, meant: Meant) -> list[str]:
+        """What the columns of a relation are made of, in order."""
+        return [meant.made_of[name] for name in node.schema.names]
 
     def name(self, name: str) -> str:
         """A name without an alias in it."""
@@ -191,10 +186,6 @@ class _Reader:
         elif function == "in":
             args = [args[0], *sorted(set(args[1:]))]
         return f"{function}({', '.join(args)}):{value.type}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _flat(conjunct: Any) -> Iterable[Any]:

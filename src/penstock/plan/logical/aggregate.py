@@ -34,6 +34,7 @@ from penstock.plan.logical.project import Project
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.meaning import Meant, Reader
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,14 @@ class Aggregate(Unary):
         combining = tuple((p.name, p.call) for _, two in self._parts for p in two.final)
         whole = Aggregate(below, self._own_keys, combining)
         return Project(whole, (*self._own_keys, *((name, two.result) for name, two in self._parts)))
+
+    def meant(self, reader: Reader, below: Sequence[Meant]) -> Meant:
+        (rows,) = below
+        keys, calls = (
+            {name: reader.text(e, rows.made_of) for name, e in own} for own in (self.keys, self.calls)
+        )
+        shown = f"{sorted(set(calls.values()))} by {sorted(set(keys.values()))}"
+        return reader.made_by(f"{type(self).__name__} {shown} of [{rows.text}]", {**keys, **calls})
 
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.build(self.input, reads(e for _, e in self._shown))

@@ -58,6 +58,10 @@ class Distinct(Unary):
         """Both stages eliminate duplicates: the first leaves less to send."""
         return TwoPhases(self.with_inputs, self.with_inputs, tuple(self.schema.names))
 
+    @property
+    def counts_columns(self) -> bool:
+        return False
+
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.changing(context.exact(self.input))
         return duplicate_eliminate.DuplicateEliminate((below,))

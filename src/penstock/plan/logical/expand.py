@@ -43,6 +43,10 @@ class Expand(PerRow):
         names = tuple(self.schema.names)
         return replace(rows, node=Expand(rows.node, self.variants), names=names, made_of=made_of)
 
+    @property
+    def counts_columns(self) -> bool:
+        return False
+
     def build(self, context: Builder, needed: Needed) -> Node:
         added = [tuple((name, e) for name, e in variant if name in needed) for variant in self.variants]
         wanted = {*needed, *reads(e for variant in added for _, e in variant)}

@@ -35,6 +35,10 @@ class AnyJoin(Logical):
 
     conjuncts: tuple[Expression, ...]
 
+    @property
+    def counts_columns(self) -> bool:
+        return False
+
     def stamped(self) -> tuple[Logical, tuple[Column, ...]]:
         sides = [i.stamped() for i in self.inputs]
         return self.with_inputs(*(s for s, _ in sides)), tuple(c for _, found in sides for c in found)

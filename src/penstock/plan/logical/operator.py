@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.plan.build import Builder
     from penstock.plan.logical.sources import StreamSource
     from penstock.plan.logical.window import Window
+    from penstock.plan.meaning import Meant, Reader
 
 Needed = Collection[str]
 """The columns of an operator's output that someone reads."""
@@ -237,6 +238,17 @@ class Logical(ABC):
         For operators in the chain whose ``spread`` may raise. ``joins``: the first stage joins.
         """
         raise SpreadError(f"{type(self).__name__.lower()} cannot be combined from partial results")
+
+    # meaning
+
+    @property
+    def counts_columns(self) -> bool:
+        """Whether the order of its inputs' columns has a meaning: ties may go by it."""
+        return True
+
+    def meant(self, reader: Reader, below: Sequence[Meant]) -> Meant:
+        """What its relation means, over inputs of these meanings."""
+        return reader.by_fields(self, below)
 
     # building
 

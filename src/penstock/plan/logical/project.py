@@ -19,6 +19,7 @@ from penstock.plan.logical.operator import Logical, Needed, PerRow, StreamRows, 
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.meaning import Meant, Reader
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ class Project(PerRow):
         parts = {name: rows.parts_of(e) for name, e in self.columns}
         names, node = tuple(self.schema.names), Project(rows.node, shown)
         return replace(rows, node=node, names=names, estimates=estimates, made_of=parts)
+
+    def meant(self, reader: Reader, below: Sequence[Meant]) -> Meant:
+        (rows,) = below
+        columns = {name: reader.text(e, rows.made_of) for name, e in self.columns}
+        return rows._replace(
+            text=f"project {sorted(set(columns.values()))} of [{rows.text}]", made_of=columns
+        )
 
     def build(self, context: Builder, needed: Needed) -> Node:
         shown = tuple((name, e) for name, e in self.columns if name in needed)

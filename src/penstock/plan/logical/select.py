@@ -16,6 +16,7 @@ from penstock.plan.logical.sources import FilteredByHost
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.meaning import Meant, Reader
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Select(PerRow):
         (rows,) = below
         conjuncts = tuple(rows.over(c, sampling, "HAVING or WHERE") for c in self.conjuncts)
         return replace(rows, node=Select(rows.node, conjuncts))
+
+    def meant(self, reader: Reader, below: Sequence[Meant]) -> Meant:
+        (rows,) = below
+        conjuncts = reader.conjuncts(self.conjuncts, rows.made_of)
+        return rows._replace(text=f"select {conjuncts} of [{rows.text}]") if conjuncts else rows
 
     def build(self, context: Builder, needed: Needed) -> Node:
         """Predicates right above a stream or table are left to the host if it can evaluate them."""

@@ -21,6 +21,7 @@ from penstock.plan.logical.project import Project, renamed
 if TYPE_CHECKING:
     from penstock.engine.operator import Node
     from penstock.plan.build import Builder
+    from penstock.plan.meaning import Meant, Reader
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,12 @@ class SetOperation(Logical):
         own = {Column(theirs.name, theirs.type): Column(f.name, f.type) for theirs, f in pairs}
         found = [frozenset(own[e] for e in h if isinstance(e, Column) and e in own) for h in keys]
         return tuple(found) if all(found) else None
+
+    def meant(self, reader: Reader, below: Sequence[Meant]) -> Meant:
+        """A column is known by its place."""
+        parts = [f"{reader.columns(p, m)} of {m.text}" for p, m in zip(self.parts, below, strict=True)]
+        columns = {name: str(number) for number, name in enumerate(self.schema.names)}
+        return reader.made_by(f"{self.kind} {self.all} of {parts}", columns)
 
     def build(self, context: Builder, needed: Needed) -> Node:
         built = tuple(context.exact(part) for part in self.parts)

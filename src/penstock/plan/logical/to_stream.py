@@ -122,6 +122,10 @@ class ToStream(Unary):
         shown = Project(rows.node, (*named, *((c.name, c) for c in own)))
         return replace(rows, node=replace(self, input=shown), estimates=estimates, hidden=(*added, *own))
 
+    @property
+    def counts_columns(self) -> bool:
+        return False
+
     def build(self, context: Builder, needed: Needed) -> Node:
         below = context.exact(self.input)
         match self.kind:

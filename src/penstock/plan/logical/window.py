@@ -221,6 +221,10 @@ class Window(Unary):
         below = Select(below, host) if host else below
         return (replace(self, input=below), rest) if rest else (self, ())
 
+    @property
+    def counts_columns(self) -> bool:
+        return not self.source
+
     def build(self, context: Builder, needed: Needed) -> Node:
         spec = self.spec
         below = context.build(self.input, {*needed, *spec.partition_by, *reads(self.keep)})
