@@ -468,6 +468,7 @@ def test_what_dead_jvms_left_is_swept(tmp_path: Path) -> None:
 def test_no_room_for_an_engine_is_told(place: ResidentDirectory) -> None:
     """Something is in the way of its socket; a full disk is told in the same way."""
     store, order = FakeStore(), EngineId("crowded", "plan", 0, 0)
+    place.make()
     in_the_way = place.socket(order)
     in_the_way.mkdir(parents=True)
     with pytest.raises(DataError, match="no engine can be started in"):
