@@ -71,7 +71,8 @@ def dataframe(
             if reports and relay is relays[-1]:
                 own, shown = own.returning(replace(result, reports=True)), with_reports(result.schema)
             blobs = exchange.pack(sources, relay.keys, parts.read).unionAll(df) if sources else df
-            df = blobs.groupBy("partition").transformWithStateInPandas(own, shown, "Append", "None")
+            by_partition = parts.marked(blobs).groupBy("partition")
+            df = by_partition.transformWithStateInPandas(own, shown, "Append", "None")
         return _under_names(df, columns) if columns else df
 
     grows = tuple(g.sentence for g in growing(plan) if not g.per_group)

@@ -24,6 +24,7 @@ from penstock.spark.driver.callbacks import calling_port, close_connection
 from penstock.spark.driver.finite_run import FiniteRuns
 from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.outputs import own_output
+from penstock.spark.driver.parts import plans_in
 from penstock.spark.driver.shared_memory import SharedMemory
 from penstock.spark.driver.sysstream import Publishers
 from penstock.spark.resident import connection
@@ -88,8 +89,11 @@ class EndEngines(StreamingQueryListener):
             self._registry.begin(str(event.id), str(event.runId))
             connection.admit_query(self._root, str(event.id))
         streams: Any = self._spark._jsparkSession.streams()
+        query = streams.get(str(event.id))
+        for plan in plans_in(query.streamingQuery().analyzedPlan().toString()):
+            self._registry.started(str(event.id), plan)
         try:
-            own_output(self._spark, streams.get(str(event.id)))
+            own_output(self._spark, query)
         except CatalogError as error:
             _log.error("query %s cannot be started: %s", event.name or event.id, error)
         self.publishers.started(str(event.runId), lambda: streams.get(str(event.id)))

@@ -29,8 +29,8 @@ class Registry:
         self.accumulator = context.accumulator(Published(), Latest())
         self._runs: dict[str, str] = {}
         """By query, its latest run, as long as it goes on."""
-        self._started: dict[str, str] = {}
-        """By plan, the query that was started from its own DataFrame."""
+        self._started: dict[str, list[str]] = {}
+        """By plan, the running queries that it is part of: a derived DataFrame may have several."""
         self._late: dict[str, dict[str, int]] = {}
         self._times: dict[str, TimeDomain] = {}
         self._decoded: dict[EngineId, tuple[int, str, int, Measurements]] = {}
@@ -49,8 +49,9 @@ class Registry:
             self._runs[query_id] = run_id
 
     def started(self, query_id: str, plan: str) -> None:
-        """A query was started from a plan's own DataFrame."""
-        self._started[plan] = query_id
+        """A query was started that a plan is part of."""
+        with self.lock:
+            self._started.setdefault(plan, []).append(query_id)
 
     def counts(self, run_id: str, time: TimeDomain) -> None:
         """Note the unit of time of a run, in which its lengths of time are written."""
@@ -70,7 +71,7 @@ class Registry:
             if self._runs.get(query_id) != run_id:
                 return None
             plans = {e.plan for e in self.accumulator.value if self._query_of(e) == query_id}
-            plans |= {plan for plan, query in self._started.items() if query == query_id}
+            plans |= {plan for plan, queries in self._started.items() if query_id in queries}
             self._forget(query_id, run_id)
             del self._runs[query_id]
             return sorted(plans)
@@ -81,10 +82,11 @@ class Registry:
         kept = {e: own for e, own in self.accumulator.value.items() if self._query_of(e) != query_id}
         self.accumulator.value = kept
         self._decoded = {e: own for e, own in self._decoded.items() if e in kept}
-        self._started = {plan: query for plan, query in self._started.items() if query != query_id}
+        left = {plan: [q for q in own if q != query_id] for plan, own in self._started.items()}
+        self._started = {plan: queries for plan, queries in left.items() if queries}
 
     def _query_of(self, engine: EngineId) -> str:
-        return engine.query_id or self._started.get(engine.plan, "")
+        return engine.query_id or self._started.get(engine.plan, [""])[-1]
 
     def latest(self, run_id: str | None = None) -> Measurements:
         """All measurements, or those of one run."""

@@ -6,6 +6,7 @@ the inner one has a command stream, too; what it stores is in ``inner/<number>``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.driver.checkpoint import Directory, check_part
 from penstock.spark.driver.commands import CommandStream
-from penstock.spark.driver.measurements import Registry
 from penstock.spark.driver.tables import QueryTables
 from penstock.spark.relay.fingerprint import Fingerprint
 from penstock.spark.resident.directory import new_plan
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER = "inner"
 """The folder of a checkpoint that holds what inner queries store."""
+_ALIAS = "penstock_plan_"
+"""Begins the alias of a stage's input, which Spark's text of a query's plan has."""
 
 
 class Parts:
@@ -43,6 +45,10 @@ class Parts:
         self.inner.append(parts)
         return inner.frame(parts)
 
+    def marked(self, blobs: DataFrame) -> DataFrame:
+        """A stage's input, by which a query of a derived DataFrame is known to be one of this plan."""
+        return blobs.alias(f"{_ALIAS}{self.plan}")
+
     def open(self, directory: Directory | None, new: bool) -> None:
         """Before a start: deliver stored commands, and what has changed of the tables.
 
@@ -58,9 +64,7 @@ class Parts:
 
     def started(self, query: StreamingQuery) -> None:
         """After a start: commands are taken from now on, and tables are refreshed."""
-        registry = Registry.of(self.spark.sparkContext)
         for parts in self.all():
-            registry.started(str(query.id), parts.plan)
             parts.commands.started(query, named=parts is self)
             parts.tables.started()
 
@@ -69,6 +73,11 @@ class Parts:
         for parts in self.inner:
             yield from parts.all()
         yield self
+
+
+def plans_in(text: str) -> set[str]:
+    """The identities of the plans of ours in a query's plan, as Spark prints it before it optimizes it."""
+    return set(re.findall(rf"\bSubqueryAlias {_ALIAS}(\w+)", text))
 
 
 class Inner(Protocol):

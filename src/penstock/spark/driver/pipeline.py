@@ -353,7 +353,8 @@ class Pipeline:
             for relay in relays:
                 schema = PUBLISHED if relay is relays[-1] else exchange.BLOBS
                 own = relay.of_plan(parts.plan)
-                df = df.groupBy("partition").transformWithStateInPandas(own, schema, "Append", "None")
+                by_partition = parts.marked(df).groupBy("partition")
+                df = by_partition.transformWithStateInPandas(own, schema, "Append", "None")
             return df
 
         ended = ticks_at_end(self._settings(), plan.time)
