@@ -66,7 +66,7 @@ INSERT = "INSERT INTO out SELECT value FROM S [NOW];"
     [
         ("SELECT value FROM Nowhere", "Nowhere"),
         (INSERT, "unknown sink 'out'"),
-        ("CREATE SINK out TO CONSOLE", "has no query: add a SELECT or INSERT INTO"),
+        ("CREATE SINK out TO CONSOLE", "has no query: add a SELECT, INSERT INTO or REGISTER QUERY"),
         (f"CREATE SINK out TO CONSOLE; {2 * INSERT}", "2 queries write to sink 'out'"),
     ],
 )
@@ -75,6 +75,12 @@ def test_mistakes_of_a_program_show_before_spark_starts(tmp_path, text, message)
     path.write_text(f"{STREAM}{text}")
     result = invoke("run", str(path))
     assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_program_may_only_resume_a_pipeline(tmp_path):
+    path = tmp_path / "q.cql"
+    path.write_text(f"{STREAM}CREATE PIPELINE p (S) CHECKPOINT '{tmp_path}'")
+    Program([path]).check()
 
 
 @pytest.mark.parametrize("text", ["often", "second", "-1 seconds", ""])

@@ -59,7 +59,7 @@ class Program:
         if self.sink == "parquet" and self.out is None:
             raise PenstockError("the parquet sink needs a directory: add --out DIR")
         self.settings()
-        names = [q.sink.name for q in queries_of(self.paths) if q.sink is not None]
+        names = [q.sink.name for q in queries_of(self.paths, to_run=True) if q.sink is not None]
         for name in names:
             if names.count(name) > 1:
                 hint = "write one with UNION ALL, or create another sink"

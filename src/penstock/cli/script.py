@@ -102,13 +102,18 @@ class BoundQuery:
         return " ".join(filter(None, (self.name, into))) or str(number)
 
 
-def queries_of(paths: Sequence[Path]) -> list[BoundQuery]:
-    """The queries of files, at least one."""
+def queries_of(paths: Sequence[Path], to_run: bool = False) -> list[BoundQuery]:
+    """The queries of files, at least one; ``to_run``: or a pipeline, whose checkpoint may have queries."""
     with in_files(paths):
-        queries = bound_queries(read(paths))
-    if not queries:
-        raise PenstockError(f"{paths[-1]} has no query: add a SELECT or INSERT INTO")
+        text = read(paths)
+        queries = bound_queries(text)
+    if not queries and not (to_run and _has_pipeline(text)):
+        raise PenstockError(f"{paths[-1]} has no query: add a SELECT, INSERT INTO or REGISTER QUERY")
     return queries
+
+
+def _has_pipeline(text: str) -> bool:
+    return any(isinstance(s, cql.CreatePipeline) for part in cql.split(text) for s in cql.parse(part))
 
 
 def bound_queries(text: str, catalog: Catalog | None = None) -> list[BoundQuery]:

@@ -62,11 +62,11 @@ class EndEngines(StreamingQueryListener):
             self._end(run_id)
         return not going_on
 
-    def _end(self, run_id: str) -> None:
+    def _end(self, run_id: str, failed: bool = False) -> None:
         # A run may have been too short to be looked at before, and rows came late since the last look.
         self._say(self._advice([run_id]), again=True)
         left_out = FiniteRuns.of(self._spark.sparkContext).ended(run_id, self._registry.latest(run_id))
-        if left_out:
+        if left_out and not failed:
             _log.warning("%s", left_out)
         self.publishers.ended(run_id)
         query_id, port = self.runs.pop(run_id, ""), self._ports.pop(run_id, None)
@@ -138,7 +138,7 @@ class EndEngines(StreamingQueryListener):
             self._warned.setdefault(what, warning)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self._end(str(event.runId))
+        self._end(str(event.runId), failed=event.exception is not None)
 
     @property
     def _jlistener(self) -> Any:
