@@ -10,6 +10,7 @@ packets = tempfile.mkdtemp()
 write_slices(packets, PacketWorkload(rate=500).slices(10))  # three links, ten seconds of packets
 
 ps = penstock.connect()
+ps.sql("SET penstock.at_end = 'complete'")  # no packet comes after these
 for link in ("C", "B", "O"):
     ps.sql(
         f"CREATE STREAM {link} (pid BIGINT, size INT, ts TIMESTAMP) TIMESTAMP BY ts "
