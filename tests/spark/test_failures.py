@@ -86,6 +86,10 @@ Logical Plan:
         ("ValueError: two\nlines", "line 7: ValueError: two lines"),
         ("KeyboardInterrupt", "line 7: KeyboardInterrupt"),
         (
+            "Mine: one\nTraceback (most recent call last):\nthree",
+            "line 7: Mine: one Traceback (most recent call last): three",
+        ),
+        (
             f"{SPARKS}.AnalysisException: [A_B.C] No column `x`. SQLSTATE: 42703; line 1;\n'Project ['x]",
             "line 7: AnalysisException: No column `x`.",
         ),

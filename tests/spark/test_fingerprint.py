@@ -95,6 +95,7 @@ def changed(query: str, row: pa.Schema = ROW, table: pa.Schema = TABLE, **settin
     return [fingerprint(stage, number) for number, stage in enumerate(plan.stages)]
 
 
+SELF = "SELECT A.k, B.v AS w FROM L [RANGE 4] AS A, L [RANGE 2] AS B WHERE A.k = B.k AND A.v < B.v"
 GROUPED = "SELECT k, SUM(v) AS s FROM L [RANGE 9] GROUP BY k"
 CHANGES = [
     (GROUPED, GROUPED, {"row": WIDE}, "column L.v was INT, and now is BIGINT"),
@@ -103,6 +104,12 @@ CHANGES = [
         GROUPED.replace("[RANGE 9]", "[RANGE 8]"),
         {},
         "it has 'seq-window [RANGE 8] of L', and this one",
+    ),
+    (
+        SELF,
+        SELF.replace("L [RANGE 4] AS A, L [RANGE 2] AS B", "L [RANGE 2] AS B, L [RANGE 4] AS A"),
+        {},
+        "it has 'spark B: columns k, v",
     ),
     (GROUPED, GROUPED.replace("SUM(v)", "MAX(v)"), {}, "it has 'project L.k AS k, MAX(L.v) AS s of L'"),
     (GROUPED, GROUPED.replace("k", "v"), {}, "columns v; to 2 partitions by hash of L.v'"),

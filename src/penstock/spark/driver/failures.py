@@ -54,7 +54,9 @@ def _python_failure(text: str) -> str | None:
 
     Of one with a cause in a Python worker of Spark the text has the cause last, and the reason is there.
     """
-    found = _TRACEBACK.search(text, max(0, text.rfind("Traceback (most recent call last)")))
+    # What an exception says may contain that line, too; then no frame follows.
+    begins = [m.start() for m in re.finditer(r"Traceback \(most recent call last\)", text)]
+    found = next(filter(None, (_TRACEBACK.match(text, at) for at in reversed(begins))), None)
     if not found:
         return None
     frames, said = found.groups()

@@ -82,13 +82,14 @@ class Fingerprint:
         if [s[1:] for s in written.streams] != [s[1:] for s in self.streams]:
             return self
         names = {new: old for (old, *_), (new, *_) in zip(written.streams, self.streams, strict=True)}
+        used = set(re.findall(r"\w+", " ".join(self.lines)))
+        if not names or used & set(names.values()).difference(names):
+            return self  # that name stands for something else here, as in a self-join
         called = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
 
         def rename(text: str) -> str:
             return called.sub(lambda found: names[found[1]], text)
 
-        if not names:
-            return self
         types, details = (tuple((rename(n), v) for n, v in own) for own in (self.types, self.details))
         return replace(self, lines=tuple(map(rename, self.lines)), types=types, details=details)
 
